@@ -2,10 +2,10 @@
 // The task ABI: the one call convention of everything that runs in a Program (generated code, precompiled kernels, ATen
 // tasks, users' kernels). Free-standing C, so that generated code and other compilers can use it without our headers.
 //
-// A task is made from its definition once, when a Program is loaded, by an ng_make. It is a table of functions plus a context.
-// `bind` is called when an Instance is made or its sizes change, `run` at
-// every replay. One context may be bound and run by several Instances at once: all that changes during a run belongs in
-// `state`. No function may throw or unwind.
+// A task is made from its definition once, when a Program is loaded, by an ng_make. It is a table of functions plus a
+// context. `bind` is called when an Instance is made or its sizes change, `run` at every replay. One context may be
+// bound and run by several Instances at once: all that changes during a run belongs in `state`. No function may throw
+// or unwind.
 #pragma once
 
 #include <stdint.h>
@@ -47,8 +47,8 @@ typedef enum ng_status {
   NG_ERROR = 1,  // the task failed; ng_host::set_error was called or the host keeps the exception
 } ng_status;
 
-// Flags of a buffer: nobody reads it after this task and it lies at a multiple of 64 bytes, so the task may use its memory for
-// something else once it has read it.
+// Flag of a buffer: no later task reads it and its address is a multiple of 64 bytes, so the task may reuse its memory
+// after reading it.
 #define NG_BUFFER_DIES 1u
 
 // A strided view of memory. Sizes and strides are in elements. `data` points at the first element of the view and may be
@@ -83,7 +83,7 @@ typedef struct ng_host {
                        void (*body)(void* arg, int64_t begin, int64_t end), void* arg);
   // Copies `message`. To be followed by `return NG_ERROR`.
   void (*set_error)(const struct ng_host* host, const char* message);
-  // Adds to the bytes that the run copied without any operand saying so: staging of arguments and results.
+  // Adds to the bytes that the run copied and that no operand declares: staging of arguments and results.
   void (*count_copied)(const struct ng_host* host, int64_t bytes);
 } ng_host;
 
@@ -101,7 +101,8 @@ typedef struct ng_call {
 
 typedef struct ng_task {
   void* context;
-  // Required. Runs the task. On NG_ERROR nothing that it stored in ng_buffer::object is taken over: it frees that itself.
+  // Required. Runs the task. On NG_ERROR the runtime takes over nothing that the task stored in ng_buffer::object: the
+  // task frees it.
   ng_status (*run)(void* context, void* state, ng_call* call);
   // Optional. Makes or updates `*state` (null the first time) for the sizes, strides and scalars in `call`; data pointers
   // may still change between runs.
@@ -120,7 +121,7 @@ typedef enum ng_access {
   NG_READ_WRITE = 2,
 } ng_access;
 
-// What is known of an operand before any sizes are.
+// The facts about an operand that do not depend on sizes.
 typedef struct ng_operand {
   int32_t dtype;   // ng_dtype
   int32_t access;  // ng_access
@@ -136,13 +137,13 @@ typedef enum ng_value_kind {
   NG_VALUE_BOOL = 4,     // `number.i`, 0 or 1
   NG_VALUE_DTYPE = 5,    // `number.i`, an ng_dtype
   NG_VALUE_TEXT = 6,     // `text`
-  NG_VALUE_OTHER = 7,    // of torch alone: a complex number, a device, a layout or a memory format
+  NG_VALUE_OTHER = 7,    // known to torch only: a complex number, a device, a layout or a memory format
 } ng_value_kind;
 
 typedef struct ng_value {
   int32_t kind;  // ng_value_kind
-  // Of integers, floating-point numbers and booleans: the index in ng_call::scalars of a value that comes with each call;
-  // -1 where `number` is it.
+  // For integers, floating-point numbers and booleans: the index in ng_call::scalars if the value comes with each call;
+  // -1 if `number` is the value.
   int32_t scalar;
   ng_scalar number;
   const char* text;  // ends with 0
@@ -166,8 +167,8 @@ typedef struct ng_definition {
   uint32_t reserved;  // 0
 } ng_definition;
 
-// Makes a task. `definition` is read during the call only. On NG_ERROR there is no task, and why was told by
-// `refuse(reason, message)`, which copies the message. May not throw or unwind.
+// Makes a task. `definition` is read during the call only. On NG_ERROR there is no task, and the function has called
+// `refuse(reason, message)`, which copies the message, to say why. May not throw or unwind.
 typedef ng_status (*ng_make)(const ng_definition* definition, ng_task* task,
                              void (*refuse)(void* reason, const char* message), void* reason);
 

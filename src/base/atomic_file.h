@@ -8,8 +8,9 @@
 
 namespace npugraph {
 
-// Readable and writable by its owner only. What is written goes to a temporary file in the same directory, which commit()
-// renames and the destructor otherwise removes. Every failure is a UserError "cannot write <what> to <path>: <reason>".
+// The file is readable and writable by its owner only. Data goes to a temporary file in the same directory, which
+// commit() renames; without a commit() the destructor removes it. Every failure is a UserError "cannot write <what> to
+// <path>: <reason>".
 class AtomicFile {
  public:
   AtomicFile(std::string path, std::string what);
@@ -19,7 +20,7 @@ class AtomicFile {
 
   void write(std::span<const std::byte> data);
   void commit();
-  // The same without waiting for the disk: if the machine stops, the file may hold anything.
+  // Like commit(), but does not wait for the disk: after a crash of the machine the file may hold anything.
   void commit_unsynced();
 
  private:

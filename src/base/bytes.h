@@ -11,7 +11,7 @@
 
 namespace npugraph {
 
-// CRC-32C (Castagnoli). `seed` is the result for the bytes before, so that parts can be summed one after the other.
+// CRC-32C (Castagnoli). `seed` is the checksum of the preceding bytes, so that a checksum can be computed in parts.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed = 0);
 
 class ByteWriter {
@@ -36,9 +36,9 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads what ByteWriter wrote from `bytes`, which must outlive the reader and all that blob() and raw() return. Every read
-// is checked: a UserError names `source`, the offset and what was to be read. Nothing is allocated for a length that the
-// rest of the bytes cannot hold.
+// Reads what ByteWriter wrote from `bytes`, which must outlive the reader and everything that blob() and raw() return.
+// Every read is checked: a UserError names `source`, the offset and what was to be read. No memory is allocated for a
+// length that the rest of the bytes cannot hold.
 class ByteReader {
  public:
   ByteReader(std::span<const std::byte> bytes, std::string source) : bytes_(bytes), source_(std::move(source)) {}
@@ -54,7 +54,8 @@ class ByteReader {
   std::span<const std::byte> blob();
   std::string string();
   void align(size_t alignment);  // UserError unless the bytes passed over are zeros
-  // A u64 that counts items of at least `item_size` bytes each that follow.
+  // Reads a u64: the number of items that follow, each of at least `item_size` bytes. UserError if the rest of the
+  // bytes cannot hold them.
   size_t count(size_t item_size);
 
   size_t offset() const { return offset_; }

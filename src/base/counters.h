@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named counters. Thread-safe; a counter rises, but for those of things that may be dropped.
+// Named counters. Thread-safe. A counter only rises, unless it counts things that may be dropped.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class CounterSet {
   std::map<std::string, Counter, std::less<>> counters_;
 };
 
-// The counters of the process: sums over everything that it compiled and ran, whatever is still alive.
+// The counters of the process: sums over everything that it has compiled and run, including what is destroyed by now.
 CounterSet& process_counters();
 
 }  // namespace npugraph

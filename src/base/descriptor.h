@@ -10,7 +10,7 @@ namespace npugraph {
 
 class Descriptor {
  public:
-  // What open() gave: negative where there is none.
+  // `number` is a result of open(); a negative one means that there is no descriptor.
   explicit Descriptor(int number = -1) : number_(number) {}
   Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {

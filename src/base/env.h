@@ -16,16 +16,16 @@ namespace npugraph {
 struct Environment {
   LogLevel log_level = LogLevel::kWarning;
   int stdout_level = kStdoutError;  // TNG_LOG_LEVEL
-  bool stdout_events = false;       // whether it is set
+  bool stdout_events = false;       // whether TNG_LOG_LEVEL is set
   bool verify = false;
   int threads = 0;  // 0: follow the host
   bool poison = false;
   bool red_zones = false;
   std::string report_dir;            // empty: the current directory
   std::string target;                // empty: native
-  std::optional<std::string> cache;  // empty or "0": none; not set: cache_directory() says
-  int devices = 0;                   // 0: ASCEND_RT_VISIBLE_DEVICES says, else two
-  int64_t device_memory = 0;         // 0: what the host has left
+  std::optional<std::string> cache;  // empty or "0": no cache; not set: see cache_directory()
+  int devices = 0;                   // 0: as many as ASCEND_RT_VISIBLE_DEVICES lists, else 2
+  int64_t device_memory = 0;         // bytes; 0: the memory that the host has left
   std::string device_name = "Ascend910B1";
   int soc_version = 220;
 };
@@ -42,7 +42,7 @@ struct EnvironmentVariable {
   std::string_view meaning;        // a sentence
   // Puts `value` into `out`; false if it is not allowed.
   bool (*parse)(std::string_view value, Environment& out);
-  bool takes_empty = false;  // an empty value is one too, not the default
+  bool takes_empty = false;  // an empty value is parsed, too, and does not mean the default
 };
 
 std::span<const EnvironmentVariable> environment_table();
@@ -52,14 +52,14 @@ struct ParsedEnvironment {
   std::vector<std::string> warnings;
 };
 
-// Parses (name, value) pairs; most empty values mean the default. Unknown names that do not start with NPUGRAPH_ are passed
-// over.
+// Parses (name, value) pairs. An empty value means the default unless the variable takes empty values. Unknown names
+// that do not start with NPUGRAPH_ are ignored.
 ParsedEnvironment parse_environment(std::span<const std::pair<std::string, std::string>> variables);
 
-// The absolute path of the directory where generated code is kept between processes, whether or not it is there; empty if
-// nothing is to be kept. As NPUGRAPH_CACHE of `values` says, else as the XDG base directories do.
+// The absolute path of the directory where generated code is kept between processes, whether or not it exists; empty if
+// nothing is kept. Follows NPUGRAPH_CACHE in `values`, else the XDG base directories.
 std::string cache_directory(const Environment& values);
-// The same by the variables of the process as they are now.
+// The same for the current variables of the process.
 std::string cache_directory();
 
 // The text of docs/env_vars.md.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two doors for errors. UserError: somebody gave us something that we do not take; the message says what was given, what
-// is allowed and where. InternalError: we broke an invariant of our own; the message asks for a report.
+// The two kinds of errors. UserError: an input is not allowed; the message says what was given, what is allowed and
+// where. InternalError: one of our own invariants is broken; the message asks for a report.
 // The compile side throws both; the run side returns statuses (abi/task.h).
 #pragma once
 
@@ -28,9 +28,9 @@ std::string cat(const Args&... args) {
   return std::move(out).str();
 }
 
-// What went wrong inside of us, as a message that asks for a report.
+// The message of an InternalError: `what`, and a request to report it.
 std::string internal_error_text(const std::string& what);
-// The same error, saying where it was met. It begins as all of its kind do.
+// The same error with the place where it occurred in its message, which still begins with "internal error: ".
 InternalError met_at(const std::string& where, const InternalError& error);
 [[noreturn]] void fail_check(const char* condition, const char* file, int line, const std::string& message);
 

@@ -13,9 +13,9 @@ namespace {
 
 struct State {
   std::atomic<uint64_t> generation{0};
-  std::thread::id survivor;  // written while there is one thread
+  std::thread::id survivor;  // written only while the process has one thread
   std::mutex mutex;
-  std::vector<std::pair<int, std::mutex*>> held;  // by rank
+  std::vector<std::pair<int, std::mutex*>> held;  // in rising order of rank
 };
 
 State& state();

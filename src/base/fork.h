@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fork leaves in the child: one thread, and the memory of the others as it was at that moment.
+// Support for fork(). The child has one thread, and the memory of the other threads as it was at the fork.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace npugraph {
 
-// Forks between the first process and this one. What another generation was doing, only the thread that forked goes on doing.
+// Number of forks between the first process and this one. Work that began under another number goes on only in the
+// thread that forked.
 uint64_t fork_generation();
-// The thread of the parent that is now the child's first thread. No thread in a process that was not forked.
+// The id that the first thread of this process had in the parent. The id of no thread in a process that was not forked.
 std::thread::id thread_that_forked();
 
-// While it lives, `mutex` is free in the child of a fork, and what it guards is whole: the forking thread takes it around the
-// fork. Mutexes are taken in rising order of `rank`: who holds one must only wait for mutexes of a higher rank, and not for
-// anything that the forking thread may hold.
+// While this object lives, `mutex` is free in the child of a fork, and the data that it guards is consistent: the
+// forking thread locks it around the fork. Mutexes are locked in rising order of `rank`: a thread that holds one may
+// wait only for mutexes of a higher rank, and for nothing else that the forking thread may hold.
 class HeldAcrossFork {
  public:
   HeldAcrossFork(std::mutex& mutex, int rank);

@@ -34,7 +34,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// Nothing for "max", and for what is no number of 63 bits.
+// nullopt if `text` does not begin with an int64, as in "max".
 std::optional<int64_t> number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -59,8 +59,8 @@ int64_t sum_of_rows(const std::string& path, std::initializer_list<std::string_v
 
 // One hierarchy of cgroups that limits memory.
 struct Hierarchy {
-  std::string mount;  // where its directories are
-  std::string top;    // the cgroup whose directory that is
+  std::string mount;  // the mount point
+  std::string top;    // the cgroup that is mounted there; empty: the root
   bool is_v2 = false;
 };
 
@@ -99,7 +99,7 @@ int64_t left_in(const std::string& directory, bool is_v2) {
   return std::max<int64_t>(*limit - std::max<int64_t>(*used - files, 0), 0);
 }
 
-// A cgroup is limited by all that it is in, too.
+// The limits of all ancestors of a cgroup apply to it, too.
 int64_t left_up_from(const Hierarchy& hierarchy, std::string path, const std::string& root) {
   int64_t left = left_in(cat(root, hierarchy.mount, path), hierarchy.is_v2);
   while (!path.empty()) {

@@ -8,17 +8,19 @@
 
 namespace npugraph {
 
-// Bytes that the process can still use before the kernel ends processes: the least of what /proc/meminfo calls available and
-// what each memory cgroup of the process (v1 or v2) has below its limit. Memory of files that the kernel can drop counts as left,
-// swap does not. INT64_MAX where the system says nothing. Reads files at each call; their paths begin with `root`.
+// Bytes that the process can still use before the kernel kills processes: the minimum of MemAvailable in /proc/meminfo
+// and of the room that each memory cgroup of the process (v1 or v2) has below its limit. File pages that the kernel can
+// drop count as free, swap does not. INT64_MAX if the system does not tell. Reads files at each call; their paths begin
+// with `root`.
 int64_t host_memory_left(const std::string& root = "");
 
-// Whether the calling thread may take `bytes` more from the system, as the guard says; all may be taken before there is one.
-// Asked before large pieces are taken otherwise than from torch's allocators. Thread-safe.
+// Whether the calling thread may take `bytes` more from the system. The guard decides; without a guard the answer is
+// yes. Called before large allocations that do not come from torch's allocators. Thread-safe.
 bool may_take(int64_t bytes);
 void guard_memory(bool (*guard)(int64_t bytes));
 
-// What errors of those who may not, or cannot, take memory say before the number of bytes; torch's allocator says it too.
+// The first words of error messages about memory that was refused or is missing; the number of bytes follows. The
+// same as in torch's allocator.
 inline constexpr std::string_view kNoMemory = "can't allocate memory: you tried to allocate ";
 
 }  // namespace npugraph

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages to people: levelled, to stderr or to a sink that the host sets. The level comes from NPUGRAPH_LOG. What
-// TNG_LOG_LEVEL asks for is printed to stdout, too.
-// All functions are thread-safe. Who logs holds no lock: a sink may wait for locks of its own.
+// Messages to people: each has a level and goes to stderr, or to a sink that the host sets. The level that is logged
+// comes from NPUGRAPH_LOG. Messages that TNG_LOG_LEVEL asks for are also printed to stdout.
+// All functions are thread-safe. Callers hold no lock: a sink may wait for locks of its own.
 #pragma once
 
 #include <functional>
@@ -13,23 +13,23 @@
 
 namespace npugraph {
 
-// Events tell how long phases took. They are for stdout alone: Python's half tells its logger itself.
+// Events tell how long phases took. They go to stdout only: the Python side passes them to its logger itself.
 enum class LogLevel : int { kError, kWarning, kInfo, kDebug, kEvent };
 
 std::string_view name_of(LogLevel level);  // "error", "warning", "info", "debug", "event"
-// None for "event".
+// nullopt for "event" and for unknown names.
 std::optional<LogLevel> parse_log_level(std::string_view name);
 
 // Messages above this level are dropped.
 LogLevel log_level();
 void set_log_level(LogLevel level);
-// Sets the level if nobody did so before.
+// Sets the level unless it was set before.
 void set_default_log_level(LogLevel level);
 
 // The levels of TNG_LOG_LEVEL: 0 debug, 1 info, 2 warning, 3 error, 4 event.
 inline constexpr int kStdoutError = 3;
 inline constexpr int kStdoutEvent = 4;
-// Messages of `least` and of higher numbers are printed to stdout; events only if `events`.
+// Messages whose number in TNG_LOG_LEVEL is at least `least` are printed to stdout, events only if `events` is true.
 void set_stdout_level(int least, bool events);
 bool is_printed(LogLevel level);
 
@@ -41,7 +41,7 @@ using LogSink = std::function<void(LogLevel level, const std::string& message)>;
 void set_log_sink(LogSink sink);
 
 inline bool log_enabled(LogLevel level) { return level <= log_level(); }
-// "[INFO] npugraph: message" and a line end.
+// Prints "[INFO] npugraph: message" and a line end to stdout.
 void print_log(LogLevel level, const std::string& message);
 void write_log(LogLevel level, const std::string& message);
 void write_log_to_stderr(LogLevel level, const std::string& message);

@@ -8,7 +8,7 @@
 namespace npugraph {
 namespace {
 
-constexpr intptr_t kPage = 4096;  // or a part of one
+constexpr intptr_t kPage = 4096;  // the smallest page size; larger ones are multiples of it
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void populate_pages(void* data, int64_t bytes) {
   const auto first = reinterpret_cast<intptr_t>(data), last = first + bytes;
   const auto begin = first / kPage * kPage;
 #ifdef MADV_POPULATE_WRITE
-  // One call for all of them; Linux before 5.14 has none.
+  // Populates all pages in one call; Linux before 5.14 does not support it.
   if (madvise(reinterpret_cast<void*>(begin), static_cast<size_t>(last - begin), MADV_POPULATE_WRITE) == 0) return;
 #endif
   for (intptr_t page = begin; page < last; page += kPage) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How memory is backed.
+// Control of the pages behind memory.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@ namespace npugraph {
 
 inline constexpr int64_t kHugePage = 2 << 20;
 
-// Asks for huge pages under the whole ones of [data, data + bytes). Advice: without it pages are small.
+// Asks the kernel for huge pages behind the whole huge pages within [data, data + bytes). Only advice: the kernel may
+// not follow it.
 void prefer_huge_pages(void* data, int64_t bytes);
 
-// Gives all pages of [data, data + bytes) memory, so that no later access faults. The content stays.
+// Backs all pages of [data, data + bytes) with memory, so that no later access faults. Keeps the content.
 void populate_pages(void* data, int64_t bytes);
 
 }  // namespace npugraph

@@ -15,8 +15,8 @@ namespace {
 
 struct Recorder {
   std::mutex mutex;
-  std::vector<size_t> starts;  // where the events of each open start begin
-  std::vector<Event> events;   // none while nothing is open
+  std::vector<size_t> starts;  // index of the first event after each start that has no stop yet
+  std::vector<Event> events;   // empty if there is no such start
   std::map<int, std::string> thread_names;
 };
 

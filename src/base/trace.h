@@ -44,7 +44,8 @@ void record(Event event);
 
 // Starts nest; events are kept from the first start until the last stop.
 void start();
-// What was recorded since the matching start, in the order in which spans ended. UserError if there was no start.
+// Returns the events since the matching start, in the order in which their spans ended. UserError if there was no
+// start.
 std::vector<Event> stop();
 
 // The Chrome trace format: complete events with `ts` and `dur` in microseconds.
@@ -52,7 +53,7 @@ std::string to_json(const std::vector<Event>& events);
 // UserError if the file cannot be written.
 void write(const std::vector<Event>& events, const std::string& path);
 
-// The time from construction to destruction, if tracing is on at construction. Belongs to one thread.
+// Records the time from its construction to its destruction if tracing is on at construction. Belongs to one thread.
 class Span {
  public:
   Span(std::string_view name, std::string_view category);

@@ -113,7 +113,7 @@ std::string Artifact::program_text() const { return program::print(*program_); }
 
 namespace {
 
-// The expression under the sizes of the latest call; as it is before the first one.
+// Evaluates expressions for the sizes of the latest call; returns them unchanged before the first one.
 class LatestSizes {
  public:
   LatestSizes(const program::Program& program, std::optional<std::vector<Scalar>> values)

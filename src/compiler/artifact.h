@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one compile made, and everything that people can ask of it. The fields that Python shows are frozen.
+// What one compile made, and all queries about it. Python exposes these fields: they are frozen.
 //
 // Thread-safe after construction.
 #pragma once
@@ -30,7 +30,7 @@ struct TaskInfo {
   std::string kind;  // name_of(program::TaskKind)
   int32_t stream = 0;
   std::vector<int32_t> waits;   // tasks of other streams that it waits for
-  runtime::NamedLimits limits;  // of its workers
+  runtime::NamedLimits limits;  // limits of its number of workers
   std::string origin;
   std::string source;
   std::string reason;
@@ -42,24 +42,26 @@ struct TaskInfo {
   int64_t nanoseconds = 0;
   int64_t least_nanoseconds = 0;
   int64_t most_nanoseconds = 0;
-  Expr saved_bytes;  // that its operators, each by itself, would store or load besides; a number from the first call on
-  Expr operations;   // ops/operations.h; the same
+  // Symbolic before the first call, then numbers.
+  Expr saved_bytes;  // extra bytes that its operators would load and store as single tasks
+  Expr operations;   // ops/operations.h
 };
 
-// Memory that tasks write, from the first one that touches it to the last one; as many as there are tasks: to the end.
+// A buffer or workspace that tasks write, with the first and the last task that touch it. An index equal to the number
+// of tasks is the time when results are handed out.
 struct BufferInfo {
-  std::string name;  // of a workspace, that of its task
+  std::string name;  // a workspace has the name of its task
   std::string kind;  // "arena", "heap", "output", "workspace"
   int64_t bytes = 0;
-  int64_t offset = -1;  // in the arena
+  int64_t offset = -1;  // in the arena; -1: elsewhere
   int64_t first_task = 0;
   int64_t last_task = 0;
 };
 
 class Artifact {
  public:
-  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. What we broke
-  // ourselves is a ReportedDefect.
+  // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. Defects of npugraph
+  // itself throw a ReportedDefect.
   Artifact(ir::Graph graph, CompileRequest request, CompileHost host, runtime::Host& runtime_host,
            std::vector<Partition> partitions, const std::vector<PhaseTime>& front_end_phases);
 
@@ -71,31 +73,31 @@ class Artifact {
   std::vector<std::string> graph_stages() const;
   // The graph stages, then "lower" and "plan", after which there is a Program.
   std::vector<std::string> stages() const;
-  // The graph after a stage. UserError that lists the stages for an unknown one, and for one that has a Program.
+  // The graph after a stage. UserError if the stage is unknown, with a list of the stages, or if a Program follows it.
   ir::Graph graph(const std::string& stage) const;
   // Name and graph of "import" and of each pass that changed something.
   std::vector<std::pair<std::string, ir::Graph>> changed_graphs() const;
-  // The text of the graph or the Program after a stage. UserError that lists the stages for an unknown one.
+  // The text of the graph or the Program after a stage. UserError with a list of the stages if it is unknown.
   std::string text(const std::string& stage) const;
   std::string program_text() const;
   std::vector<TaskInfo> tasks() const;
   const std::vector<Partition>& partitions() const { return partitions_; }
-  // "compiles", "captures", "replays", "eager_runs", "recaptures.<reason>", "pass.<name>", "cache_hits", "cache_misses", and of the
-  // kernels of its tasks those that LLVM made for this compile, "kernel_builds", in "kernel_build_ns" summed over threads,
-  // those that an earlier process left on disk, "kernel_loads", and those that were there already, "kernel_hits": of equal
-  // tasks, of earlier compiles, precompiled. With static kernels those of them, too: "static_kernels" is how many tasks
-  // Instances have of their own.
+  // "compiles", "captures", "replays", "eager_runs", "recaptures.<reason>", "pass.<name>", "cache_hits",
+  // "cache_misses", and the kernels of its tasks by origin: "kernel_builds" were made by LLVM for this compile, in
+  // "kernel_build_ns" summed over threads; "kernel_loads" were left on disk by an earlier process; "kernel_hits"
+  // existed already, in equal tasks, from earlier compiles or precompiled. If the request asks for static kernels, also
+  // "static_kernels", the number of tasks that Instances have of their own, and their builds, loads and failures.
   std::map<std::string, int64_t> counters() const;
   std::vector<PhaseTime> phases() const { return result_.phases; }
-  // Of super kernels; empty where the request asks for none.
+  // Scopes of super kernels; empty if the request asks for none.
   const std::vector<lower::ScopeResult>& scopes() const { return result_.scopes; }
   const std::vector<passes::PassRecord>& passes() const { return result_.passes; }
   const std::vector<passes::Remark>& remarks() const { return result_.remarks; }
-  // Their bytes are numbers from the first call on: those of the sizes of the latest one.
+  // Their bytes are symbolic before the first call, then those for the sizes of the latest call.
   std::vector<lower::LeftApart> left_apart() const;
-  // Of the sizes of the latest call; empty before the first one.
+  // Buffers for the sizes of the latest call; empty before the first one.
   std::vector<BufferInfo> buffers() const;
-  // A page for people. `runs_in_pieces`: of a graph that runs in pieces inside of captured graphs.
+  // A page for people. `runs_in_pieces` is the number of runs in pieces, inside of captured graphs.
   std::string explain(int64_t runs_in_pieces = 0) const;
   void save(const std::string& path) const;
   // Forgets all captures; the next call captures again from the tensors as they are then.
@@ -104,7 +106,7 @@ class Artifact {
  private:
   void compile_and_build(runtime::Host& runtime_host, const std::vector<PhaseTime>& front_end_phases);
   [[noreturn]] void fail_unknown(const std::string& stage) const;
-  // Those that stand when the compile ends.
+  // The counters that are final when the compile ends.
   std::map<std::string, int64_t> compile_counters() const;
   std::string title(int64_t runs_in_pieces) const;
   void print_memory(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
@@ -117,7 +119,7 @@ class Artifact {
   CompileResult result_;  // without its Program and its generated tasks, which the members below have
   std::vector<Partition> partitions_;
   std::shared_ptr<const program::Program> program_;
-  std::shared_ptr<StaticKernels> static_kernels_;  // null where the request asks for none
+  std::shared_ptr<StaticKernels> static_kernels_;  // null if the request asks for none
   std::shared_ptr<runtime::Executable> executable_;
 };
 

@@ -17,7 +17,7 @@ namespace npugraph::compiler {
 
 namespace {
 
-// Where a report may lie, the best place first.
+// The directories for a report, the preferred one first.
 std::vector<std::string> places(const std::string& directory) {
   std::vector<std::string> found = {directory.empty() ? "." : directory};
   std::error_code missing;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people need to report a defect of ours.
+// Files with the facts that a user needs to report a defect of npugraph.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace npugraph::compiler {
 
-// Writes `message` and `text`, which is `what` ("The graph"), to <directory>/npugraph-<kind>-<pid>-<n>.txt, or where that cannot
-// be written into the directory of temporary files. Returns the first line of `message` with the name of the file; where neither
-// can be written, all of `message` with the reason and the text itself. An empty directory is the current one. Thread-safe;
-// fails for lack of memory only.
+// Writes `message` and `text`, which `what` names ("The graph"), to <directory>/npugraph-<kind>-<pid>-<n>.txt, or to
+// the directory of temporary files if that fails. Returns the first line of `message` with the name of the file; if
+// both fail, all of `message` with the text itself and the reason. An empty directory is the current one. Thread-safe;
+// fails only for lack of memory.
 std::string report_text(const std::string& message, const std::string& what, const std::string& text,
                         const std::string& kind, const std::string& directory);
 
-// An InternalError whose message came from here.
+// An InternalError whose message was made by report_defect().
 class ReportedDefect : public InternalError {
  public:
   using InternalError::InternalError;

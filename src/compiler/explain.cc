@@ -25,7 +25,7 @@ std::string human_bytes(int64_t bytes) {
   return out.str();
 }
 
-// Bytes that are not known before the first call, as a formula of its sizes.
+// Bytes as a number; before the first call, as a formula of its sizes.
 std::string bytes_text(const Expr& bytes) {
   return bytes.as_int() ? human_bytes(*bytes.as_int()) : cat(bytes.str(), " B");
 }
@@ -142,7 +142,7 @@ constexpr size_t kMostConflicts = 8;
 constexpr size_t kSlowest = 5;
 constexpr size_t kMostLive = 8;
 
-// Equal things as one line.
+// Equal entries, printed as one line.
 struct Alike {
   std::string what;
   int64_t count = 0;
@@ -168,7 +168,7 @@ class Lines {
   std::map<std::string, Alike> lines_;
 };
 
-// What could have been one loop and is not.
+// Prints the pairs of operators that could have been one loop but are not.
 void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApart>& pairs) {
   Lines lines;
   for (const lower::LeftApart& pair : pairs)
@@ -182,7 +182,7 @@ void print_left_apart(std::ostringstream& out, const std::vector<lower::LeftApar
 
 }  // namespace
 
-// The share of generated code, and what its clusters save, most first; tasks of equal names are one line.
+// Prints the share of generated code, and the bytes that clusters save, most first; tasks of equal names are one line.
 void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
   Share all, generated;
   Lines lines;
@@ -214,7 +214,7 @@ std::string Artifact::title(int64_t runs_in_pieces) const {
              runs_in_pieces == 0 ? "" : cat(", ", runs_in_pieces, " of them in pieces (below)"), "\n");
 }
 
-// Of inputs that belong to the model, as far as their sizes are known.
+// Total size of the parameters that tasks read, without those of symbolic size.
 int64_t Artifact::weight_bytes() const {
   int64_t bytes = 0;
   for (const program::Buffer& buffer : program_->buffers) {
@@ -235,7 +235,7 @@ void Artifact::print_memory(std::ostringstream& out, const std::vector<TaskInfo>
   print_peak(out, tasks);
 }
 
-// What lives when most does, the largest first.
+// Prints the buffers that are alive when most bytes are, the largest first.
 void Artifact::print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
   const runtime::LivePeak peak = executable_->live_peak();
   if (peak.bytes == 0) return;

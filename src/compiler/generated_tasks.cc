@@ -13,7 +13,7 @@
 namespace npugraph::compiler {
 namespace {
 
-// What one piece of machine code is made for.
+// The tasks that share one piece of machine code.
 struct Job {
   std::vector<size_t> entries;
   std::vector<ng_task> tasks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generated tasks of one Program, made at once.
+// The generated tasks of one Program, made together.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace npugraph::compiler {
 
-// Made when constructed: equal ones one after the other, others side by side.
+// The constructor makes the tasks: tasks of equal text one after the other, others in parallel.
 class GeneratedTasks {
  public:
   GeneratedTasks(const program::Program& program, const runtime::MakeTask& make);
@@ -21,7 +21,7 @@ class GeneratedTasks {
 
   // Entries of the Program that could not be made, and why.
   const std::map<size_t, std::string>& refused() const { return refused_; }
-  // The task of an entry that was made; the caller destroys it. Once for each.
+  // The task of an entry that was made; the caller destroys it. To be called at most once per entry.
   ng_task take(size_t entry);
   // Pieces of code that LLVM made for them, and its time, summed over threads.
   int64_t builds() const { return builds_; }

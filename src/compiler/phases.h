@@ -32,7 +32,7 @@ auto run_phase(std::vector<PhaseTime>& times, const char* name, Fn&& fn) {
   return fn();
 }
 
-// Puts phases into the trace that others timed: one behind the other, the last of them ends now.
+// Adds phases that were timed elsewhere to the trace: one after the other, the last one ends now.
 void trace_past_phases(const std::vector<PhaseTime>& phases);
 
 }  // namespace npugraph::compiler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of contents of the compiler: its phases in order, and why in this order. No algorithm lives here.
+// The phases of the compiler in order, and why in this order. Contains no algorithm.
 #include "compiler/pipeline.h"
 
 #include <algorithm>
@@ -18,50 +18,52 @@ namespace npugraph::compiler {
 
 std::vector<std::string> default_passes() {
   return {
-      // One spelling for each thing first: every later pass then matches fewer forms.
+      // First, because every later pass then matches fewer forms.
       "canonicalise",
       "remove_noops",
       // Equal computations once, so that the host folds equal creation operators once, and before anything becomes in-place
       // and so harder to merge.
       "cse",
-      // Before masks become numbers, and before caches are updated in place. First attention that has masks.
+      // Before fold_constants turns masks into constants, and before caches are updated in place. fuse_attention first:
+      // it makes the masked attention that bound_attention matches.
       "fuse_attention",
       "bound_attention",
-      // Before the weights, which nobody reads then, could become constants.
+      // Before fold_constants could turn dequantised weights into constants; dce removes them, since nothing reads
+      // them.
       "fold_dequantised",
       "dce",
-      // What depends on no input is computed now.
+      // Computes the nodes that depend on no input.
       "fold_constants",
-      // Before the dead go: what was read for its sizes alone may be among them.
+      // Before dce: nodes that were read only for their sizes are dead afterwards.
       "detach_creations",
       "dce",
       // Grouped-query repeats vanish while caches are still functional. The dead repeats go at once: they would count as
       // readers of the old cache.
       "fold_repeat_kv",
       "dce",
-      // While everything is functional.
+      // These require the functional graph.
       "expand_batch_norm",
       "straighten",
       "drop_head_copies",
-      // A rearrangement and its opposite, each with a copy, leave views alone behind.
+      // Of a rearrangement and its inverse, each with a copy, only views remain.
       "merge_copies",
       "dce",
-      // A clone that still stands is a reader of the old value and keeps its source from being updated in place.
+      // A remaining clone reads the old value and so keeps its source from being updated in place.
       "remove_copies",
-      // An operator that updates a conversion or a concatenation in place would be bound to it.
+      // Before an operator updates a conversion or a concatenation in place, which would tie it to that memory.
       "fold_conversions",
       "sink_cat",
       // Intermediates before inputs: chains of updates shrink to the one link that reinplace_inputs resolves.
       "reinplace_intermediates",
       "reinplace_inputs",
-      // What could not be resolved.
+      // Moves the copies into inputs that reinplace_inputs could not resolve.
       "hoist_copies",
-      // In-place forms of scatters leave equal views behind; and copies of x to x, and of functional copies.
+      // In-place forms of scatters leave equal views, copies of x to x, and functional copies behind.
       "canonicalise",
       "cse",
       "remove_copies",
       "dce",
-      // What cse would merge again.
+      // Last, because cse would merge the recomputed parts again.
       "recompute_parts",
   };
 }
@@ -113,7 +115,7 @@ void lower_graph(const ir::Graph& graph, const CompileRequest& request, const Co
   result.left_apart = std::move(lowered.left_apart);
 }
 
-// Lowers again without what the machine refuses, until it refuses nothing.
+// Lowers again without generated code for the refused nodes, until all generated tasks can be made.
 void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,
                     CompileResult& result) {
   while (true) {
@@ -150,12 +152,12 @@ CompileResult compile(ir::Graph graph, const CompileRequest& request, const Comp
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
   run_phase(result.phases, "lower", [&] { lower_graph(graph, request, host, result); });
-  // 3. Machine code. Before the plan, because what cannot be generated is lowered to other tasks.
+  // 3. Machine code. Before the plan, because nodes whose code cannot be generated are lowered to other tasks.
   run_phase(result.phases, "generate", [&] { generate_tasks(graph, request, host, result); });
-  // 4. Adjacent tasks of a scope become one. After code was made, because only now it is known which tasks there are.
+  // 4. Adjacent tasks of a scope become one. After machine code, because only now the tasks are final.
   if (std::ranges::any_of(result.program.tasks, lower::is_scope_mark))
     run_phase(result.phases, "scopes", [&] { merge_scopes(request, host, result); });
-  // 5. Program -> Program: what lives how long. Last, because only now every task and its operands are known.
+  // 5. Program -> Program: the lifetimes of buffers. Last, because only now every task and its operands are known.
   run_phase(result.phases, "plan", [&] { plan::plan(result.program); });
   const std::string broken = program::verify(result.program);
   NG_CHECK(broken.empty(), broken);

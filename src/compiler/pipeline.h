@@ -21,12 +21,12 @@
 
 namespace npugraph::compiler {
 
-// What the compiler asks of the process around it.
+// What the compiler needs from the process around it.
 struct CompileHost {
   const lower::OperatorCatalog* catalog = nullptr;
   passes::ConstantEvaluator evaluate;  // may be empty
   runtime::MakeTask make_task = compiler::make_task;
-  program::Metadata facts;  // what a saved Program must find again to run: "torch" -> "2.13.0"
+  program::Metadata facts;  // properties that a process must share to run a saved Program: "torch" -> "2.13.0"
 };
 
 struct CompileResult {
@@ -34,8 +34,8 @@ struct CompileResult {
   std::vector<lower::TaskNote> notes;  // per task
   std::vector<lower::LeftApart> left_apart;
   lower::Refusals refused;                    // nodes that could not be generated
-  std::vector<lower::ScopeResult> scopes;     // of super kernels, where the request asks for them
-  std::shared_ptr<GeneratedTasks> generated;  // of the Program
+  std::vector<lower::ScopeResult> scopes;     // scopes of super kernels, if the request asks for them
+  std::shared_ptr<GeneratedTasks> generated;  // generated tasks of the Program
   int64_t kernel_builds = 0;                  // pieces of code that LLVM made
   int64_t kernel_build_ns = 0;                // its time, summed over threads
   int64_t kernel_loads = 0;                   // pieces of code that were read from disk
@@ -47,13 +47,14 @@ struct CompileResult {
 // Runs all phases on `graph`.
 CompileResult compile(ir::Graph graph, const CompileRequest& request, const CompileHost& host);
 
-// The graph as it was after the first `passes` entries of the request's passes. Compiling is deterministic, so a stage is made again
-// when somebody asks for it instead of being kept.
+// The graph as it was after the first `passes` entries of the request's passes. Compiling is deterministic, so stages
+// are not kept but made again on request.
 ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileRequest& request, const CompileHost& host);
-// The imported graph, as (0, graph), and that after each entry of the request's passes that hit, with the number of entries so far.
+// Pairs of a number of passes and the graph after them: (0, imported graph), and one for each entry of the request's
+// passes that hit.
 std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileRequest& request,
                                                                const CompileHost& host);
-// The Program before it was planned, where generated code was refused for some nodes.
+// The lowered Program before it was planned. `refused` are the nodes whose code could not be generated.
 program::Program lowered(ir::Graph imported, const CompileRequest& request, const CompileHost& host,
                          const lower::Refusals& refused);
 

@@ -13,12 +13,12 @@
 
 namespace npugraph::compiler {
 
-// Code of their own for tasks of symbolic sizes, made for each Instance (compiler/static_kernels.h).
+// Tasks of symbolic sizes that are made again for each Instance (compiler/static_kernels.h).
 struct StaticKernelRequest {
   bool enabled = false;
   bool on_disk = true;                         // the object cache on disk is read and written
   int64_t symbol = 0;                          // the position of a symbol among those of the inputs
-  std::optional<std::vector<int64_t>> values;  // the values of that symbol that get such code; none: all
+  std::optional<std::vector<int64_t>> values;  // the values of that symbol that get static kernels; nullopt: all
 };
 
 // How a Program runs, whether it was just compiled or comes from a file.
@@ -34,10 +34,10 @@ struct CompileRequest {
   std::string name = "graph";
   std::vector<std::string> passes = default_passes();
   std::vector<std::string> disabled_passes;  // entries of `passes` that do not run, by name
-  bool verify = false;                       // the graph is verified after every pass, not only at the end of phases
-  bool training = false;                     // the graph is the forward or backward graph of a training step
-  bool place_parts = true;                   // parts of concatenations are computed into the memory of these
-  bool generate = false;                     // loop nests are generated where they save memory traffic
+  bool verify = false;      // the graph is verified after every pass that hit, not only at the end of phases
+  bool training = false;    // the graph is the forward or backward graph of a training step
+  bool place_parts = true;  // parts of a concatenation are computed into the memory of its result
+  bool generate = false;    // loop nests are generated where they save memory traffic
   lower::MergeOptions super_kernels = {.merges = false};
   RunRequest run;
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned Program and a request -> what runs it. The one way there, for Programs that were just compiled and for those from
-// files.
+// Makes the Executable of a planned Program, for Programs that were just compiled and for Programs from files.
 #pragma once
 
 #include <memory>
@@ -14,12 +13,12 @@
 namespace npugraph::compiler {
 
 struct Runnable {
-  std::shared_ptr<StaticKernels> static_kernels;  // null where the request asks for none
+  std::shared_ptr<StaticKernels> static_kernels;  // null if the request asks for none
   std::shared_ptr<runtime::Executable> executable;
 };
 
-// `make_task` makes the tasks for the sizes of one Instance, and those of the Program. Of the latter `generated` has some, which it
-// gives away; it may be null. `host` must outlive what is made.
+// `make_task` makes the tasks of the Program and the static kernels of its Instances. If `generated` is not null, the
+// generated tasks of the Program are taken from it instead. `host` must outlive the Runnable.
 Runnable make_runnable(std::shared_ptr<const program::Program> program, runtime::Host& host, const RunRequest& request,
                        const runtime::MakeTask& make_task, GeneratedTasks* generated = nullptr);
 

@@ -55,7 +55,7 @@ std::string specialised_text(const Task& task, std::span<const ng_scalar> scalar
   return loop::print(loop::specialised(kernel, values));
 }
 
-// The task with loops for these scalars; nothing where there are none to make. Its scalars stay.
+// The task with its loops specialised for these scalars; nullopt if it has no loop to specialise. It keeps its scalars.
 std::optional<Task> specialised(const Task& task, std::span<const ng_scalar> scalars) {
   if (task.kind == TaskKind::kLoop) {
     Task made = task;
@@ -78,7 +78,7 @@ std::optional<Task> specialised(const Task& task, std::span<const ng_scalar> sca
   return made;
 }
 
-// All that is generated for a task.
+// All texts from which code is generated for a task.
 std::string text_of(const Task& task) {
   std::string text;
   for (const Attr& arg : task.args) {
@@ -107,7 +107,7 @@ std::optional<ng_task> StaticKernels::make(const Task& task, std::span<const ng_
                                            const std::string& key) {
   const codegen::WithBuildRules rules({.reads_disk = request_.on_disk, .one_builder = true});
   const codegen::BuildCount builds;
-  // For these sizes: what fails may be the text itself.
+  // Failures are kept for the sizes and the text before specialisation, because making the specialised text may fail.
   const std::string text = cat(key, "\n", text_of(task));
   std::optional<ng_task> made;
   bool failed = failures().contains(text);
@@ -164,7 +164,7 @@ std::vector<std::string> StaticKernels::lines() const {
   return lines;
 }
 
-// The symbols of inputs count, in the order of the Program.
+// StaticKernelRequest::symbol counts only the symbols of inputs, in the order of the Program.
 bool StaticKernels::is_wanted(std::span<const Scalar> symbols) const {
   if (!request_.values) return true;
   int64_t index = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static kernels: generated loops of symbolic sizes, made again for the sizes of an Instance when that is made. Constant
-// sizes need no tests for remainders and multiply less. Matrix products plan by their sizes already.
+// Static kernels: generated loops of symbolic sizes are made again for the sizes of each new Instance. Loops of
+// constant sizes need no remainder tests and fewer multiplications. Matrix products are not made again: they already
+// plan by their sizes.
 //
 // Thread-safe.
 #pragma once
@@ -27,13 +28,13 @@ class StaticKernels {
   runtime::Specialise for_symbols(std::span<const Scalar> symbols);
 
   struct Counts {
-    int64_t tasks = 0;  // that Instances have of their own
+    int64_t tasks = 0;  // tasks that Instances have of their own
     int64_t builds = 0;
     int64_t loads = 0;
     int64_t failures = 0;
   };
   Counts counts() const;
-  // "s0=8: 3 tasks have code of their own", for each set of sizes so far, and why there is none for others.
+  // One line per set of sizes so far: "s0=8: 3 tasks have code of their own", or why there are none.
   std::vector<std::string> lines() const;
 
  private:

@@ -22,14 +22,14 @@
 namespace npugraph::compiler {
 namespace {
 
-// Of an operand whose sizes but the last count rows.
+// Whether the number of rows is constant: the product of all sizes of the operand but the last.
 codegen::RowCount rows_of(const program::Operand& operand) {
   const auto& sizes = operand.sizes;
   const bool fixed = sizes.empty() || std::ranges::all_of(sizes.begin(), sizes.end() - 1, &program::Dim::is_constant);
   return fixed ? codegen::RowCount::kFixed : codegen::RowCount::kVaries;
 }
 
-// In step where one of the products reads what one before it writes.
+// kInStep if a product reads a buffer that an earlier product writes.
 codegen::Order order_of(const program::Task& task) {
   std::vector<int32_t> written;
   for (const program::Operand& operand : task.operands) {
@@ -65,7 +65,8 @@ ng_task make_loop(const program::Program&, const program::Task& task) {
   return codegen::make_kernel_task(loop::parse(text, task.name), target::host_target());
 }
 
-// The products that lowering writes: factors of one type, of which they share the first, sums through epilogues.
+// Matrix products as lowering writes them: all share the first factor, the other factors have one type, and each
+// product has an epilogue.
 ng_task make_products(const program::Program&, const program::Task& task) {
   const std::string_view text = text_of(task);
   if (codegen::is_quant_text(text)) return make_quant(task, text);
@@ -81,7 +82,7 @@ ng_task make_products(const program::Program&, const program::Task& task) {
   return codegen::make_matmuls(specs, target::host_target(), rows_of(task.operands[0]), order_of(task));
 }
 
-// Of queries, whose type the others have.
+// Operand 0 is the queries; keys, values and the result have their type.
 ng_task make_attention(const program::Program&, const program::Task& task) {
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no queries"));
   const program::Operand& queries = task.operands[0];
@@ -89,7 +90,7 @@ ng_task make_attention(const program::Program&, const program::Task& task) {
                                  rows_of(queries));
 }
 
-// Of weights, whose type the image has. An epilogue may stand behind the first line.
+// Operand 0 is the weights; the image has their type. An epilogue may follow the first line of the text.
 ng_task make_convolution(const program::Program&, const program::Task& task) {
   const std::string_view text = text_of(task);
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no weights"));

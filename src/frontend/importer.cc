@@ -56,26 +56,29 @@ ir::ValueId Importer::add_constant(const TensorDescription& tensor, std::string 
 }
 
 const ir::Op& Importer::op_for(const std::string& schema, ir::Traits traits) {
-  // By its schema, because a name may be given to another operator while the process runs.
+  // Looked up by schema, because a name may be given to another operator while the process runs.
   const ir::Op& op = *ops_.intern(schema, traits);
-  // Of operators whose result is a lazy marker on the same memory in eager, or that resolve one: the operator that
-  // computes the same values into fresh memory.
+  // In eager, these operators set a lazy mark on the same memory, or resolve one. They are replaced by operators that
+  // compute the same values into fresh memory.
   if (aten::_conj::is(op)) return aten::_conj_physical::op();
   if (aten::_neg_view::is(op)) return aten::neg::op();
   if (ops::is_any<aten::resolve_conj, aten::resolve_neg>(op)) return aten::lift_fresh_copy::op();
   return op;
 }
 
-// In elements of the result. What has no elements may say it lies anywhere, also outside of its base.
+// The offset of a result in its base, in elements of the result. 0 for an empty tensor, whose storage offset may lie
+// anywhere, even outside of the base.
 Expr Importer::offset_in(const TensorDescription& result, const Place& base) const {
   if (ir::is_empty(std::get<ir::TensorType>(result.type))) return 0;
   const Expr bytes = item_bytes(std::get<ir::TensorType>(result.type));
   return Expr::make(ExprOp::kFloorDiv, {result.storage_offset * bytes - base.byte_offset, bytes});
 }
 
-// Places each result of a view in its base: where the front end put both in one storage, by their offsets there; else by the
-// operator's own rule, if the result looks as the rule says (torch rewrites graphs without telling views of the new base).
-// False, with the reason, when neither does: the operator returned a copy, and the node cannot be told apart from a view later.
+// Computes the offset of each result of a view operator in its base. If the front end put both into one storage, the
+// offset follows from their storage offsets. Otherwise it follows from the operator's own rule, provided that the
+// result has the sizes and strides of the rule (graph rewrites of torch do not update the storages of views of the new
+// base). If neither applies, the operator returned a copy: refuses the node, because nothing would later tell it apart
+// from a view.
 bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::Node& built) {
   const std::vector<ir::ValueId> tensors = ir::operands(built);
   if (tensors.empty() || !graph_.value(tensors[0]).is_tensor()) {
@@ -100,9 +103,9 @@ bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::No
   return true;
 }
 
-// An operator that may return an argument or a view of it, which its schema alone cannot tell: views where the front end put
-// the results into the storages of arguments. Where it put them elsewhere, the node would have to be seen as fresh memory while
-// its operator shares some.
+// Adds an operator that may return an argument or a view of one, which its schema alone cannot tell. If the front end
+// put the results into the storages of arguments, they become views of these. Otherwise the node is refused: its
+// results would have to be taken for fresh memory, although its operator may share memory.
 Importer::Values Importer::add_shared(const NodeDescription& node, const ir::Node& built) {
   const std::vector<ir::ValueId> shared = ir::shared_operands(built);
   for (size_t i = 0; i < shared.size(); ++i) {
@@ -130,7 +133,8 @@ Importer::Values Importer::add_shared(const NodeDescription& node, const ir::Nod
   return values;
 }
 
-// Offsets in storages are not guarded, and another one names another place.
+// If the node addresses storage by offset, requires its inputs to keep their own storage offsets: these are not
+// guarded, and with other ones the node would read another place.
 void Importer::note_named_place(const ir::Node& node) {
   const Attr* offset = arg::storage_offset.find(node);
   if (offset == nullptr || std::holds_alternative<None>(*offset)) return;
@@ -142,7 +146,8 @@ void Importer::note_named_place(const ir::Node& node) {
   }
 }
 
-// The node gets windows that begin where its operands do, and takes them for storages.
+// The node gets windows that begin where its operands do and takes them for storages, so each operand must begin at
+// offset 0 of its storage. An input with an operand that does not gets an offset that no tensor has.
 void Importer::require_start_of_storage(const ir::Node& node) {
   for (const ir::ValueId operand : ir::operands(node)) {
     if (!graph_.value(operand).is_tensor() || places_[operand].input == ir::kNone) continue;

@@ -15,7 +15,7 @@ struct Dim {
   Expr stride;
 };
 
-// Whether different indices certainly give different addresses, dimensions that repeat apart.
+// Whether different indices certainly give different addresses. Ignores dimensions of stride 0.
 bool is_injective(std::vector<Dim> dims, const std::vector<Symbol>& symbols) {
   // Innermost first: known strides by size, then symbolic ones from the last dimension to the first.
   std::reverse(dims.begin(), dims.end());
@@ -33,9 +33,10 @@ bool is_injective(std::vector<Dim> dims, const std::vector<Symbol>& symbols) {
   return true;
 }
 
-// Whether two boxes of one lattice, the second `distance` elements behind the first, certainly share no element. Both are
-// seen as one box with one more step in some direction: along a dimension that divides the distance (slices of one base), or
-// along the distance itself (selected rows). If the union is injective, the parts are disjoint.
+// Whether two boxes of one lattice, the second `distance` elements after the first, certainly share no element. Looks
+// for a larger box that contains both as separate parts: one that is longer along a dimension whose stride divides the
+// distance (slices of one base), or one with a new dimension of size 2 along the distance (selected rows). If the
+// larger box is injective, the parts are disjoint.
 bool is_disjoint_in_lattice(const TensorType& first, const TensorType& second, const Expr& distance,
                             const std::vector<Symbol>& symbols) {
   std::vector<Dim> joint;

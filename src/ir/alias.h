@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values share memory. Views and in-place results share the storage of their base; everything else is its own: inputs
-// and constants are taken to be disjoint, which the runtime checks when it binds them.
+// Which values share memory. Views and in-place results share the storage of their base; every other value has memory
+// of its own. Inputs and constants are assumed to be disjoint, which the runtime checks when it binds them.
 // A snapshot of a Graph, which must outlive it: build again after changing the graph. Immutable, safe to share.
 #pragma once
 

@@ -7,7 +7,7 @@
 namespace npugraph::ir {
 namespace {
 
-// Inclusive; nothing means unbounded. Arithmetic that overflows gives unbounded.
+// Inclusive bounds; nullopt means unbounded. Arithmetic that overflows gives unbounded.
 struct Interval {
   std::optional<int64_t> low;
   std::optional<int64_t> high;
@@ -25,7 +25,7 @@ std::optional<int64_t> multiply(std::optional<int64_t> a, std::optional<int64_t>
   return product;
 }
 
-// Exact for a constant factor and for factors that are not negative, which is what sizes and strides are made of.
+// Exact for a constant factor and for non-negative factors, as in sizes and strides; otherwise unbounded.
 Interval multiply(const Interval& a, const Interval& b) {
   const auto scale = [](int64_t factor, const Interval& by) {
     return factor >= 0 ? Interval{multiply(factor, by.low), multiply(factor, by.high)}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the guarded bounds of symbols prove about an expression.
+// Facts about expressions that follow from the guarded bounds of their symbols.
 #pragma once
 
 #include <vector>

@@ -191,7 +191,7 @@ std::vector<ValueId> returned_operands(const Node& node) {
   if (!node.op->is(Trait::kMutates)) return returned;
   const Schema& schema = node.op->schema;
   const auto owner = returns_of_results(schema, node.results.size());
-  std::vector<size_t> taken(schema.args.size(), 0);  // elements of a list argument that earlier results are
+  std::vector<size_t> taken(schema.args.size(), 0);  // per argument: tensors that earlier results already return
   for (size_t i = 0; i < owner.size(); ++i) {
     if (owner[i] == kNone || !schema.returns[owner[i]].is_write) continue;
     const auto same_alias = [&](const SchemaArg& arg) {

@@ -10,8 +10,9 @@
 //   alias letter of a written argument *is* that argument afterwards (same memory, same view).
 // - Scalars are expressions, not values. A symbol comes from the graph's inputs or is defined by a node (`item`, `nonzero`).
 // - Random and side-effecting nodes keep their order among themselves.
-// - Where there are several streams, a node runs beside those that its section (below) does not come after, whatever `order`
-//   says: values that it shares with them have to be ordered by sections. Passes take nodes out of no section.
+// - In a graph of several streams, a node may run in parallel with the nodes of sections that its own section (below)
+//   does not come after, whatever `order` says: sections must order the accesses to values that both use. Passes then
+//   keep each node in its section.
 //
 // Not thread-safe; a Graph belongs to one thread at a time.
 #pragma once
@@ -44,8 +45,8 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
-// A value that is not strided memory (sparse, quantised, mkldnn, nested): handed from task to task untouched. `what` is for
-// people ("sparse_coo f32[4, 4]").
+// A value that is not strided memory (sparse, quantised, mkldnn, nested): tasks pass it on unchanged. `what` is a
+// description for people ("sparse_coo f32[4, 4]").
 struct OpaqueType {
   std::string what;
   bool operator==(const OpaqueType&) const = default;
@@ -69,7 +70,8 @@ struct Value {
   const TensorType& tensor() const { return std::get<TensorType>(type); }
 };
 
-// Places a view in its base: byte-exact, relative to the first element of the base's view. In elements of the result's dtype.
+// Place of a view in its base: the exact distance from the first element of the base, which may be a view itself. In
+// elements of the result's dtype.
 struct View {
   Expr offset;
   bool operator==(const View&) const = default;
@@ -87,11 +89,11 @@ struct SymbolDef {
 
 struct Node {
   const Op* op = nullptr;
-  // One per schema argument, defaults filled in; TensorRef ids are ValueIds. A scalar where the schema says Tensor is a number
-  // of the user's program ("aten.mul.Tensor(%x, 0.5)"): it takes part in type promotion as numbers do.
+  // One per schema argument, defaults filled in; TensorRef ids are ValueIds. A scalar where the schema says Tensor is a
+  // number of the user's program ("aten.mul.Tensor(%x, 0.5)") and is promoted like a Python number.
   std::vector<Attr> args;
-  // One per return of the schema, and per tensor of a list of them: tensor and opaque results; kNone where one is undefined, and
-  // for numbers, which may be left out at the end.
+  // Tensor and opaque results: one per return of the schema, or per tensor of a returned list. kNone for undefined
+  // results and for numbers; numbers at the end may be left out.
   std::vector<ValueId> results;
   std::vector<View> views;  // one per result when op is a view
   std::vector<SymbolDef> defines;
@@ -103,13 +105,13 @@ struct Node {
 
 enum class InputKind : uint8_t { kUser, kParameter, kBuffer, kStatic };
 
-// A stretch of one stream between two events. Its nodes run in the order of the graph, and the sections of one stream one after
-// the other, as they are numbered. Sections of other streams come before only as far as `after` leads there. The graph begins
-// before all sections and ends when all are done.
+// A stretch of one stream between two events. Its nodes run in the order of the graph. The sections of one stream run
+// one after the other, in the order of their numbers. A section of another stream comes before only if `after` leads to
+// it, directly or through other sections. The graph begins before all sections and ends when all are done.
 struct Section {
   int32_t stream = 0;
   std::vector<int32_t> after;  // earlier sections
-  CoreLimits limits;           // of each of its tasks
+  CoreLimits limits;           // for each of its tasks
   bool operator==(const Section&) const = default;
 };
 
@@ -119,7 +121,7 @@ struct Input {
   Expr scalar;  // a symbol, the constant that it was specialised to, or an expression of other inputs' symbols
   InputKind kind = InputKind::kUser;
   std::string source;  // Dynamo's source, "L['x']"
-  // Where a tensor must lie in its storage, in elements, because nodes name places of the storage (as_strided).
+  // The storage offset that a tensor must have, in elements, because nodes address the storage itself (as_strided).
   std::optional<Expr> storage_offset;
   static constexpr int64_t kNowhere = int64_t{1} << 40;  // a storage offset that no tensor has
 };
@@ -141,7 +143,7 @@ struct Constant {
 // What the graph returns: a value, a scalar expression, or nothing.
 using Output = std::variant<None, TensorRef, Expr>;
 
-// Every symbol of the graph, those that nodes define included.
+// A symbol of the graph, from its inputs or defined by a node.
 struct Symbol {
   std::string name;
   ScalarKind kind = ScalarKind::kInt;
@@ -208,16 +210,16 @@ class Graph {
   std::deque<Node> nodes_;
   std::vector<NodeId> order_;
   std::unordered_map<std::string, int32_t>
-      names_;  // names in use, each with the suffix to try first when it is wished again
+      names_;  // names in use, each with the suffix to try first for the next value of this name
 };
 
-// What the rule of an operator says of its results.
+// The results of a node, by the rule of its operator.
 struct Inferred {
-  std::vector<std::optional<Type>> types;  // nothing for undefined results
-  std::vector<View> views;                 // of view operators
+  std::vector<std::optional<Type>> types;  // nullopt for undefined results
+  std::vector<View> views;                 // only for view operators
 };
 
-// Operand values of a node, in argument order; absent optional tensors are left out. A value used twice stands twice.
+// Operand values of a node, in argument order; absent optional tensors are left out. A value used twice occurs twice.
 std::vector<ValueId> operands(const Node& node);
 // Operand values that the node writes, by its schema.
 std::vector<ValueId> written_operands(const Node& node);
@@ -231,10 +233,10 @@ struct ResultCount {
   size_t most = 0;
 };
 ResultCount result_count(const Schema& schema);
-// For each result: which return of the schema it belongs to. A return of several tensors takes the results that the others leave.
+// For each result: the index of its return in the schema. Lists share the results that the single returns leave.
 std::vector<int32_t> returns_of_results(const Schema& schema, size_t num_results);
 
-// Who uses what. A snapshot: rebuild after changing the graph.
+// The users of every value. A snapshot: rebuild after changing the graph.
 struct Uses {
   std::vector<std::vector<NodeId>> users;  // per value: using nodes in program order, each once
   std::vector<int32_t> output_uses;        // per value: how often the graph returns it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the graph knows of an operator. The facts stand once, in a row of the table in ops/; the graph refers to rows.
+// Facts about an operator. They are stored once, in a row of the table in ops/; graphs refer to rows.
 //
 // Operator schemas are those of torch ("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"); the name
 // of a row is the schema's with a dot: "aten.add.Tensor", and "aten.mm" for a default overload (no ".default").
@@ -15,29 +15,28 @@
 
 namespace npugraph::ir {
 
-// Facts that passes ask for. An operator that is not in the table gets those that its schema and tags prove, and is
-// otherwise assumed to be able to throw.
+// Properties that passes ask for. An operator outside of the table gets kMayThrow, and what its schema and tags prove.
 enum class Trait : uint32_t {
   kElementwise = 1u << 0,  // each result element depends on its place and the broadcast-corresponding elements only
   kReduction = 1u << 1,
   kView = 1u << 2,         // every result is a strided view of the first operand; Node::views says which
   kProduct = 1u << 3,      // matrix products and convolutions
   kRandom = 1u << 4,       // draws from a generator: runs in program order, never merged, folded or removed
-  kSideEffect = 1u << 5,   // does something besides its results (assert, print): kept and kept in order
+  kSideEffect = 1u << 5,   // has an effect besides its results (assert, print): kept, and kept in order
   kMutates = 1u << 6,      // writes an argument; derived from the schema
   kCommutative = 1u << 7,  // the first two operands may be exchanged
   kMayThrow = 1u << 8,     // may raise for some values of its inputs (index out of range, singular matrix)
   kCopyLike = 1u << 9,   // moves data without computing: copy_, clone, _to_copy, cat, index_copy of whole buffers, ...
   kOpaque = 1u << 10,    // not an ATen operator: a Python callable (higher-order operators, Python custom operators)
   kCreation = 1u << 11,  // a fresh tensor from sizes and scalars only
-  kUninitialised = 1u << 12,  // a fresh tensor with no particular elements
+  kUninitialised = 1u << 12,  // a fresh tensor with undefined elements
   kExact = 1u << 13,          // rounds correctly or not at all, and is cheap: ask ops::is_exact()
-  kBeginsScope = 1u << 14,    // a mark: a super kernel scope begins, named by the first argument
-  kEndsScope = 1u << 15,      // a mark: it ends
+  kBeginsScope = 1u << 14,    // marks the beginning of a super kernel scope, named by the first argument
+  kEndsScope = 1u << 15,      // marks the end of a super kernel scope
   kCollective = 1u << 16,     // exchanges data with other processes: one task begins it, another one waits for it
-  // Not torch's own: its kernel may keep the tensors that it is given, call Python, and differ from device to device.
+  // Not an operator of torch itself: its kernel may keep its tensors, call Python, and differ from device to device.
   kForeign = 1u << 17,
-  kNested = 1u << 18,  // opaque: runs graphs of its own, by what only the run knows
+  kNested = 1u << 18,  // opaque: runs graphs of its own, depending on values that only the run knows
 };
 
 using Traits = uint32_t;
@@ -74,10 +73,10 @@ struct Op {
   std::string name;  // "aten.add.Tensor"
   Schema schema;
   Traits traits = 0;
-  // "aten.add_.Tensor", which writes the result into the first argument; of a scatter the view of the first argument into
-  // which it copies "src" ("aten.slice.Tensor"); or empty.
+  // The operator that writes the result into the first argument ("aten.add_.Tensor"). For a scatter: the view of the
+  // first argument to which it copies "src" ("aten.slice.Tensor"). Empty if there is none.
   std::string inplace_twin;
-  int32_t id = -1;  // its row in the table; -1: made from a schema that the table does not know
+  int32_t id = -1;  // its row in the table; -1: made from a schema that is not in the table
 
   bool in_table() const { return id >= 0; }
   bool is(Trait trait) const { return has(traits, trait); }
@@ -87,17 +86,17 @@ class Graph;
 struct Node;
 struct Inferred;
 
-// How the text form turns names into rows; ops/ implements it.
+// Finds the rows for the names in the text form; ops/ implements it.
 class OpResolver {
  public:
   virtual ~OpResolver() = default;
   // The row of a name, or null when it is unknown. "aten.t.default" finds "aten.t".
   virtual const Op* find(std::string_view name) const = 0;
-  // The row for a schema that the table does not know, made on first use. `extra` are traits beyond those of the schema. A
-  // schema that the table has gives the table's row.
+  // The table's row for a schema of the table; for any other schema a row that is made on first use, with the traits
+  // `extra` in addition to those of the schema.
   virtual const Op* intern(std::string_view schema, Traits extra) = 0;
-  // The results of a node that has none yet, by the rule of its row. Nothing where it has no rule, or the rule cannot tell.
-  // UserError where the arguments do not fit.
+  // The results of a node that has none yet, by the rule of its row. nullopt if it has no rule, or the rule cannot
+  // infer them. UserError if the arguments do not fit.
   virtual std::optional<Inferred> infer(const Graph& graph, const Node& node) const = 0;
 };
 

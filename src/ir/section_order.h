@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sections of a graph come before which, through streams and events.
+// The order that streams and events establish between the sections of a graph.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ class SectionOrder {
   bool reaches(int32_t a, int32_t b) const { return a == b || precedes(a, b); }
 
  private:
-  std::vector<std::vector<bool>> before_;  // per section: those before it
+  std::vector<std::vector<bool>> before_;  // per section: whether each other one comes before it
 };
 
 }  // namespace npugraph::ir

@@ -4,7 +4,7 @@
 //   npugraph.graph 1 @forward {
 //     symbol s0 : int [2, 1024]
 //     op "my::op(Tensor x, int n) -> Tensor" traits(may_throw)         // rows that the table does not know
-//     section 0 stream(0)                                             // Graph::sections; left out where 0 is all
+//     section 0 stream(0)                                             // Graph::sections; a sole default is left out
 //     section 1 stream(1) after(0) limits(1, 2)                         // of cube and vector cores
 //     input %x : f32[s0, 64]{64, 1} user "L['x']"
 //     input s0 : int user "s0"
@@ -21,14 +21,14 @@
 //     return %t, 4*s0 + 1, none
 //   }
 //
-// Arguments are written in schema order; arguments equal to their default are left out from the end, keyword-only ones are
-// written by name, and any argument may be. A contiguous stride list may be left out: f32[s0, 64] means f32[s0, 64]{64, 1}.
-// A device other than cpu follows the type: f32[4]{1} device("npu", 0).
-// Types of results may be left out where the rule of the operator tells them (ops/), and with them the places of views:
+// Arguments are written in schema order. Arguments at the end that equal their default are left out. Keyword-only
+// arguments are written by name, and any other may be. A contiguous stride list may be left out: f32[s0, 64] means
+// f32[s0, 64]{64, 1}. A device other than cpu follows the type: f32[4]{1} device("npu", 0).
+// Types of results may be left out if the rule of the operator infers them (ops/), and with them the places of views:
 // %a, %b = aten.split.Tensor(%x, 4).
-// A row is called as its schema without the overload "default": aten.t. A symbol needs no declaration when a scalar input or
-// a node defines it; it then has no bounds. An input without a kind is a user's. The bytes of an external constant are not
-// there after parsing (data is null).
+// A row has the name of its schema without the overload "default": aten.t. A symbol needs no declaration when a scalar
+// input or a node defines it; it then has no bounds. An input without a kind is of kind user. The bytes of an external
+// constant are missing after parsing (data is null).
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ namespace npugraph::ir {
 
 inline constexpr int kGraphTextVersion = 1;
 
-// Prints graphs that break the rules too, as well as can be.
+// Also prints graphs that break the rules, as far as possible.
 std::string print(const Graph& graph);
 // UserError with line and column on malformed text, unknown operators, undefined or redefined values, wrong arity.
 Graph parse(std::string_view text, std::string source_name, OpResolver& ops);

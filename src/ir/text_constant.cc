@@ -76,7 +76,7 @@ DType part_of(DType complex) {
   return complex == DType::kC64 ? DType::kF32 : DType::kF64;
 }
 
-// 8-bit floats count as integers: their bits.
+// 8-bit floats count as integers, which are their bits.
 bool is_real(DType dtype) { return is_floating(dtype) && size_of(dtype) > 1; }
 
 int64_t load_integer(DType dtype, const std::byte* at) {
@@ -140,7 +140,7 @@ std::optional<int64_t> constant_elements(const Type& type) {
   const auto* tensor = std::get_if<TensorType>(&type);
   if (tensor == nullptr) return std::nullopt;
   const auto count = extent(tensor->sizes, tensor->strides).as_int();
-  return count && *count >= 0 ? count : std::nullopt;  // negative strides can be written, and hold nothing
+  return count && *count >= 0 ? count : std::nullopt;  // below 0 for negative strides, which the text form can express
 }
 
 std::optional<std::string> print_elements(const Type& type, const ConstantData& data) {

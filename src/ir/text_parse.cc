@@ -11,8 +11,8 @@
 namespace npugraph::ir {
 namespace {
 
-// Gives an argument the form that its schema type asks for where the text leaves it open: an empty list, a whole number for a
-// float.
+// Converts an argument to the form that its schema type requires where the text is ambiguous: an empty list, or an
+// integer for a float.
 void coerce(Attr& arg, std::string_view type) {
   const auto to_float = [](Expr& e) {
     if (const auto value = e.as_int()) e = Expr::constant(Scalar::of_float(static_cast<double>(*value)));
@@ -116,8 +116,8 @@ class Parser {
     return ScalarKind::kInt;
   }
 
-  // A statement may use the integer symbols that it defines itself (`f32[u0] = ... defines(u0 = ...)`), and no other unknown
-  // ones.
+  // Fails for undeclared symbols. A statement may use integer symbols that it defines itself
+  // (`f32[u0] = ... defines(u0 = ...)`).
   void check_pending() {
     for (const std::string& name : pending_) {
       const auto known = symbols_.find(name);
@@ -274,7 +274,7 @@ class Parser {
     graph_.inputs.push_back(std::move(input));
   }
 
-  // `s0 : int`, which declares s0 if nothing did, or an expression.
+  // `s0 : int`, which declares s0 unless it is declared already, or an expression.
   void parse_scalar_input(Input& input) {
     Lexer ahead = lexer_;
     const Token name = ahead.next();
@@ -322,7 +322,7 @@ class Parser {
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i] != kNone) define(names[i], results[i]);
     }
-    // Once more: the name of one result may have been taken by the provisional name of the next.
+    // Again, because the provisional name of a later result may have taken the name of an earlier one.
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i] != kNone) graph_.rename(results[i], names[i].text);
     }
@@ -334,7 +334,7 @@ class Parser {
       names.push_back(lexer_.at("none") ? lexer_.next() : expect_value_token());
       node.results.push_back(names.back().kind == TokenKind::kValue ? 0 : kNone);
     } while (lexer_.accept(","));
-    if (lexer_.accept("=")) return;  // the operator tells the types
+    if (lexer_.accept("=")) return;  // the rule of the operator gives the types
     lexer_.expect(":");
     for (size_t i = 0; i < names.size(); ++i) {
       if (i > 0) lexer_.expect(",");
@@ -400,7 +400,7 @@ class Parser {
     }
   }
 
-  // Which argument comes next: the one that is named, or the next by position.
+  // Index of the argument that comes next: the named one, or the next by position.
   size_t argument_index(const Node& node, size_t& position) {
     const auto& schema = node.op->schema.args;
     if (lexer_.peek().kind == TokenKind::kIdentifier) {
@@ -487,10 +487,10 @@ class Parser {
   ParseContext context_;
   Graph graph_;
   int32_t num_sections_ = 0;  // declared so far
-  Token statement_;           // first token of the statement that is being read
+  Token statement_;           // first token of the current statement
   std::unordered_map<std::string, ValueId> values_;
   std::unordered_map<std::string, ScalarKind> symbols_;
-  std::vector<std::string> pending_;  // symbols of this statement that nothing declared so far
+  std::vector<std::string> pending_;  // symbols of this statement that are not declared so far
   std::unordered_map<std::string, const Op*> declared_ops_;
 };
 

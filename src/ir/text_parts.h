@@ -38,14 +38,14 @@ inline constexpr std::array<std::pair<Trait, std::string_view>, 19> kTraitNames 
 
 inline constexpr std::array<std::string_view, 4> kInputKindNames = {"user", "parameter", "buffer", "static"};
 
-// Constants of at most so many elements are written with their values.
+// Constants of at most this many elements are written with their values.
 inline constexpr int64_t kMaxPrintedElements = 64;
 
-// Elements in the memory of a constant of this type; nothing when it is not a number.
+// Number of elements in the memory of a constant of this type; nullopt if it is not known, or the type is no tensor.
 std::optional<int64_t> constant_elements(const Type& type);
 
-// "[1, 2, 3]" in the order of memory, or nothing when the bytes are not there or too many. 8-bit floats are written as their
-// bits. The payload of a NaN is not kept.
+// "[1, 2, 3]" in memory order; nullopt if the bytes are missing or there are too many elements. 8-bit floats are
+// written as their bits. The payload of a NaN is not kept.
 std::optional<std::string> print_elements(const Type& type, const ConstantData& data);
 // Reads such a list. UserError when the elements do not fit the type.
 std::shared_ptr<const ConstantData> parse_elements(Lexer& lexer, const Type& type);

@@ -100,7 +100,7 @@ class Printer {
     }
   }
 
-  // The one section that every graph has goes without saying.
+  // Writes nothing if the default section is the only one.
   void write_sections() {
     if (graph_.sections == std::vector{Section{}}) return;
     for (size_t i = 0; i < graph_.sections.size(); ++i) {

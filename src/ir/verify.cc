@@ -13,7 +13,7 @@
 namespace npugraph::ir {
 namespace {
 
-// What an argument of a schema type may hold.
+// Whether an argument of this schema type may hold `arg`.
 bool fits(const Attr& arg, std::string_view type);
 
 bool fits_element(const Attr& arg, std::string_view type) {
@@ -116,7 +116,7 @@ class Verifier {
     closed_.assign(count, false);
   }
 
-  // A replay takes tasks in the order of the graph, and so must meet all that a node waits for before it.
+  // A replay takes tasks in the order of the graph, so everything that a node waits for must come before the node.
   void check_section_order(const Node& node) {
     if (!section_order_ || !node.views.empty()) return;
     if (closed_[node.section]) return fail("section ", node.section, " goes on behind one that is after it");
@@ -169,7 +169,7 @@ class Verifier {
     }
   }
 
-  // A value gets its definition, once.
+  // Records the definition of a value. Fails on a second one, and on one that differs from Value::def.
   bool define(ValueId id, NodeId def, int32_t result) {
     if (id < 0 || id >= graph_.num_values()) return fail("value ", id, " does not exist"), false;
     const Value& value = graph_.value(id);
@@ -233,7 +233,7 @@ class Verifier {
     node_ = nullptr;
   }
 
-  // The text form finds rows by name.
+  // The text form finds rows by name, so names must be unique.
   void check_operator(const Op& op) {
     const auto [known, fresh] = operators_.try_emplace(op.name, &op);
     if (!fresh && known->second != &op) fail("the graph has two different operators of this name");
@@ -287,7 +287,7 @@ class Verifier {
     }
   }
 
-  // A result that is a written argument has its type: operators that change sizes or strides in place cannot be told so.
+  // A result that is a written argument has its type: no operator can change sizes or strides in place.
   void check_returned(const Node& node) {
     const auto returned = returned_operands(node);
     for (size_t i = 0; i < returned.size(); ++i) {
@@ -336,13 +336,13 @@ class Verifier {
   };
 
   const Graph& graph_;
-  std::optional<SectionOrder> section_order_;  // where there are streams
-  std::vector<bool> closed_;                   // per section: one has begun that is after it
+  std::optional<SectionOrder> section_order_;  // only with several streams
+  std::vector<bool> closed_;                   // per section: whether a section that comes after it has begun
   std::vector<bool> defined_;
   std::unordered_map<std::string, SymbolState> symbols_;
   std::unordered_set<std::string_view> names_;
   std::unordered_map<std::string_view, const Op*> operators_;
-  const Node* node_ = nullptr;  // the node at hand
+  const Node* node_ = nullptr;  // the node that is being checked
   bool at_outputs_ = false;
   std::string error_;  // the first violation
 };

@@ -38,7 +38,7 @@ Argument argument_of(const ng_definition& task, const ng_attribute& attribute) {
 Scalar Argument::value(const ng_call& call) const {
   if (symbolic < 0) return constant;
   Scalar value = constant;
-  value.i = call.scalars[symbolic].i;  // the bits of a float too
+  value.i = call.scalars[symbolic].i;  // copies the bits of a float, too
   return value;
 }
 

@@ -13,9 +13,9 @@
 namespace npugraph::kernels {
 
 struct Argument {
-  int32_t operand = -1;  // of a tensor
+  int32_t operand = -1;  // index of the operand of a tensor
   bool is_scalar = false;
-  Scalar constant;        // its kind holds for symbolic scalars too
+  Scalar constant;        // the value; of a symbolic scalar only the kind is valid
   int32_t symbolic = -1;  // index into ng_call::scalars
 
   bool is_tensor() const { return operand >= 0; }
@@ -28,12 +28,12 @@ class Arguments {
  public:
   explicit Arguments(const ng_definition& task);
 
-  // Empty where the task has fewer.
+  // Argument i; empty if the task has fewer.
   Argument operator[](size_t i) const { return i < arguments_.size() ? arguments_[i] : Argument{}; }
   // UserError when argument i is no tensor, or no scalar.
   Argument tensor(size_t i) const;
   Argument scalar(size_t i) const;
-  // The scalar at i, or `otherwise` where there is none.
+  // The scalar at i, or `otherwise` if there is none.
   Argument scalar_or(size_t i, Scalar otherwise) const;
 
  private:

@@ -13,14 +13,14 @@
 namespace npugraph::kernels {
 namespace {
 
-constexpr int64_t kGrainMultiplications = 1 << 18;  // per thread, below which a second one costs more than it brings
+constexpr int64_t kGrainMultiplications = 1 << 18;  // per thread; below this a second thread costs more than it brings
 
 // Operands: x, w [, bias], y.
 class Linear {
  public:
   struct State {
     Product product{};
-    bool gather_x = false;  // to dense rows, in the workspace
+    bool gather_x = false;  // copy x to dense rows in the workspace
     bool gather_w = false;
   };
 
@@ -118,7 +118,7 @@ class Linear {
   }
 
  private:
-  // A stride of a dimension of one element means nothing.
+  // The stride of a dimension of one element has no effect, so it can be taken as 1.
   static void plan_gathers(State& state) {
     Product& p = state.product;
     if (p.k <= 1) p.w_k = p.x_k = 1;

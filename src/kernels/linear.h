@@ -31,7 +31,7 @@ struct ProductFunctions {
   ProductFunction dense_n;  // w_n == 1
 };
 
-// Those that this processor runs, one per instruction set, the fastest first.
+// The functions that this processor can run, one entry per instruction set, the fastest first.
 std::span<const ProductFunctions> product_functions();
 
 }  // namespace npugraph::kernels

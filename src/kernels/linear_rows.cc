@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built with -ffp-contract=fast: a product and its sum may be one rounding, in every element alike.
+// Built with -ffp-contract=fast: a multiplication and the addition after it may be rounded once, in every element
+// alike.
 #include <vector>
 
 #include "kernels/linear.h"

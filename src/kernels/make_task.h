@@ -35,7 +35,7 @@ ng_task make_task(std::unique_ptr<Kernel> kernel) {
   };
 }
 
-// An ng_make of a function that throws.
+// Turns `make`, which throws on errors, into an ng_make.
 template <ng_task (*make)(const ng_definition& task)>
 ng_status made_by(const ng_definition* definition, ng_task* task, void (*refuse)(void*, const char*), void* reason) {
   try {

@@ -14,7 +14,7 @@
 namespace npugraph::kernels {
 namespace {
 
-constexpr int64_t kGrainBytes = 256 << 10;  // per thread, below which a second one costs more than it brings
+constexpr int64_t kGrainBytes = 256 << 10;  // per thread; below this a second thread costs more than it brings
 
 int64_t elements(const ng_buffer& buffer) {
   int64_t count = 1;
@@ -105,7 +105,7 @@ ng_task make_copy(const ng_definition& task) {
   return make_task(std::make_unique<Move>(task, row));
 }
 
-// x broadcasts to y: the element of x under element `index` of y.
+// The element of x for element `index` of y, to which x broadcasts.
 const char* broadcast_at(const ng_buffer& x, const ng_buffer& y, int64_t index, int64_t element_bytes) {
   const char* at = static_cast<const char*>(x.data);
   for (int d = y.rank - 1; d >= 0; --d) {
@@ -171,7 +171,7 @@ ng_status reference_cast(const ng_definition& task, ng_call* call) {
   return NG_OK;
 }
 
-// A step of 0 keeps the sign of a zero.
+// With a step of 0 returns `start` itself, so that -0.0 keeps its sign.
 template <typename Number>
 Number ramp_at(Number start, Number step, int64_t i) {
   return step == Number{0} ? start : start + static_cast<Number>(i) * step;

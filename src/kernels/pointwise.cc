@@ -21,7 +21,7 @@ void store_scalar(Scalar value, DType dtype, char* to) {
   });
 }
 
-// Where element `index` of the result's shape stands in a window that broadcasts to it.
+// The address, in a window that broadcasts to the result, of the element at `index` of the result.
 char* element_at(const ng_buffer& window, const std::vector<int64_t>& index, int64_t element_bytes) {
   int64_t offset = 0;
   const size_t missing = index.size() - window.rank;
@@ -89,7 +89,7 @@ bool Pointwise::bind(const ng_call& call, State& state) const {
 ng_status Pointwise::run(const State& state, ng_call& call) const {
   std::array<char*, kMaxWindows> data{};
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    // Scalars are only read: all inputs share the type of the result's pointer.
+    // The const_cast is safe: inputs are only read. `data` has the pointer type that the result needs.
     data[i] = inputs_[i].is_scalar ? const_cast<char*>(state.scalars[i].data())
                                    : static_cast<char*>(call.buffers[inputs_[i].operand].data);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels: y[i] = f(a[i], b[i], c[i]) over broadcast windows, with scalars in the place of inputs.
+// Elementwise kernels: y[i] = f(a[i], b[i], c[i]) over broadcast windows. Inputs may be scalars.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace npugraph::kernels {
 
-// What `f` is over elements of certain types.
+// The operation `f` on elements of certain types.
 struct PointwiseOp {
-  // A row of elements; the result is the last window.
+  // Computes a row of elements; the last window is the result.
   void (*row)(const Row& row);
-  // One element.
+  // Computes one element.
   void (*element)(const std::array<const char*, kMaxWindows>& inputs, char* result);
   std::vector<DType> inputs;
   DType result;
@@ -42,7 +42,7 @@ class Pointwise {
 
   PointwiseOp op_;
   std::vector<Argument> inputs_;
-  int32_t result_;  // operand
+  int32_t result_;  // index of its operand
 };
 
 }  // namespace npugraph::kernels

@@ -30,13 +30,13 @@ class PointwiseRows {
     run_element(inputs, result, Inputs{});
   }
 
-  // Dense but for the inputs in the set `repeated`, which are one element each.
+  // Computes a row in which all windows are dense, except that the inputs in the bit set `repeated` repeat one element.
   template <unsigned repeated, size_t... i>
   static void run_dense(const Row& row, std::index_sequence<i...>) {
     const std::tuple<const In*...> in{reinterpret_cast<const In*>(row.data[i])...};
     const std::tuple<In...> first{*std::get<i>(in)...};
     Out* out = reinterpret_cast<Out*>(row.data[kArity]);
-    // The result may be the memory of an input, element by element; never one shifted against the other.
+    // The result may be in the memory of an input, element by element, but never shifted against it.
 #pragma GCC ivdep
     for (int64_t j = 0; j < row.count; ++j) {
       out[j] = Op::apply(((repeated >> i & 1) != 0 ? std::get<i>(first) : std::get<i>(in)[j])...);

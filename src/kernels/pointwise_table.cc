@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise operations. Each result is equal to ATen's; where ATen's own vectors and tails differ, to one of them. Neg, abs,
-// relu, minimum and maximum move bits: they keep denormals also where the control word flushes them.
+// The elementwise operations. Each result equals ATen's, or one of ATen's results if its vectorised code and its scalar
+// tail differ. Neg, abs, relu, minimum and maximum only move bits: they keep denormals even if the control word flushes
+// them.
 #include <cmath>
 #include <cstdint>
 #include <tuple>
@@ -100,7 +101,7 @@ struct Minimum {
     return a < b || a != a ? a : b;
   }
 };
-// Op in f32 on operands of which one is i64.
+// Op in f32 if one operand is i64.
 template <typename Op>
 struct InF32 {
   template <typename A, typename B>
@@ -202,7 +203,7 @@ PointwiseOp binary_f32_i64(const ng_definition& task) {
   if (input_type(task) != DType::kI64) return binary_f32<Op>(task);
   return PointwiseRows<Op, int64_t, int64_t, int64_t>::op({DType::kI64, DType::kI64}, DType::kI64);
 }
-// Takes one f32 and one i64 too.
+// Like `same_types`, but also takes one f32 and one i64 operand.
 template <typename Op, PointwiseOp (*same_types)(const ng_definition&)>
 PointwiseOp mixed(const ng_definition& task) {
   const Arguments arguments(task);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled kernels: the table of what exists, for lowering (names and what they take) and for the runtime (functions).
+// Precompiled kernels: the table of all of them, for lowering (names and signatures) and for the runtime (functions).
 //
-// The attributes of a kernel's task list its inputs in order, each a tensor (an operand that is read) or, where the signature
-// says "scalar", a number; then what else it takes, which may be left out from the end. Operands are the tensors in that order,
-// then the results. Inputs broadcast against the result as in ATen: the operand's sizes are
+// The attributes of a kernel's task list its inputs in order, each a tensor (an operand that is read) or, where the
+// signature says "scalar", a number. The other arguments follow; the last ones may be left out. The operands are the
+// tensors in that order, then the results. Inputs broadcast against the result as in ATen: the operand's sizes are
 // right-aligned and a size of 1 repeats.
 //
 //   name                        args                          dtypes
@@ -34,7 +34,7 @@ struct Kernel {
   const char* name;       // "kernel.copy"
   const char* signature;  // "(x) -> y: y = x, any strides"
   ng_make make;           // refuses operands that do not fit
-  // Slow and obvious, for the tests: the same call on the same operands.
+  // A slow and simple implementation for the tests, with the same call on the same operands.
   ng_status (*reference)(const ng_definition& task, ng_call* call);
 };
 

@@ -22,14 +22,14 @@ struct Row {
 
 class StridedLoop {
  public:
-  // The shape of `shape`, with no windows yet. False when it has more than kMaxRank dimensions.
+  // Starts over with the sizes of `shape` and no windows. False if it has more than kMaxRank dimensions.
   bool reset(const ng_buffer& shape);
-  // Adds a window that broadcasts to the shape: right-aligned, sizes of 1 repeat. False when it does not.
+  // Adds a window that broadcasts to the shape: right-aligned, sizes of 1 repeat. False if it does not broadcast.
   bool add(const ng_buffer& window, int64_t element_bytes);
   // Adds a window of one element that repeats.
   void add_scalar();
-  // Sorts dimensions by the strides of window `leader`, outermost first, drops those of size 1 and merges what is dense in
-  // every window. Requires that all windows were added.
+  // Sorts dimensions by the strides of window `leader`, outermost first, drops those of size 1 and merges neighbours
+  // that are dense in every window. Requires that all windows were added.
   void collapse(int leader);
 
   int64_t count() const;

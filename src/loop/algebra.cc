@@ -12,7 +12,7 @@ namespace {
 
 DType type(const Definitions& definitions, ValueId id) { return (*definitions.dtypes)[id]; }
 
-// The definition of `id` if it is by `op`.
+// The definition of `id` if its operator is `op`, else null.
 const Let* find(const Definitions& definitions, ValueId id, Op op) {
   const Let* let = definitions.find(id);
   return let != nullptr && let->op == op ? let : nullptr;
@@ -47,7 +47,7 @@ bool is_commutative(Op op) {
   }
 }
 
-// op(a, unit) is a.
+// Whether op(a, unit) is a.
 bool is_right_unit(const Definitions& definitions, Op op, ValueId unit) {
   const bool is_float = is_floating(type(definitions, unit));
   switch (op) {
@@ -66,7 +66,7 @@ bool is_right_unit(const Definitions& definitions, Op op, ValueId unit) {
   }
 }
 
-// op(a, decisive) is decisive, whatever a is.
+// Whether op(a, decisive) is `decisive` for every a.
 bool is_decisive(const Definitions& definitions, Op op, ValueId decisive) {
   if (op == Op::kBitOr) return is_all_ones(definitions, decisive);
   if (op == Op::kMul && is_floating(type(definitions, decisive))) return false;
@@ -134,8 +134,8 @@ bool fold(Let& let, const Definitions& definitions) {
   return true;
 }
 
-// cast(cast(x)) is one cast of x if the inner one is exact. Not from an integer through a float to an integer: what does not
-// fit is cut off in another way.
+// Makes cast(cast(x)) one cast of x if the inner one is exact. Not from an integer through a float to an integer:
+// numbers that do not fit are cut off in another way.
 bool skip_exact_cast(Let& let, const Definitions& definitions) {
   const Let* inner = find(definitions, let.args[0], Op::kCast);
   if (inner == nullptr) return false;
@@ -147,7 +147,7 @@ bool skip_exact_cast(Let& let, const Definitions& definitions) {
   return true;
 }
 
-// How many bits hold the magnitude of every value; of floats, the significand.
+// Number of bits that hold the magnitude of every value; for floats, the significand.
 int digits(DType dtype) {
   switch (dtype) {
     case DType::kBool: return 1;
@@ -203,7 +203,7 @@ std::optional<Scalar> exact_reciprocal(const Let& let, const Definitions& defini
   if (divisor == nullptr) return std::nullopt;
   int exponent = 0;
   const double mantissa = std::frexp(divisor->number.f, &exponent);
-  // Both the divisor and its reciprocal are normal numbers of either type.
+  // With these exponents, the divisor and its reciprocal are normal numbers in both f32 and f64.
   if (std::abs(mantissa) != 0.5 || std::abs(exponent) > 100) return std::nullopt;
   return Scalar::of_float(1 / divisor->number.f);
 }

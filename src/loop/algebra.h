@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of single operators that keep every bit (but those of NaNs).
+// Rewriting rules for single operators that keep every bit, except those of NaNs.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace npugraph::loop {
 
-// What the rules may look at: the definition of a value if it is a Let that is visible here, else null; and types.
+// The input of the rules: `find` gives the definition of a value that is a Let visible here, else null.
 struct Definitions {
   std::function<const Let*(ValueId)> find;
   const std::vector<DType>* dtypes;
@@ -18,11 +18,11 @@ struct Definitions {
 // The operand that `let` equals, if it equals one.
 std::optional<ValueId> find_same(const Let& let, const Definitions& definitions);
 
-// The same value by an operator of less work: a constant, a cast without its detour, operands in order of their numbers.
-// True if `let` changed.
+// Replaces the operator by one of less work for the same value: a constant, a cast without its detour, operands in
+// order of their numbers. True if `let` changed.
 bool reduce_work(Let& let, const Definitions& definitions);
 
-// For a division by a power of two: its reciprocal, with which a product gives the same bits.
+// The reciprocal of the divisor of a division by a power of two: multiplying by it gives the same bits. Else nullopt.
 std::optional<Scalar> exact_reciprocal(const Let& let, const Definitions& definitions);
 
 // Whether every value of `from` is one of `to`.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kHead = "npugraph.attention 1";
 
-// The next word of `rest`, which is taken off.
+// Takes the next word off `rest`.
 std::string_view take_word(std::string_view& rest) {
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
   const std::string_view word = rest.substr(0, rest.find(' '));
@@ -27,7 +27,7 @@ std::optional<Number> parse_number(std::string_view word) {
   return value;
 }
 
-// A number of keys behind `word`.
+// The number of keys after `word`.
 int64_t parse_keys(std::string_view& rest, std::string_view word, std::string_view source) {
   const auto keys = parse_number<int64_t>(take_word(rest));
   if (!keys || *keys < -kMostKeys || *keys > kMostKeys)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a generated attention computes beside what its operands say, and its text form:
+// The parameters of a generated attention that do not follow from its operands, and their text form:
 //
 //   npugraph.attention 1 after 0 before 127 at given mask nan logsumexp scale 0.125
 //
-// Each of the words may be missing, with its number. Query head h of H reads head h / (H / heads of the keys) of keys and
-// values.
+// Each word may be missing together with its number.
+// Query head h of H reads head h / (H / heads of the keys) of keys and values.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace npugraph::loop {
 
-// Where among the keys the first query stands.
+// Position of the first query among the keys.
 enum class AttentionPosition : uint8_t {
-  kStart,  // at the first one
-  kEnd,    // so that the last query stands at the last key
-  kGiven,  // an integer in memory says it
+  kStart,  // at the first key
+  kEnd,    // so that the last query is at the last key
+  kGiven,  // given by an integer in memory
 };
 
 struct Attention {
@@ -26,18 +26,18 @@ struct Attention {
   std::optional<int64_t> before;
   std::optional<int64_t> after;
   AttentionPosition position = AttentionPosition::kStart;
-  bool mask = false;            // a tensor: floats are added to the scores, booleans say which keys are seen
-  bool empty_is_nan = false;    // what a query gives that sees none of the keys; else zeros
-  bool logsumexp = false;       // of the scores of each query, is a result too
-  std::optional<double> scale;  // of the products of queries and keys; none: 1 / sqrt(size of a head)
+  bool mask = false;            // there is a mask tensor: floats are added to the scores, booleans select the keys seen
+  bool empty_is_nan = false;    // a query that sees no keys gives NaNs instead of zeros
+  bool logsumexp = false;       // the log-sum-exp of the scores of each query is another result
+  std::optional<double> scale;  // factor of the products of queries and keys; by default 1 / sqrt(size of a head)
 
   bool operator==(const Attention&) const = default;
 };
 
-// Numbers of `before` and `after`: at most so large.
+// Largest magnitude of `before` and `after`.
 inline constexpr int64_t kMostKeys = int64_t{1} << 40;
 
-// What is printed parses to an equal value.
+// The text parses to an equal value.
 std::string print(const Attention& attention);
 
 // UserError with the source on any other text.

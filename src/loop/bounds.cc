@@ -10,7 +10,7 @@
 namespace npugraph::loop {
 namespace {
 
-constexpr int kMaxDepth = 6;  // of proofs inside proofs
+constexpr int kMaxDepth = 6;  // of nested proofs
 
 std::vector<Expr> terms_of(const Expr& e) {
   if (e.op() == ExprOp::kAdd) return {e.args().begin(), e.args().end()};
@@ -60,7 +60,7 @@ std::optional<Linear> split(const Expr& e, const std::string& variable) {
   return out;
 }
 
-// Sums, products, symbols and constants are what proofs look into.
+// Whether proofs do not look into `e`: they look only into sums, products, symbols and constants.
 bool is_opaque(const Expr& e) {
   return e.op() != ExprOp::kAdd && e.op() != ExprOp::kMul && e.op() != ExprOp::kSymbol && e.op() != ExprOp::kConst;
 }
@@ -108,7 +108,7 @@ bool Bounds::prove(Expr e, int depth) const {
   return prove_without_loops(e);
 }
 
-// Extents that are a symbol alone, or its multiple, make that symbol at least 1.
+// An extent that is a symbol, or a multiple of one, makes that symbol at least 1.
 bool Bounds::prove_without_loops(const Expr& e) const {
   std::vector<std::string> positive;
   for (const Range& range : ranges_) {
@@ -132,7 +132,7 @@ bool Bounds::prove_without_loops(const Expr& e) const {
   return true;
 }
 
-// Replaces divisions and the like by variables with the range that is known of them.
+// Replaces opaque factors by variables with their known ranges. False if a range is not known.
 bool Bounds::replace_opaque(Expr& e, std::vector<Range>& ranges, int depth) const {
   Expr sum;
   for (const Expr& term : terms_of(e)) {
@@ -156,7 +156,7 @@ bool Bounds::replace_opaque(Expr& e, std::vector<Range>& ranges, int depth) cons
   return true;
 }
 
-// Whether `e` is in [0, end) by what it computes.
+// Whether `e` is a division or remainder in [0, end), for the `end` that it sets.
 bool Bounds::range_of_opaque(const Expr& e, Expr& end, int depth) const {
   if (e.op() != ExprOp::kMod && e.op() != ExprOp::kFloorDiv) return false;
   const Expr& dividend = e.args()[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What enclosing loops prove of index expressions. In the body of a loop its variable is in [0, extent), and its extent is
-// at least 1. Nothing else is known of scalars, and nothing of values.
+// Proofs about index expressions from the enclosing loops. In the body of a loop its variable is in [0, extent), and
+// its extent is at least 1. Nothing else is known of scalars, and nothing of values.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace npugraph::loop {
 
 class Bounds {
  public:
-  // From outside to inside.
+  // Loops are entered from the outermost to the innermost.
   void enter(const std::string& variable, const Expr& extent);
   void leave();
 
@@ -27,7 +27,7 @@ class Bounds {
   struct Range {
     std::string variable;
     Expr extent;
-    Expr stands_for;  // of a variable that a proof puts in the place of a division
+    Expr stands_for;  // the division that a proof replaced by this variable, if any
   };
   bool prove(Expr e, int depth) const;
   bool prove_without_loops(const Expr& e) const;

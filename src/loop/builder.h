@@ -11,8 +11,8 @@
 //   });
 //   Kernel kernel = b.finish();
 //
-// Every operation checks its types at once (InternalError). Statements go to the innermost open loop. A builder belongs to
-// one thread; values hold a pointer to it and must not outlive it.
+// Every operation checks its types at once (InternalError). Statements go to the innermost open loop. A builder belongs
+// to one thread; values hold a pointer to it and must not outlive it.
 #pragma once
 
 #include <initializer_list>
@@ -56,13 +56,13 @@ class Builder {
   Expr scalar(std::string name, ScalarKind kind = ScalarKind::kInt);
   Value read(const Expr& scalar);
 
-  Value constant(DType dtype, double number);  // integers exactly when they are below 2^53
+  Value constant(DType dtype, double number);  // for integer types: whole, magnitude at most 2^53
   Value constant(DType dtype, Scalar number);
   Value index(Expr e);  // as i64
   Value load(BufferId buffer, Expr index);
   Value load(BufferId buffer, Expr index, Value mask, Value otherwise);
   void store(BufferId buffer, Expr index, Value value, Value mask = {}, bool streaming = false);
-  // Fails the kernel with `message` where the condition is false, see Check.
+  // Fails the kernel with `message` if the condition is false, see Check.
   void check(Value condition, std::string message, Value shown = {});
   Value apply(Op op, std::initializer_list<Value> args);
 
@@ -83,7 +83,7 @@ class Builder {
   void unrolled_for(int64_t extent, Body body) {
     run(For::Kind::kUnrolled, extent, 1, body);
   }
-  // The same in two steps; begin_for gives the loop variable.
+  // The same in two steps; begin_for returns the loop variable.
   Expr begin_for(For::Kind kind, Expr extent, Expr grain = 1);
   void end_for();
 
@@ -95,7 +95,7 @@ class Builder {
     Value index;  // the first iteration that has the value, i64
   };
   Extreme reduce_with_index(Combine combine, Value value);
-  // The combination of the innermost loop's values so far, including this one. To be used in the body, from now on.
+  // The combination of the innermost loop's values so far, including this one. It may be used in the rest of the body.
   Value scan(Combine combine, Value value);
 
   // The kernel, verified. Nothing may be added afterwards.

@@ -75,7 +75,7 @@ class DeadRemover {
     if (id != kNone) used_[id] = true;
   }
 
-  // A value of a loop's body is also used by the scans of it whose results are.
+  // A value of a loop's body is also used if a scan of it has a used result.
   bool is_used(ValueId id, const For* loop) const {
     if (used_[id]) return true;
     if (loop == nullptr) return false;

@@ -52,7 +52,7 @@ auto with_number(DType dtype, Fn fn) {
   return with_integer(dtype, fn);
 }
 
-// All types but the 8-bit floats.
+// All types except the 8-bit floats.
 template <typename Fn>
 auto with_type(DType dtype, Fn fn) {
   if (dtype == DType::kBool) return fn(std::type_identity<bool>{});
@@ -125,7 +125,7 @@ T float_mod(T a, T b) {
   return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
 }
 
-// The quotient that belongs to float_mod; what rounding did to it is undone.
+// The quotient that belongs to float_mod, corrected for rounding.
 template <typename T>
 T float_floor_div(T a, T b) {
   if (b == 0) return a / b;
@@ -166,7 +166,7 @@ T apply_float(Op op, T a, T b, T c) {
   }
 }
 
-// Wraps: sums and products are computed in 64 unsigned bits, of which the low ones do not depend on the high ones.
+// Wraps: sums and products are computed in 64 unsigned bits, whose low bits do not depend on the high ones.
 template <typename T>
 T wrap(uint64_t x) {
   return static_cast<T>(x);

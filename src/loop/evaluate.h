@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single operators on single elements: what the interpreter does and the simplifier folds. README.md states what is exact.
-// Functions of f32 are computed in f64 and those of f64 in the longest type that the host has, then rounded.
+// Single operators on single elements, for the interpreter and for constant folding. README.md states their exact
+// meaning. Functions of f32 are computed in f64 and those of f64 in the longest type that the host has, then rounded.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace npugraph::loop {
 
-// The bits of one element of a known type; above them zeros.
+// The bits of one element of a known type, extended by zeros.
 using Bits = uint64_t;
 
 Bits constant_bits(DType dtype, Scalar number);  // of a kConstant
-// The number that a kConstant of these bits has; none for a NaN whose bits a text would not keep.
+// The number of a kConstant with these bits; nullopt for a NaN, whose bits a text would not keep.
 std::optional<Scalar> constant_number(DType dtype, Bits bits);
 
 int64_t integer_value(DType dtype, Bits bits);  // of an integer or kBool; a u64 wraps
@@ -23,12 +23,12 @@ int64_t integer_value(DType dtype, Bits bits);  // of an integer or kBool; a u64
 Bits load_bits(DType dtype, const void* data, int64_t index);
 void store_bits(DType dtype, void* data, int64_t index, Bits bits);
 
-// An operator that is no leaf, on arguments that type_error accepts. Nothing for an integer division by zero.
+// Computes any operator but a leaf, on arguments that type_error accepts. nullopt for an integer division by zero.
 std::optional<Bits> evaluate(Op op, std::span<const DType> types, std::span<const Bits> args, DType result);
 
 Bits identity_of(Combine combine, DType dtype);
 Bits combine_bits(Combine combine, DType dtype, Bits a, Bits b);
-// Whether `b` comes before `a` as an extreme value: it is a NaN and `a` is none, or it is smaller (kMin) or larger (kMax).
+// Whether `b` is a more extreme value than `a`: it is a NaN and `a` is none, or it is smaller (kMin) or larger (kMax).
 bool is_more_extreme(Combine combine, DType dtype, Bits a, Bits b);
 
 }  // namespace npugraph::loop

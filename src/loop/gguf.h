@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of GGUF files: a few codes of 4 to 8 bits that share scales. A row of a matrix is a whole number of blocks; element
-// e of a block is scale * (code - zero_code) + offset, where groups of 16 or 32 elements share both.
+// The blocks of GGUF files: a few codes of 4 to 8 bits that share scales. A row of a matrix is a whole number of
+// blocks; element e of a block is scale * (code - zero_code) + offset, where groups of 16 or 32 elements share both.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct BlockFormat {
   std::string_view name;
   int elements;
   int bytes;
-  int zero_code;     // the code without sign that stands for 0, where there are no offsets
+  int zero_code;     // the unsigned code that stands for 0, in formats without offsets
   int group;         // elements that share a scale
-  int scale_byte;    // where the f16 scale of the block stands
-  bool has_offsets;  // an f16 scale of offsets, or the offset, follows that of the block
+  int scale_byte;    // position of the f16 scale of the block
+  bool has_offsets;  // the scale of the block is followed by the f16 offset, or by the f16 scale of offsets
   bool wide;         // codes of 8 bits
 };
 
@@ -26,16 +26,16 @@ const BlockFormat& format_of(BlockType type);
 // By the name of its format: "q4_0", "q4_1", "q8_0", "q4_k", "q6_k".
 std::optional<BlockType> block_type(std::string_view name);
 
-// Where bits of some codes that are consecutive lie: from this byte on, so far up.
+// Place of some bits of consecutive codes: the first byte, and their shift within each byte.
 struct CodeBits {
   int byte;
   int shift;
 };
 
-// The low 4 bits (q8_0: all 8, with a sign) of the code of element `first`, and of those behind it as far as bytes are in
-// order: at least to the next multiple of 16.
+// The low 4 bits (q8_0: all 8, with a sign) of the code of element `first`. The following codes are in the following
+// bytes, at least up to the next multiple of 16.
 CodeBits low_bits(BlockType type, int first);
-// Bits 4 and 5 in a block of q6_k.
+// The same for bits 4 and 5 of the codes in a block of q6_k.
 CodeBits upper_bits(int first);
 
 }  // namespace npugraph::loop

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the weights of aten._weight_int4pack_mm_for_cpu lie, which depends on the processor that torch found when it packed
-// them: a matrix [n, k] of codes of 4 bits as bytes [n, k / 2]. Its rows come in blocks of `columns` (columns of the product);
-// a block holds, for each of k, one byte for two of its columns. n is a multiple of 16.
+// The layout of the weights of aten._weight_int4pack_mm_for_cpu, which depends on the processor on which torch packed
+// them: a matrix [n, k] of codes of 4 bits as bytes [n, k / 2]. Its rows come in blocks of `columns` (columns of the
+// product); for each k, a block holds one byte for every two of its columns. n is a multiple of 16.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace npugraph::loop {
 
 struct Int4Packing {
   int columns = 64;    // of a block: 64 or 32; the last block has the rest
-  bool halves = true;  // a byte holds columns of both halves of a block, or neighbours; always neighbours in the rest
+  bool halves = true;  // a byte holds one column of each half of a block, else two adjacent ones, as always in the rest
 
   bool operator==(const Int4Packing&) const = default;
 };
@@ -24,7 +24,7 @@ struct Int4Place {
   int shift = 0;
 };
 
-// Of the code of column `column` at k = `step`.
+// The place of the code of column `column` at k = `step`.
 inline Int4Place place_of_code(const Int4Packing& packing, int64_t n, int64_t k, int64_t column, int64_t step) {
   const int64_t first = column / packing.columns * packing.columns;
   const int64_t width = std::min<int64_t>(packing.columns, n - first);
@@ -39,7 +39,7 @@ inline std::string print(const Int4Packing& packing) {
   return std::to_string(packing.columns) + (packing.halves ? " halves" : " pairs");
 }
 
-// Nothing for other words.
+// Returns nullopt for other words.
 inline std::optional<Int4Packing> int4_packing(std::string_view columns, std::string_view order) {
   if (order != "halves" && order != "pairs") return std::nullopt;
   for (const int known : {32, 64}) {

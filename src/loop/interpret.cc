@@ -19,7 +19,7 @@ struct Failure {
   std::string message;
 };
 
-// Which iteration of one loop touched an element.
+// Records which iteration of one loop touched each element.
 class AccessLog {
  public:
   void start(const For* loop) {
@@ -37,7 +37,7 @@ class AccessLog {
     touch.reader = touch.reader == kNobody || touch.reader == iteration_ ? iteration_ : kSeveral;
     return touch.writer == kNobody || touch.writer == iteration_;
   }
-  // False if another iteration read the element, or (where writes must be disjoint) wrote it.
+  // False if another iteration read the element, or (if writes must be disjoint) wrote it.
   bool write(int32_t buffer, int64_t index) {
     Touch& touch = touched_[key(buffer, index)];
     const bool read_alone = touch.reader == kNobody || touch.reader == iteration_;
@@ -62,13 +62,13 @@ class AccessLog {
   std::unordered_map<uint64_t, Touch> touched_;
 };
 
-// A buffer with what the kernel may read of it.
+// A buffer, and which of its elements the kernel may read.
 struct Memory {
   char* data = nullptr;
   int64_t elements = 0;
   bool all_readable = false;
   std::vector<bool> readable;
-  std::unique_ptr<char[]> owned;  // locals
+  std::unique_ptr<char[]> owned;  // of shared and local buffers
 };
 
 class Interpreter {
@@ -120,7 +120,7 @@ class Interpreter {
   std::vector<Bits> values_;
   std::unordered_map<std::string, Scalar> symbols_;
   std::vector<Memory> memory_;
-  std::vector<ValueId> defined_;  // by the statement that runs, for the scans of its loop
+  std::vector<ValueId> defined_;  // by the current statement, for the scans of its loop
   AccessLog parallel_;
   AccessLog vector_;
 };

@@ -15,11 +15,11 @@ struct HostBuffer {
   int64_t elements = 0;
 };
 
-// `buffers` are the arguments of the kernel in order, without locals; `scalars` are of the kernel's kinds. Returns the
-// message of the first check or division that failed, empty if none did.
-// InternalError when the kernel breaks a promise that kernel.h makes to generated code: an access outside of a buffer, a
-// read of what was not written, iterations of a parallel or vector loop that touch what another one writes, an index that
-// overflows, a negative extent.
+// `buffers` are the arguments of the kernel in order, without shared and local buffers; `scalars` are of the kernel's
+// kinds. Returns the message of the first check or division that failed, empty if none did.
+// InternalError if the kernel breaks a promise that kernel.h makes to generated code: an access outside of a buffer, a
+// read of an element that was not written, an iteration of a parallel or vector loop that touches an element that
+// another one writes, an index that overflows, a negative extent.
 std::string interpret(const Kernel& kernel, std::span<const HostBuffer> buffers, std::span<const Scalar> scalars);
 
 }  // namespace npugraph::loop

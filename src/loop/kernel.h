@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loop IR: one generated kernel as a tree of loops over typed values in SSA form. Text form and rules: README.md.
 //
-// Meaning (what the interpreter does, and generated code must equal up to the freedom named here):
-// - Statements run in order; loops run from 0 to extent-1. A value is visible after its definition in its block and in the
-//   blocks inside. An index counts elements from the start of its buffer.
-// - A `parallel` loop's iterations may run at the same time; they write disjoint elements. Only the outermost loop of a kernel
-//   is parallel, and it has no reductions.
-// - A `vector` loop's iterations may run in lanes of one vector; no iteration reads what another one writes, but through
-//   reductions. It contains no parallel and no vector loop. Loops inside it have extents that do not depend on its variable.
-// - A reduction combines one value per iteration. Lanes and partial sums may reorder it; the order depends on extents alone.
+// Meaning (the interpreter implements it; generated code must match it up to the freedom named here):
+// - Statements run in order; loops run from 0 to extent-1. A value is visible after its definition in its block and in
+//   the blocks inside. An index counts elements from the start of its buffer.
+// - A `parallel` loop's iterations may run at the same time; they write disjoint elements. Only the outermost loop of a
+//   kernel is parallel, and it has no reductions.
+// - A `vector` loop's iterations may run in lanes of one vector; no iteration reads what another one writes, except
+//   through reductions. It contains no parallel and no vector loop. Loops inside it have extents that do not depend on
+//   its variable.
+// - A reduction combines one value per iteration. Lanes and partial sums may reorder it; the order depends on extents
+//   alone.
 // - A scan gives each iteration the combination of all values up to and including its own. Serial or vector loops only.
 // - Arithmetic has the dtype of the result: f32 and f64 follow IEEE 754 (fused multiply-add allowed), integers wrap,
 //   comparisons give kBool. Elements of bf16 and f16 are values of that dtype: cast them to f32 to compute.
@@ -31,7 +33,7 @@ using ValueId = int32_t;  // a scalar value per iteration; index into Kernel::dt
 
 // clang-format off
 enum class Op : uint8_t {
-  // Leaves: Let::number; the integer Let::index as i64; a scalar argument of the kernel, by Let::index (a symbol) as f64.
+  // Leaves: Let::number; the integer Let::index as i64; a scalar argument, named by the symbol Let::index, as f64.
   kConstant, kIndex, kScalar,
   // Float to the same float.
   kSqrt, kRsqrt, kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh,
@@ -58,12 +60,13 @@ struct Buffer {
   std::string name;
   DType dtype = DType::kF32;
   Kind kind = Kind::kIn;
-  // Of a shared or local buffer: how many, a function of scalars alone. A local belongs to one outermost iteration; what is
-  // in a shared one is there for all statements behind the outermost one that stored it.
+  // Number of elements of a shared or local buffer, which depends only on scalars. A local buffer belongs to one
+  // iteration of the outermost loop. Elements of a shared buffer are visible to all statements after the outermost one
+  // that stored them.
   Expr elements;
 };
 
-// Memory that the kernel is not given.
+// Whether the memory belongs to the kernel and is no argument.
 inline bool is_scratch(Buffer::Kind kind) { return kind == Buffer::Kind::kShared || kind == Buffer::Kind::kLocal; }
 
 // A computed value.
@@ -83,7 +86,7 @@ struct Load {
   Expr index;
   ValueId mask = kNone;
   ValueId otherwise = kNone;
-  bool ahead = false;  // a hint: what follows in memory is fetched meanwhile
+  bool ahead = false;  // a hint: prefetch the memory that follows
 };
 
 struct Store {
@@ -91,19 +94,19 @@ struct Store {
   Expr index;
   ValueId value = kNone;
   ValueId mask = kNone;
-  bool streaming = false;  // a hint: past the caches
+  bool streaming = false;  // a hint: bypass the caches
 };
 
-// Fails the kernel with `message` when the condition does not hold. A "%" in it stands for the value `shown`, "{n + 1}" for what
-// this expression of scalars comes to.
+// Fails the kernel with `message` if the condition does not hold. A "%" in it stands for the value `shown`, "{n + 1}"
+// for the value of this expression of scalars.
 struct Check {
   ValueId condition = kNone;
   ValueId shown = kNone;
   std::string message;
 };
 
-// `value` is defined in the loop's body; `result` is visible after the loop. argmin/argmax: `index_result` is the iteration
-// of the first extreme value (or of the first NaN), i64; kMin and kMax only.
+// `value` is defined in the loop's body; `result` is visible after the loop. argmin/argmax: `index_result` is the
+// iteration of the first extreme value (or of the first NaN), i64; kMin and kMax only.
 struct Reduction {
   Combine combine = Combine::kSum;
   ValueId value = kNone;
@@ -125,7 +128,7 @@ struct For {
   std::string var;  // unique in the kernel
   Expr extent;      // over scalars, outer loop variables; at least 0
   Kind kind = Kind::kSerial;
-  Expr grain = 1;  // parallel: iterations that are worth a thread, at least
+  Expr grain = 1;  // parallel: smallest number of iterations that is worth a thread
   std::vector<Stmt> body;
   std::vector<Reduction> reductions;
   std::vector<Scan> scans;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a failed check says: "%" is the value that it shows, "{n + 1}" an expression of the kernel's scalars.
+// Messages of failed checks: "%" is the value that the check shows, "{n + 1}" an expression of the kernel's scalars.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace npugraph::loop {
 
-// The texts of the expressions.
+// The texts of the expressions between braces.
 std::vector<std::string_view> expressions_in(std::string_view message);
 
-// UserError where an expression overflows.
+// The message with all values filled in. UserError if an expression overflows.
 std::string fill_in(const std::string& message, int64_t shown, const std::function<Scalar(const std::string&)>& scalar);
 
 }  // namespace npugraph::loop

@@ -84,7 +84,7 @@ struct Class {
   std::string_view words;
 };
 
-// What the arguments of a rule must be (of a select: those after the condition).
+// The types that a rule allows for its arguments (for a select: those after the condition).
 Class class_of(TypeRule rule) {
   switch (rule) {
     case TypeRule::kFloat:

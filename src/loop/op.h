@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of each operator and of each word of the text form: names, how many arguments, which types.
+// Names, arities and type rules of the operators, and the words of the text form.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ enum class TypeRule : uint8_t {
   kIsNan,    // f32 or f64, to kBool
   kSelect,   // kBool and two of any one type, to that type
   kCast,     // any to any
-  kBitcast,  // any to any of the same size, but for kBool
+  kBitcast,  // any to any of the same size, except kBool
 };
 
 struct OpInfo {
@@ -43,17 +43,17 @@ inline constexpr std::array<std::string_view, 5> kBufferKindNames = {"in", "out"
 inline constexpr std::array<std::string_view, 4> kForKindNames = {"serial", "parallel", "vector", "unrolled"};
 inline constexpr std::array<std::string_view, 3> kScalarKindNames = {"int", "float", "bool"};
 
-// Types of values: all but the complex ones. Types with arithmetic: f32, f64 and the integers.
+// Types of values: all except the complex ones. Types with arithmetic: f32, f64 and the integers.
 bool is_value_type(DType dtype);
 bool is_compute_float(DType dtype);
 bool is_integer(DType dtype);  // kBool is none
 bool is_signed_integer(DType dtype);
 
-// Why `op` does not take these arguments to this result; empty if it does.
+// The reason why `op` cannot give this result for these arguments; empty if it can.
 std::string type_error(Op op, std::span<const DType> args, DType result);
-// The result that follows from the arguments; for leaves and casts nothing follows.
+// The result type that follows from the arguments; nullopt for leaves and casts.
 std::optional<DType> result_type(Op op, std::span<const DType> args);
-// Why a reduction or a scan does not take values of this type; empty if it does.
+// The reason why a reduction or a scan cannot combine values of this type; empty if it can.
 std::string type_error(Combine combine, DType dtype);
 
 // "v<id>", the name of an integer value in an index expression.

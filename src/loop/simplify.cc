@@ -15,7 +15,7 @@
 namespace npugraph::loop {
 namespace {
 
-// Each round may show the next one something new; more than a few do not.
+// A round may make further simplifications possible in the next one, but hardly ever in more than a few.
 constexpr int kMaxRounds = 4;
 
 void find_stores(const std::vector<Stmt>& block, std::unordered_set<int32_t>& stored) {
@@ -25,8 +25,8 @@ void find_stores(const std::vector<Stmt>& block, std::unordered_set<int32_t>& st
   }
 }
 
-// One walk from front to back. Statements are rewritten with what is known of the values that they use and appended to the
-// block that is being made.
+// One walk from front to back. Statements are rewritten with what is known of the values that they use and appended to
+// the new block.
 class Simplifier {
  public:
   explicit Simplifier(Kernel& kernel) : kernel_(kernel) {
@@ -41,14 +41,14 @@ class Simplifier {
   }
 
  private:
-  // The statements of a block as they become. Values that `loop` combines must stay in this block.
+  // A block under construction. Values that `loop` combines must stay in this block.
   struct Block {
     Block* parent = nullptr;
     const For* loop = nullptr;
     std::vector<Stmt> out;
     std::unordered_set<ValueId> defined;
     std::unordered_multimap<size_t, ValueId> lets;  // by hash
-    std::vector<Load> loads;                        // what no store has touched since
+    std::vector<Load> loads;                        // from buffers that no store has changed since
   };
 
   void run_stmts(std::vector<Stmt>& stmts, Block& block) {
@@ -78,7 +78,7 @@ class Simplifier {
   Bounds bounds_;
   std::unordered_map<ValueId, ValueId> replaced_;
   std::unordered_map<ValueId, Let> lets_;            // as placed
-  std::unordered_map<std::string, Expr> variables_;  // of loops that became part of their block
+  std::unordered_map<std::string, Expr> variables_;  // of loops that were merged into their block
 };
 
 const Let* Simplifier::find_let(ValueId id) const {
@@ -150,15 +150,15 @@ ValueId Simplifier::place_constant(DType dtype, Scalar number, Block& block) {
   return resolve(id);
 }
 
-// Whether the value is the same in all iterations of the block's loop. What may fail stays, index expressions too: they may
-// divide by a zero extent.
+// Whether the value can move in front of the block's loop: it is the same in all iterations. Operators that may fail
+// stay, and so do index expressions, which may divide by a zero extent.
 bool Simplifier::can_leave(const Let& let, const Block& block) const {
   if (block.parent == nullptr || block.loop->kind == For::Kind::kParallel || stays(let.id, block)) return false;
   if (let.op == Op::kIndex || may_fail(let, kernel_.dtypes[let.id])) return false;
   return std::none_of(let.args.begin(), let.args.end(), [&](ValueId id) { return block.defined.contains(id); });
 }
 
-// Appends to the outermost block in which the value can be, unless an equal one is there.
+// Appends the value to the outermost block in which it can be, unless an equal one is there.
 void Simplifier::place(Let let, Block& block) {
   if (can_leave(let, block)) return place(std::move(let), *block.parent);
   const DType dtype = kernel_.dtypes[let.id];

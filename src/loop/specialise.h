@@ -12,9 +12,9 @@
 
 namespace npugraph::loop {
 
-// The kernel with these values in the place of its scalars, which stay arguments; a scalar without a value stays as it is.
-// Computes the same; a sum may be taken in the order of a kernel with constant sizes. Requires and keeps
-// verify(kernel).empty().
+// The kernel with these values in place of its integer scalars, which stay arguments; a scalar without a value stays as
+// it is. The results are the same, except that a sum may be taken in the order of a kernel with constant sizes.
+// Requires and keeps verify(kernel).empty().
 Kernel specialised(Kernel kernel, std::span<const std::optional<int64_t>> values);
 
 }  // namespace npugraph::loop

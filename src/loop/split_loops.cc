@@ -112,7 +112,7 @@ class Splitter {
     return at == indices_.end() ? std::nullopt : at->second.as_int();
   }
 
-  // Iterations [first, end), with a variable and values of its own.
+  // The part with iterations [first, end), with its own variable and values.
   For part(const For& loop, const Conditions& conditions, int64_t first, int64_t end) {
     const std::string var = first == 0 ? loop.var : cat(loop.var, "_", first);
     Names names{{}, {{loop.var, Expr::symbol(var) + Expr(first)}}};
@@ -125,7 +125,7 @@ class Splitter {
           std::ranges::find_if(conditions, [&](const auto& row) { return names.value(row.first) == let->id; });
       if (original == conditions.end()) continue;
       const Condition& condition = original->second;
-      // Where the cut is not one of ours the condition changes within the part.
+      // The condition changes within the part if the loop was not cut there.
       if (condition.holds(first) != condition.holds(end - 1)) continue;
       *let = Let{let->id, Op::kConstant, {}, Scalar::of_bool(condition.holds(first)), {}};
     }
@@ -187,7 +187,7 @@ class Splitter {
   Kernel& kernel_;
   int64_t lanes_;
   bool found_ = false;
-  std::unordered_map<ValueId, Expr> indices_;  // integers
+  std::unordered_map<ValueId, Expr> indices_;  // integer values that are index expressions or constants
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts vector loops where conditions on their variable change, so that each part computes only what it needs, without masks:
+// Cuts vector loops where conditions on their variable change. Each part then computes only what it needs, unmasked:
 //
 //   vector for i < 128 {                              vector for i < 64 {
 //     %1 : i64 = index i                                %2 : f32 = load x[i + 64]
@@ -16,8 +16,8 @@
 
 namespace npugraph::loop {
 
-// Cuts loops of constant extent that combine nothing, at multiples of `lanes`, into a few parts at most. Their conditions
-// become constants, which simplify() makes use of. True if there were any. Requires and keeps verify(kernel).empty().
+// Cuts vector loops of constant extent, without reductions and scans, at multiples of `lanes` into a few parts at most.
+// Their conditions become constants for simplify(). True if a loop was cut. Requires and keeps verify(kernel).empty().
 bool split_loops(Kernel& kernel, int64_t lanes);
 
 }  // namespace npugraph::loop

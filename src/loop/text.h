@@ -14,7 +14,7 @@ namespace npugraph::loop {
 inline constexpr ValueId kMaxValues = 1 << 20;
 inline constexpr int kMaxLoopDepth = 64;
 
-// What is printed parses to an equal kernel if `verify` accepts it. Equal kernels have equal texts.
+// The text parses to an equal kernel if `verify` accepts the kernel. Equal kernels have equal texts.
 std::string print(const Kernel& kernel);
 
 // Reads a kernel and verifies it. UserError with source, line and column on malformed text and on values, buffers and
@@ -24,7 +24,7 @@ Kernel parse(std::string_view text, std::string source);
 // Reads kernels whose texts follow each other.
 std::vector<Kernel> parse_all(std::string_view text, const std::string& source);
 
-// Whether a text is that of a kernel, by how it begins.
+// Whether a text begins like that of a kernel.
 bool is_kernel_text(std::string_view text);
 
 // The first rule that `kernel` breaks, and where; empty if there is none.

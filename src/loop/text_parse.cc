@@ -95,7 +95,7 @@ void Parser::define(ValueId id, const Token& token, DType dtype) {
   visible_.push_back(id);
 }
 
-// Leaves the first values of the stack visible.
+// Hides all values of the stack except the first `num_visible`.
 void Parser::hide_after(size_t num_visible) {
   for (size_t i = num_visible; i < visible_.size(); ++i) values_.at(visible_[i]).visible = false;
   visible_.resize(num_visible);
@@ -307,7 +307,7 @@ For Parser::parse_for(For::Kind kind) {
   return loop;
 }
 
-// The value of a scan is defined below, that of a reduction above in a block that has ended: verify looks for both.
+// The value of a scan is defined below, that of a reduction above in a block that has ended; verify checks both.
 Scan Parser::parse_scan() {
   Scan scan;
   scan.result = define();

@@ -30,7 +30,7 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Operators of index expressions: those on integers and booleans, but powers.
+// Operators of index expressions: those on integers and booleans, except powers.
 bool is_index_op(ExprOp op) {
   switch (op) {
     case ExprOp::kConst:
@@ -74,7 +74,7 @@ bool fits(int64_t value, DType dtype) {
   }
 }
 
-// Walks the kernel in order and keeps what is visible. Nothing trusts a number before it has been checked.
+// Walks the kernel in order and keeps track of the visible values. No number is trusted before it has been checked.
 class Verifier {
  public:
   explicit Verifier(const Kernel& kernel) : kernel_(kernel) {}
@@ -116,7 +116,7 @@ class Verifier {
   const Kernel& kernel_;
   std::vector<std::string> names_;  // of scalars and loop variables
   std::vector<State> state_;
-  std::vector<ValueId> defined_;   // in order, to hide what a block defined at its end
+  std::vector<ValueId> defined_;   // in order, to hide the values of a block at its end
   std::vector<const For*> loops_;  // the enclosing ones
 };
 

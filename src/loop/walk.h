@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What statements define and use, once for all that rewrites kernels.
+// Visitors of the expressions and operands of statements, for all code that rewrites kernels.
 #pragma once
 
 #include <variant>
@@ -24,8 +24,8 @@ void for_each_expr(StmtT& stmt, Fn fn) {
   }
 }
 
-// Calls fn(ValueId&) for each operand of one statement, kNone included, without index expressions, a loop's body and what
-// the loop combines.
+// Calls fn(ValueId&) for each operand of one statement, kNone included, without index expressions, a loop's body and
+// the values that the loop combines.
 template <typename StmtT, typename Fn>
 void for_each_operand(StmtT& stmt, Fn fn) {
   if (auto* let = std::get_if<Let>(&stmt.node)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of nodes, as rules ask for them. Internal to lower/.
+// Access to arguments of nodes, for rules. Internal to lower/.
 #pragma once
 
 #include "ir/graph.h"
@@ -7,7 +7,7 @@
 
 namespace npugraph::lower {
 
-// The type of a tensor; null where there is none, or it is something else.
+// The type of a tensor; null if it is absent or not a tensor.
 inline const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id) {
   return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
 }

@@ -92,7 +92,7 @@ void BufferMap::add_constants() {
 void BufferMap::add_result(ir::ValueId id, bool planned) {
   NG_CHECK(aliases_.root(id) == id, "%", graph_.value(id).name, " is not fresh memory");
   const ir::ValueId host = this->host(id);
-  if (buffer_of_root_[host] != program::kNone) return;  // another part of a concatenation came first
+  if (buffer_of_root_[host] != program::kNone) return;  // another part of the concatenation has added it
   if (planned) {
     add_buffer(host, {.cls = returned_[host] ? BufferClass::kOutput : BufferClass::kArena});
     return;

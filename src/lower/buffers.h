@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values live: the buffers of a Program under construction, and windows into them.
+// The buffers of a Program under construction, and the windows of values into them.
 #pragma once
 
 #include <functional>
@@ -21,14 +21,15 @@ class BufferMap {
 
   // The window of a value whose buffer exists.
   program::Operand operand(ir::ValueId id, program::Access access) const;
-  // The window of a part in its concatenation, whose buffer exists, to be written.
+  // The window of a part in its concatenation, whose buffer exists, for a task that writes it.
   program::Operand operand(ir::NodeId cat, const Part& part) const;
-  // The parts of a concatenation that computes some of them in place, see PartPlaces; else null.
+  // The parts of a concatenation if some of them are computed in place (see PartPlaces), else null.
   const std::vector<Part>* parts(ir::NodeId cat) const { return places_.parts(cat); }
-  // A buffer for the fresh result `id`. `planned`: its size is known before its task runs and the task writes into memory that
-  // it is given; otherwise the task allocates and the buffer is on the heap. Results in one memory have one buffer.
+  // Adds a buffer for the fresh result `id`. `planned`: its size is known before its task runs and the task writes
+  // into memory that it is given; otherwise the task allocates and the buffer is on the heap. Results that share
+  // memory have one buffer.
   void add_result(ir::ValueId id, bool planned);
-  // The window that the graph's output `id` returns, or the input that it is.
+  // The graph's output `id`: a window, or an input that is returned as it is.
   program::Output output(ir::ValueId id) const;
 
  private:
@@ -46,7 +47,7 @@ class BufferMap {
   PartPlaces places_;
   std::vector<int32_t> buffer_of_root_;
   std::vector<int32_t> input_of_root_;
-  std::vector<bool> returned_;  // per root: the graph returns a value in its memory
+  std::vector<bool> returned_;  // per root: whether the graph returns a value in its memory
 };
 
 }  // namespace npugraph::lower

@@ -57,7 +57,7 @@ std::vector<Task> Waits::due(const program::Program& program, const Task& next) 
       std::stable_partition(waits_.begin(), waits_.end(), [&](const Task& wait) { return all || touches(next, wait); });
   std::vector<Task> due(std::move_iterator(waits_.begin()), std::move_iterator(rest));
   waits_.erase(waits_.begin(), rest);
-  for (Task& wait : due) wait.stream = next.stream;  // what stands there comes after what was begun
+  for (Task& wait : due) wait.stream = next.stream;  // tasks there run after the one that began the collective
   return due;
 }
 

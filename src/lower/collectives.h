@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between processes: a task begins one where the node stands, and another one waits for it where its results are
-// first needed. What lies between runs beside it.
+// Collectives between processes: one task begins a collective at the place of its node, and another one waits for it
+// where its results are first needed. The tasks in between run at the same time as the collective.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,17 @@
 
 namespace npugraph::lower {
 
-// The task that waits for what `begin` begins: it reads the last operand of `begin`, which stands for what is under way, and
-// touches all others, so that they live until then.
+// The task that waits for the collective that `begin` begins. It reads the last operand of `begin`, which stands for
+// the running collective, and touches all others, so that their buffers live until then.
 program::Task wait_for(const program::Task& begin);
 
-// Waits that have no place yet.
+// Wait tasks that have no place in the Program yet.
 class Waits {
  public:
   void add(program::Task wait) { waits_.push_back(std::move(wait)); }
-  // Takes out those that must stand before `next`: where it touches results that are under way, or writes what they are made
-  // of; and before what an error of the collective must not come after: writes to inputs, Python, side effects.
+  // Removes and returns the waits that must stand before `next`: those of collectives whose results it touches or whose
+  // operands it writes. Returns all waits if `next` writes inputs, calls Python or has side effects, because an error
+  // of a collective must come before these.
   std::vector<program::Task> due(const program::Program& program, const program::Task& next);
   std::vector<program::Task> rest() { return std::move(waits_); }
 

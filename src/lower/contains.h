@@ -8,7 +8,7 @@
 
 namespace npugraph::lower {
 
-// In time linear in the length of the list.
+// Takes time linear in the length of the list.
 inline bool contains(const std::vector<int32_t>& list, int32_t wanted) {
   return std::find(list.begin(), list.end(), wanted) != list.end();
 }

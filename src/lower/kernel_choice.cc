@@ -13,11 +13,12 @@ namespace npugraph::lower {
 
 namespace {
 
-// A call of a host operator costs about a microsecond: that many elements, or multiplications, a kernel does meanwhile.
+// A call of a host operator costs about a microsecond, in which a kernel computes this many
+// elements or multiplications.
 constexpr int64_t kMaxElements = 16 * 1024;
 constexpr int64_t kMaxMultiplications = 64 * 64 * 64;
 
-// Of a product's second factor: larger ones are rather read by all threads.
+// Most elements of a product's second factor: larger factors are better read by all threads.
 constexpr int64_t kMaxWeights = 16 * 1024;
 
 using ops::KernelTypes;
@@ -35,20 +36,21 @@ bool accepts(KernelTypes types, DType dtype) {
   return false;
 }
 
-// The number of elements where every size is known and small enough.
+// Whether the number of elements is known and small enough.
 bool is_small(const ir::TensorType& type) {
   const auto elements = numel(type.sizes).as_int();
   return elements && *elements <= kMaxElements;
 }
 
-// A number that the kernel can take in place of a tensor of `dtype` without changing the result's type.
+// Whether the argument is a number that the kernel can take in place of a tensor of `dtype` without changing
+// the result's type.
 bool is_plain_number(const Attr& arg, DType dtype) {
   const auto* number = std::get_if<Expr>(&arg);
   if (number == nullptr || !number->is_constant()) return false;
   return number->kind() == ScalarKind::kInt || (number->kind() == ScalarKind::kFloat && dtype == DType::kF32);
 }
 
-// One tensor of f32 and one of i64, computed in f32.
+// Whether one tensor is f32 and the other i64, and the kernel computes them in f32.
 bool is_mixed(const ir::Graph& graph, const ir::Node& node, const SmallKernel& kernel) {
   if (kernel.accepts != KernelTypes::kF32MixedWithI64 && kernel.accepts != KernelTypes::kF32OrI64OrMixed) return false;
   const ir::TensorType* a = tensor_type(graph, arg::self(node));
@@ -92,7 +94,7 @@ std::optional<KernelChoice> choose_product(const ir::Graph& graph, const ir::Nod
   return KernelChoice{.name = "kernel.mm_f32", .args = {x, w}};
 }
 
-// A sum with a row, both factors 1.
+// Only a sum with a row, where both factors (beta and alpha) are 1.
 std::optional<KernelChoice> choose_product_and_sum(const ir::Graph& graph, const ir::Node& node) {
   using aten::addmm;
   const Attr &x = addmm::mat1.attr(node), &w = addmm::mat2.attr(node), &bias = addmm::self.attr(node);

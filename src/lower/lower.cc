@@ -38,9 +38,7 @@ std::string short_name(const ir::Op& op) {
   return op.name.substr(begin, op.name.find('.', begin) - begin);
 }
 
-// Opaque operators are Python callables, and control flow over graphs of its own.
-
-// What a task of a product computes before its epilogue.
+// The kind, operands and text of a product's task without its epilogue.
 struct Factors {
   TaskKind kind = TaskKind::kMatmul;
   std::vector<ir::ValueId> values;
@@ -61,7 +59,7 @@ Factors factors_of(const ir::Graph& graph, const ir::Node& product, const Operat
   return factors;
 }
 
-// A cluster that cannot be generated.
+// Thrown for a cluster that cannot be generated.
 struct Refused {
   ir::NodeId anchor;
   std::string reason;
@@ -149,7 +147,8 @@ class Lowering {
   Waits waits_;
 };
 
-// A symbol is a scalar input, the size of an input, its place in its storage, or defined later by a task (left open here).
+// A symbol is a scalar input, a size of an input, the storage offset of an input, or defined by a task
+// (left open here).
 program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
   program::Symbol found{.name = symbol.name, .kind = symbol.kind};
   const Expr wanted = Expr::symbol(symbol.name, symbol.kind);
@@ -177,7 +176,7 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
   return found;
 }
 
-// A symbol whose node is gone is one that nobody needs.
+// Adds the symbols of inputs and of live nodes. A symbol whose node is dead is unused.
 void Lowering::add_symbols() {
   std::unordered_set<std::string_view> defined;
   for (const ir::NodeId id : graph_.order()) {
@@ -201,8 +200,8 @@ Task Lowering::start_task(const ir::Node& node) const {
   return task;
 }
 
-// Turns the values in task.args into operands. One operand per argument position: a value that is written and read through
-// two arguments keeps two windows.
+// Turns the values in task.args into operands. One operand per argument position: a value that is written and read
+// through two arguments keeps two windows.
 void Lowering::add_reads(const ir::Node& node, Task& task) {
   const std::vector<ir::ValueId> written = ir::written_operands(node);
   for (Attr& arg : task.args) {
@@ -214,7 +213,7 @@ void Lowering::add_reads(const ir::Node& node, Task& task) {
   }
 }
 
-// The task of a node alone.
+// Finishes a task that runs one node.
 void Lowering::finish_task(const ir::Node& node, Task task) {
   const bool copies = node.op->is(Trait::kCopyLike);
   for (program::Operand& operand : task.operands) operand.copied = copies && operand.access != Access::kRead;
@@ -242,7 +241,7 @@ void Lowering::add_task(const ir::Node& node, Task task) {
   program_.tasks.push_back(std::move(task));
 }
 
-// The last operand stands for what is under way.
+// The last operand stands for the running collective.
 void Lowering::lower_collective(const ir::Node& node) {
   Task task = start_task(node);
   task.kind = TaskKind::kCollective;
@@ -288,7 +287,8 @@ void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant
   finish_task(node, std::move(task));
 }
 
-// Whether somebody reads a result. Of others nothing is kept: an operator may leave undefined what nobody asked it for.
+// Whether a result is used. Unused results are not kept: an operator may leave results undefined that were
+// not asked for.
 bool Lowering::is_wanted(const ir::Node& node, size_t result) const {
   const ir::ValueId id = node.results[result];
   if (!uses_.users[id].empty() || uses_.output_uses[id] != 0) return true;
@@ -297,6 +297,7 @@ bool Lowering::is_wanted(const ir::Node& node, size_t result) const {
   });
 }
 
+// Opaque operators are Python callables, and control flow over graphs of its own.
 void Lowering::lower_functional(const ir::Node& node, const std::string& reason) {
   Task task = start_task(node);
   task.kind = !node.op->is(Trait::kOpaque)  ? TaskKind::kAten
@@ -325,7 +326,8 @@ void Lowering::lower_functional(const ir::Node& node, const std::string& reason)
   finish_task(node, std::move(task));
 }
 
-// Operands are the references of the arguments in order, then the result. An in-place node writes the window that it reads.
+// Operands are the references of the arguments in order, then the result. An in-place node writes the window
+// that it reads.
 void Lowering::lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason) {
   Task task = start_task(node);
   task.kind = TaskKind::kKernel;
@@ -359,7 +361,7 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
   return task;
 }
 
-// The text of the generated code, its scalars, and the operands that it reads and writes.
+// Adds the text of the generated code, its scalars and its operands to the task, and the task to the Program.
 void Lowering::finish_generated(Task task, const LoopNest& nest, const std::vector<ir::NodeId>& nodes,
                                 const std::string& head) {
   const ir::NodeId anchor = nodes.back();
@@ -394,7 +396,7 @@ void Lowering::generate(const Cluster& cluster) {
   TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
   for (const ir::NodeId id : cluster.nodes)
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(id));
-  if (cluster.product != ir::kNone && notes_.size() == first) {  // else it has a task, and a note, of its own
+  if (cluster.product != ir::kNone && notes_.size() == first) {  // else it has a task and a note of its own
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(cluster.product));
   }
   add_notes(note);
@@ -406,7 +408,8 @@ void Lowering::generate(const Cluster& cluster) {
   }
 }
 
-// Of the tasks that have none yet. All that is known is of the last one; before it stand waits.
+// Adds notes for the tasks that have none yet. Bytes and operations belong to the last of them; the others are
+// waits before it.
 void Lowering::add_notes(const TaskNote& last) {
   if (notes_.size() >= program_.tasks.size()) return;
   notes_.resize(program_.tasks.size() - 1, {.node = last.node, .saved_bytes = {}, .operations = {}});
@@ -416,7 +419,7 @@ void Lowering::add_notes(const TaskNote& last) {
 void Lowering::lower_cluster(const Cluster& cluster) {
   if (cluster.product == ir::kNone) return lower_nest(cluster);
   if (lower_product(cluster)) return;
-  // Rows that are not evenly spaced: the product by itself, then the others.
+  // The rows are not evenly spaced: the product runs by itself, then the other nodes.
   const ir::Node& product = graph_.node(cluster.product);
   const ir::ValueId result = product.results.front();
   if (const auto convolution = choose_convolution(graph_, product)) {
@@ -445,14 +448,14 @@ void Lowering::lower_nest(const Cluster& cluster) {
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
 
-// False, with nothing done, when the nodes behind the product cannot work on its sums.
+// Returns false and adds nothing if the nodes behind the product cannot work on its sums.
 bool Lowering::lower_product(const Cluster& cluster) {
   const ir::Node& product = graph_.node(cluster.product);
   const auto factors = factors_of(graph_, product, catalog_);
   Terms terms(cluster.space, cluster.lanes);
   terms.add_product(graph_, product, cluster.product_view);
   for (const ir::NodeId id : cluster.nodes) terms.add(graph_, graph_.node(id));
-  // Results have memory of their own (writes_into_given_memory), so its strides are theirs.
+  // Results have memory of their own (writes_into_given_memory), with the strides of their types.
   const auto strides = [&](ir::ValueId id) {
     const bool is_new = std::find(cluster.results.begin(), cluster.results.end(), id) != cluster.results.end();
     return is_new ? graph_.value(id).tensor().strides : strides_of(id);
@@ -473,7 +476,7 @@ bool Lowering::lower_product(const Cluster& cluster) {
   return true;
 }
 
-// A node that is generated code by itself, of this text.
+// Lowers a node that is generated code by itself.
 void Lowering::lower_generated(const ir::Node& node, const GeneratedNode& generated) {
   Task task = start_task(node);
   task.kind = generated.kind;
@@ -488,7 +491,7 @@ void Lowering::lower_generated(const ir::Node& node, const GeneratedNode& genera
   finish_task(node, std::move(task));
 }
 
-// What stands in a concatenation already needs no task; the rest is copied.
+// A part that is computed in the concatenation needs no task; the others are copied.
 void Lowering::lower_parts(ir::NodeId whole, const std::vector<Part>& parts) {
   const ir::Node& node = graph_.node(whole);
   buffers_->add_result(node.results[0], true);
@@ -505,7 +508,7 @@ void Lowering::lower_parts(ir::NodeId whole, const std::vector<Part>& parts) {
   }
 }
 
-// Whether the task of a node writes its results into memory of any strides that it is given.
+// Whether the task of a node writes its results into given memory of any strides.
 bool Lowering::writes_into_given_memory(const ir::Node& node) const {
   const bool has_result = !node.results.empty() && node.results.front() != ir::kNone;
   if (!has_result) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph -> Program with unassigned buffers: each value finds its place in a buffer, each node that is not a view becomes a task.
+// Graph -> Program without a plan: each value gets a place in a buffer, and each node that is not a view
+// becomes a task.
 #pragma once
 
 #include <string>
@@ -14,22 +15,22 @@ namespace npugraph::lower {
 
 struct LowerOptions {
   bool generate = false;  // clusters become generated code; otherwise every node is a task of its own
-  bool place_parts =
-      true;  // what stands in a concatenation is computed there; otherwise it is a task that copies all of it
+  // Operands of concatenations are computed in place where possible; otherwise one task copies all of them.
+  bool place_parts = true;
   Refusals refused;
 };
 
-// What only lowering knows of a task.
+// Facts about a task that only lowering knows.
 struct TaskNote {
-  ir::NodeId node = ir::kNone;  // that it runs for; of a generated one, where its cluster stands
+  ir::NodeId node = ir::kNone;  // node that the task runs; for a cluster, its anchor
   Expr saved_bytes;             // score of its cluster (lower/clusters/cluster.h)
-  Expr operations;              // of its nodes (ops/operations.h)
+  Expr operations;              // operations of its nodes (ops/operations.h)
 };
 
-// Two operators that could have run together and do not (lower/clusters/cluster.h).
+// Two operators that could have run in one task but do not (lower/clusters/cluster.h).
 struct LeftApart {
   std::string producer, consumer, reason;
-  std::string origin, source;  // FX node of the consumer, and its line
+  std::string origin, source;  // FX node and source line of the consumer
   Expr bytes;
 };
 
@@ -39,11 +40,12 @@ struct Lowered {
   std::vector<LeftApart> left_apart;
 };
 
-// Views vanish into operands. Clusters become generated code (kLoop, kMatmul). Any other node becomes a precompiled kernel
-// where one fits and is faster than a call of the host's operator, else the out-variant of its ATen operator writing into
-// planned memory, else the operator itself with its results adopted (heap). So do the nodes of a cluster that cannot be
-// written as a kernel, and of one with a node in `refused`. Task::reason says why it is not the first. Requires a verified
-// Graph whose opaque nodes have callables. UserError for a node that the host cannot run.
+// Views become part of operands. Clusters, and some nodes by themselves (lower/generators/generated_node.h), become
+// generated code. Any other node becomes a precompiled kernel if one fits and is faster than a call of the host's
+// operator, else the out-variant of its ATen operator writing into planned memory, else the operator itself with its
+// results adopted (heap). So do the nodes of a cluster that cannot be generated or has a node in `refused`.
+// Task::reason says why a task is not generated code. Requires a verified Graph whose opaque nodes have callables.
+// UserError for a node that the host cannot run.
 Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options);
 
 }  // namespace npugraph::lower

@@ -11,17 +11,17 @@
 namespace npugraph::lower {
 namespace {
 
-constexpr size_t kMaxRank = 8;  // of what kernel.copy moves
+constexpr size_t kMaxRank = 8;  // highest rank that kernel.copy takes
 constexpr int32_t kReturned = INT32_MAX;
-constexpr int64_t kAlignment = 64;  // of memory that hosts give; the sums of a product may depend on it
+constexpr int64_t kAlignment = 64;  // bytes, of memory from the host; the sums of a product may depend on it
 
-// Moves or computes elements in the same way whatever the strides.
+// Whether the node moves or computes elements in the same way for all strides.
 bool is_indifferent(const ir::Graph& graph, const ir::Node& node) {
   return ops::is_exact(graph, node) || is_concatenation(node);
 }
 
-// The strides of `view`, all of the elements of `part` in another arrangement of dimensions, when the elements of `part` lie
-// at `strides` instead of its own. Nothing when `view` is more than such an arrangement.
+// Returns the strides of `view`, which permutes the dimensions of `part`, if `part` has `strides` instead of its own.
+// Returns nullopt if `view` is not such a permutation (dimensions of size 1 aside).
 std::optional<std::vector<Expr>> rearrange(const ir::TensorType& view, const ir::TensorType& part,
                                            const std::vector<Expr>& strides) {
   std::vector<Expr> arranged = view.strides;
@@ -42,7 +42,7 @@ std::optional<std::vector<Expr>> rearrange(const ir::TensorType& view, const ir:
   return arranged;
 }
 
-// Whether no operator can tell the window from memory of its own.
+// Whether the window has the strides and alignment of memory of its own, so that no operator can tell the difference.
 bool same_layout(const ir::TensorType& type, const Window& window) {
   for (size_t i = 0; i < type.sizes.size(); ++i) {
     if (!type.sizes[i].is_int(1) && type.strides[i] != window.strides[i]) return false;
@@ -59,7 +59,7 @@ PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
                        const std::function<bool(ir::NodeId)>& is_generated)
     : graph_(graph), aliases_(aliases), writes_into_(std::move(writes_into)), uses_(ir::find_uses(graph)) {
   find_last_uses();
-  // The outer one of nested concatenations first: it is the place of the inner one.
+  // Of nested concatenations the outer one comes first, because the inner one is placed in it.
   const auto& order = graph.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     if (!graph.node(*id).dead && is_concatenation(graph.node(*id)) && !is_generated(*id)) take_apart(*id);
@@ -106,7 +106,7 @@ const std::vector<Part>* PartPlaces::parts(ir::NodeId cat) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-// Nothing when the node converts, or takes operands of other ranks, as ATen allows for empty ones.
+// Empty if the node converts, or takes operands of other ranks, as ATen allows for empty ones.
 std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
   const ir::Node& node = graph_.node(cat);
   const ir::TensorType& whole = graph_.value(node.results[0]).tensor();
@@ -145,8 +145,8 @@ void PartPlaces::place(ir::NodeId cat, Part& part) {
   places_.emplace(aliases_.root(part.value), Place{host(graph_.node(cat).results[0]), part});
 }
 
-// Null when nothing but the nodes up to the concatenation, in its section, touches the memory, which a task can be given, and
-// which is a window of the concatenation to all of them.
+// Returns why the part cannot be placed. Returns null if a task can write it into given memory, only nodes up to the
+// concatenation and in its section touch that memory, and all of them can use the window of the concatenation.
 const char* PartPlaces::find_obstacle(ir::NodeId cat, const Part& part) const {
   const ir::ValueId root = aliases_.root(part.value);
   const ir::NodeId def = graph_.value(root).def;

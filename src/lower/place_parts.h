@@ -4,10 +4,10 @@
 //   %a = aten.neg(%x)                      kernel.unary_neg  x, [the first window of c]
 //   %c = aten.cat([%a, %b], 1)      ->     kernel.copy       b, [the second window of c]
 //
-// A part is placed when a node computes it into memory that it is given, nobody touches that memory after the concatenation,
-// and every view of it is a window of the concatenation too. It gets the strides and the alignment of its window: where they
-// differ from those of memory of its own, only exact operators (ops/exact.h) may touch it. Concatenations nest.
-// A snapshot of a Graph, like AliasInfo. Immutable, safe to share. Linear in the graph.
+// A part is placed if its node writes into memory that it is given, no node touches that memory after the
+// concatenation, and every view of the part is a window of the concatenation too. A placed part has the strides and the
+// alignment of its window: if they differ from those of memory of its own, only exact operators (ops/exact.h) may touch
+// it. Concatenations nest. A snapshot of a Graph, like AliasInfo. Immutable, safe to share. Linear in the graph.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace npugraph::lower {
 
-// Of cat and stack.
+// Whether the node is a cat or a stack.
 bool is_concatenation(const ir::Node& node);
 
 // Where a value lies in the memory of another; strides in elements.
@@ -32,21 +32,21 @@ struct Window {
 struct Part {
   ir::ValueId value = ir::kNone;
   Window window;                   // in the memory of the concatenation
-  const char* obstacle = nullptr;  // why it is not placed there
+  const char* obstacle = nullptr;  // why it is not placed there; null if it is
 };
 
 class PartPlaces {
  public:
-  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given; `is_generated`: whether a
-  // concatenation is part of generated code, and stays in one piece.
+  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given; `is_generated`:
+  // whether a concatenation is part of generated code and is not taken apart.
   PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases, std::function<bool(const ir::Node&)> writes_into,
              const std::function<bool(ir::NodeId)>& is_generated);
 
-  // The root of the memory that the fresh memory `root` is part of: itself when it is placed nowhere.
+  // The root of the concatenation in which the fresh memory `root` is placed; `root` itself if it is not placed.
   ir::ValueId host(ir::ValueId root) const;
   // Where a value with a known place (AliasInfo) lies in its host.
   Window window(ir::ValueId id) const;
-  // The parts of a concatenation of which at least one is placed, without the empty ones; else null.
+  // The non-empty parts of a concatenation if at least one of them is placed, else null.
   const std::vector<Part>* parts(ir::NodeId cat) const;
 
  private:
@@ -67,7 +67,7 @@ class PartPlaces {
   const ir::AliasInfo& aliases_;
   const std::function<bool(const ir::Node&)> writes_into_;
   const ir::Uses uses_;
-  std::vector<int32_t> last_use_;  // per root: position
+  std::vector<int32_t> last_use_;  // per root: position of its last use
   std::vector<std::string> late_symbols_;
   std::unordered_map<ir::ValueId, Place> places_;  // by root
   std::unordered_map<ir::NodeId, std::vector<Part>> parts_;

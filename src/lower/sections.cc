@@ -12,13 +12,14 @@ namespace {
 
 using program::kNone;
 
-// Whether others can notice when it runs. An event of the program belongs to one stream, and says nothing about others.
+// Whether it is visible from outside when the operator runs. Records of program events are excepted: an event belongs
+// to one stream and says nothing about others.
 bool is_noticed(const ir::Op& op) {
   constexpr ir::Traits kNoticed = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kOpaque;
   return (op.traits & kNoticed) != 0 && op.name != program::kEventTask;
 }
 
-// The last tasks of sections, as far as the walk over the tasks has come.
+// The last task of each section among the tasks that were visited.
 class Ends {
  public:
   explicit Ends(const std::vector<ir::Section>& sections)
@@ -33,10 +34,11 @@ class Ends {
 
   void add(int32_t section, int32_t task) { last_task_[section] = task; }
 
-  // Adds the tasks that are done when all of `section` is. Sections without tasks pass on what they wait for.
+  // Adds the tasks that must be done for all of `section` to be done. For a section without tasks, these are the tasks
+  // that it waits for.
   void collect(int32_t section, std::vector<int32_t>& tasks) const {
     if (last_task_[section] != kNone) {
-      tasks.push_back(last_task_[section]);  // it waits itself for what stands before it
+      tasks.push_back(last_task_[section]);  // it waits for the tasks before it
       return;
     }
     for (const int32_t other : sections_[section].after) collect(other, tasks);
@@ -72,7 +74,7 @@ void resolve_sections(program::Program& program, const ir::Graph& graph, std::sp
     const int32_t section = task.stream;
     task.stream = graph.sections[section].stream;
     task.limits = graph.sections[section].limits;
-    if (is_scope_mark(task)) continue;  // it will go
+    if (is_scope_mark(task)) continue;  // merge_scopes() removes it
     if (!ends.has_begun(section)) task.waits = ends.waits(section);
     ends.add(section, t);
     if (nodes[t] != ir::kNone && is_noticed(*graph.node(nodes[t]).op)) {

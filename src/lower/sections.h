@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections of the graph become streams of tasks, what these wait for, and the limits of their workers.
+// Turns the sections of the graph into streams, waits and worker limits of tasks.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace npugraph::lower {
 
-// `nodes` has the node of each task, or kNone, and Task::stream is its section: it becomes the section's stream, limits and waits are
-// filled in. Tasks of random operators, and of those that others can notice (but for records of events), also wait for the one
-// before them.
+// Requires in `nodes` the node of each task, or kNone, and in Task::stream its section. Replaces that by the section's
+// stream, and fills in limits and waits. Tasks of random, opaque and side-effecting operators, except records of
+// events, also wait for the previous such task.
 void resolve_sections(program::Program& program, const ir::Graph& graph, std::span<const ir::NodeId> nodes);
 
 }  // namespace npugraph::lower

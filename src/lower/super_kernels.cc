@@ -23,7 +23,7 @@ bool marks(const Task& task, ir::Trait trait) {
 bool begins(const Task& task) { return marks(task, ir::Trait::kBeginsScope); }
 bool ends(const Task& task) { return marks(task, ir::Trait::kEndsScope); }
 
-// A mark without a name is one of the same scope as all others without.
+// All marks without a name belong to one scope.
 std::string scope_of(const Task& mark) {
   const auto* name = mark.args.empty() ? nullptr : std::get_if<std::string>(&mark.args.front());
   return name == nullptr ? "unnamed" : *name;
@@ -74,7 +74,7 @@ class Merging {
     run_notes_.push_back(notes_[i]);
   }
 
-  // The innermost one of this name; front ends see to it that there is one.
+  // Closes the innermost scope of this name. Front ends ensure that there is one.
   void close(const std::string& scope) {
     const auto found = std::find(open_.rbegin(), open_.rend(), scope);
     if (found != open_.rend()) open_.erase(std::next(found).base());
@@ -85,7 +85,7 @@ class Merging {
     return found != results_.end() ? *found : results_.emplace_back(ScopeResult{.scope = scope});
   }
 
-  // Parts of one task wait for the same one.
+  // Renumbers the tasks that `task` waits for. Several that became parts of one task are one wait.
   void move_waits(Task& task) const {
     for (int32_t& other : task.waits) other = moved_to_[other];
     std::ranges::sort(task.waits);
@@ -122,7 +122,7 @@ class Merging {
   program::Program& program_;
   std::vector<TaskNote>& notes_;
   const MergeOptions options_;
-  std::vector<int32_t> moved_to_;  // per task that is no mark
+  std::vector<int32_t> moved_to_;  // per task of program_: its index in made_; kNone for marks
   std::vector<std::string> open_;  // scopes, the innermost last
   std::string run_scope_;
   std::vector<Task> run_;

@@ -6,7 +6,8 @@
 namespace npugraph::ops {
 namespace {
 
-// Whether a factor would make two roundings of one, or a fused multiply-add, by the compiler's choice.
+// Whether the node has a factor `alpha` other than 1. Its result is rounded twice, or once if the compiler chooses a
+// fused multiply-add.
 bool has_factor(const ir::Node& node) {
   const auto& args = node.op->schema.args;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -15,7 +16,7 @@ bool has_factor(const ir::Node& node) {
   return false;
 }
 
-// Their products are sums, which vectors may round in another order.
+// Products of complex numbers are sums, which vector code may round in another order.
 bool is_complex(const ir::Graph& graph, ir::ValueId id) {
   return graph.value(id).is_tensor() && npugraph::is_complex(graph.value(id).tensor().dtype);
 }

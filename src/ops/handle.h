@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handles: an operator of the table, and its arguments, as C++ names. ops/operators.h, which the build generates from the
-// rows, declares one struct for each row, named as in torch's at::_ops (aten.add.Tensor is aten::add_Tensor):
+// Handles: an operator of the table, and its arguments, as C++ names. ops/operators.h, which the build generates from
+// the rows, declares one struct for each row, named as in torch's at::_ops (aten.add.Tensor is aten::add_Tensor):
 //
 //   if (aten::addmm::is(node)) use(aten::addmm::mat1(node));      // an argument of one operator
 //   if (const Attr* dim = arg::dim.find(node)) use(*dim);         // an argument that many operators have
@@ -29,7 +29,7 @@ struct Handle {
   }
   static bool is(const ir::Op& op) { return op.id == id; }
   static bool is(const ir::Node& node) { return node.op->id == id; }
-  // A null node is of no operator.
+  // False for a null node.
   static bool is(const ir::Node* node) { return node != nullptr && node->op->id == id; }
 };
 
@@ -47,7 +47,7 @@ bool is_any(const ir::Node* node) {
   return node != nullptr && is_any<Handles...>(*node->op);
 }
 
-// The tensor, number or numbers that an argument holds; kNone, null and nothing where it holds something else.
+// The tensor, number or numbers that an argument holds; kNone, null or nullopt if it holds something else.
 inline ir::ValueId as_value(const Attr& attr) {
   const auto* ref = std::get_if<TensorRef>(&attr);
   return ref == nullptr || ref->id == TensorRef::kAbsent ? ir::kNone : ref->id;
@@ -63,20 +63,20 @@ inline std::optional<Scalar> as_constant(const Attr& attr) {
   return number == nullptr || !number->is_constant() ? std::nullopt : std::optional(number->value());
 }
 
-// An argument of one operator. A node that is asked must be of that operator.
+// An argument of one operator. Nodes passed to it must be calls of that operator.
 struct ArgumentPlace {
   size_t position;
   const Attr& attr(const ir::Node& node) const { return node.args[position]; }
   Attr& attr(ir::Node& node) const { return node.args[position]; }
 };
 
-// One that holds a T, a `str` or a ScalarType for example: null where it is none.
+// An argument that holds a T, for example a `str` or a ScalarType. Null if it is None.
 template <typename T>
 struct Argument : ArgumentPlace {
   const T* operator()(const ir::Node& node) const { return std::get_if<T>(&attr(node)); }
 };
 
-// An integer, float, bool or Scalar: null where it is none, or complex.
+// An integer, float, bool or Scalar argument. Null if it is None or complex.
 template <>
 struct Argument<Expr> : ArgumentPlace {
   const Expr* operator()(const ir::Node& node) const { return as_number(attr(node)); }
@@ -84,7 +84,7 @@ struct Argument<Expr> : ArgumentPlace {
   std::optional<Scalar> as_constant(const ir::Node& node) const { return ops::as_constant(attr(node)); }
 };
 
-// A tensor: kNone where it is absent, or a number of the user's program stands in its place.
+// A tensor argument. kNone if it is absent, or if the user's program has a number in its place.
 template <>
 struct Argument<TensorRef> : ArgumentPlace {
   ir::ValueId operator()(const ir::Node& node) const { return as_value(attr(node)); }
@@ -95,11 +95,11 @@ using TensorsArgument = Argument<std::vector<TensorRef>>;
 using NumberArgument = Argument<Expr>;
 using NumbersArgument = Argument<std::vector<Expr>>;
 
-// An argument by its name, of any operator.
+// An argument of any operator, found by its name.
 struct ArgumentName {
   std::string_view name;
 
-  // Its position in the schema; nothing where the operator has no argument of this name.
+  // Position in the schema; nullopt if the operator has no argument of this name.
   std::optional<size_t> position(const ir::Op& op) const;
   const Attr* find(const ir::Node& node) const;
   // The operator must have it.

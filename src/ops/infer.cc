@@ -26,7 +26,7 @@ Types types_of_returned(const Call& call) {
   return types;
 }
 
-// Certainly different: equal expressions are equal, but unequal ones may be too.
+// Whether the two certainly differ. Unequal expressions may still have equal values.
 bool contradict(const Expr& a, const Expr& b) {
   if (a == b) return false;
   const auto difference = (a - b).as_int();
@@ -61,7 +61,7 @@ bool is_undefined(const ir::Type& type) {
   return opaque != nullptr && opaque->what.empty();
 }
 
-// torch counts a size that may be 0 as 1 in strides, which mean nothing when it is 0.
+// Replaces max(1, x) by x. torch counts a size that may be 0 as 1 in strides, which mean nothing when it is 0.
 Expr without_max_of_one(const Expr& e) {
   if (e.is_constant() || e.op() == ExprOp::kSymbol) return e;
   std::vector<Expr> args;

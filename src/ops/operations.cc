@@ -20,7 +20,7 @@ const ir::TensorType& result(const ir::Graph& graph, const ir::Node& node) {
   return graph.value(node.results.at(0)).tensor();
 }
 
-// One convolution between `outer`, its results (or the operand of a transposed one), and `weight`.
+// Operations of one convolution with `weight`. `outer` is its result, or the input of a transposed convolution.
 Expr convolved(const ir::TensorType& outer, const ir::TensorType& weight) {
   Expr window = 1;
   for (size_t d = 1; d < weight.sizes.size(); ++d) window = window * weight.sizes[d];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of others with a row for some operators: {aten::mm::kId, rule_of_products}.
+// Tables of other layers, with rows for some operators: {aten::mm::kId, rule_of_products}.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct OperatorRow {
   T value;
 };
 
-// The rows of some tables, which must outlive it, by operator. Immutable, safe to share.
+// The rows of some tables by operator. The tables must outlive it. Immutable, safe to share.
 template <typename T>
 class OperatorRows {
  public:
@@ -31,7 +31,7 @@ class OperatorRows {
     }
   }
 
-  // Null: no row.
+  // Null if the operator has no row.
   const T* find(const ir::Op& op) const {
     return op.in_table() && static_cast<size_t>(op.id) < by_id_.size() ? by_id_[static_cast<size_t>(op.id)] : nullptr;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a row of the table holds, and what its rules are given. Internal to ops/.
+// The contents of a row of the table, and the arguments of its rules. Internal to ops/.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace npugraph::ops {
 
-// A call of an operator whose result types are asked for.
+// A call of an operator, as the rules see it.
 struct Call {
   const ir::Graph& graph;
   const ir::Op& op;
@@ -21,16 +21,16 @@ struct Call {
 
   // Type of argument `i` when it is a strided tensor, else null.
   const ir::TensorType* tensor(size_t i) const;
-  // Integer arguments; nothing when absent or not what is asked for.
+  // Integer arguments; nullopt if absent or of another kind.
   std::optional<Expr> integer(size_t i) const;
   std::optional<int64_t> known_integer(size_t i) const;
   std::optional<std::vector<Expr>> integers(size_t i) const;
   std::optional<std::vector<int64_t>> known_integers(size_t i) const;
   std::optional<bool> boolean(size_t i) const;
   bool is_none(size_t i) const { return std::holds_alternative<None>(args[i]); }
-  // Position of the schema argument `name`, or nothing.
+  // Position of the schema argument `name`, or nullopt.
   std::optional<size_t> find(std::string_view name) const;
-  // The symbol that the call defines for a size of a result, or nothing.
+  // The symbol that the call defines for a size of a result, or nullopt.
   std::optional<Expr> defined_size(int32_t result, int32_t dim) const;
 };
 
@@ -47,13 +47,13 @@ struct TraitSet {
   constexpr TraitSet(ir::Traits traits) : bits(traits) {}                        // NOLINT
 };
 
-// What one element of the result of an elementwise operator is (scalar_rules.h).
+// The formula of one element of the result of an elementwise operator (scalar_rules.h).
 class ScalarArgs;
 enum class Domain : uint8_t;
 struct ScalarRule {
   Domain domain{};
   loop::Value (*formula)(const ScalarArgs& args) = nullptr;
-  // What the formula needs beyond its domain; null: nothing.
+  // Requirements of the formula beyond its domain; null if there are none.
   bool (*fits)(const Call& call) = nullptr;
 };
 
@@ -62,20 +62,20 @@ using OperationsRule = Expr (*)(const ir::Graph& graph, const ir::Node& node);
 
 struct Row {
   const char* schema;
-  TraitSet traits;  // those of the schema come on top
+  TraitSet traits;  // in addition to those of the schema
   const char* inplace_twin = nullptr;
-  ShapeRule shape = nullptr;  // not needed where a view rule or the returned operand says the type
+  ShapeRule shape = nullptr;  // not needed if a view rule or the returned operand gives the type
   ViewRule view = nullptr;
-  ScalarRule scalar;   // of functional operators: in-place ones ask their functional forms
-  SmallKernel kernel;  // of functional operators, and of their in-place twins
+  ScalarRule scalar;   // only in rows of functional operators; in-place ones use that of their functional forms
+  SmallKernel kernel;  // of functional operators; their in-place twins use it too
   OperationsRule operations = nullptr;
-  bool any_order = false;  // whoever adds a node may choose another order of the dimensions of its results
+  bool any_order = false;  // code that adds a node may choose the memory order of its results' dimensions
 };
 
-// The row of an operator; null where the table does not know it.
+// The row of an operator; null if it is not in the table.
 const Row* row_of(const ir::Op& op);
 
-// `dim` of a tensor of this rank, counted from the end when negative. UserError that names the operator when out of range.
+// `dim` of a tensor of this rank, counted from the end if negative. UserError that names the operator if out of range.
 int64_t normalise_dim(const Call& call, int64_t dim, int64_t rank);
 
 }  // namespace npugraph::ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar meaning of elementwise operators: what one element of the result is, as loop IR.
+// Scalar meaning of elementwise operators: the formula of one element of the result, as loop IR.
 //
-// Rules follow ATen on the CPU: operands convert to the common type of the arguments, bf16 and f16 compute in f32, numbers
-// are not rounded to the type of the tensors. The result is rounded once, to the result's type.
+// Rules follow ATen on the CPU: operands convert to the common type of the arguments, bf16 and f16 compute in f32,
+// numbers are not rounded to the type of the tensors. The result is rounded once, to the result's type.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 namespace npugraph::ops {
 
-// Where the values of a node's arguments come from.
+// Source of the values of a node's arguments.
 struct ScalarSource {
   loop::Builder& builder;
   std::function<loop::Value(ir::ValueId tensor)> element;  // of the tensor's own type
-  std::function<loop::Value(const Expr& scalar)> scalar;   // of an expression that is no constant, as f64
+  std::function<loop::Value(const Expr& scalar)> scalar;   // of a non-constant expression, as f64
 };
 
-// Whether emit_scalar() can say what the node computes. In-place operators have no meaning of their own: ask their functional
+// Whether emit_scalar() supports the node. In-place operators have no scalar meaning of their own; use their functional
 // forms.
 bool has_scalar_meaning(const ir::Graph& graph, const ir::Node& node);
 

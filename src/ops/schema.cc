@@ -13,7 +13,7 @@
 namespace npugraph::ops {
 namespace {
 
-// Torch writes the defaults of enumerations as the numbers of c10::ScalarType. Nothing for a type that we do not have.
+// The type with this number in c10::ScalarType, which torch writes for default dtypes; nullopt if DType has none.
 std::optional<DType> dtype_of_number(int64_t number) {
   switch (number) {
     case 0: return DType::kU8;

@@ -79,7 +79,7 @@ class Registry final : public ir::OpResolver {
     std::vector<const ir::Op*> interned;
   };
 
-  // The row, or what was interned before from this schema with these traits; null when there is neither.
+  // The row with this schema, or the operator interned before from it with these traits; null if there is neither.
   const ir::Op* find_equal(const Entry& entry, std::string_view schema, ir::Traits extra) const {
     if (entry.row != nullptr && schema == entry.row->schema) return resolve(entry);
     for (const ir::Op* op : entry.interned) {
@@ -94,7 +94,7 @@ class Registry final : public ir::OpResolver {
       ir::Op& op = ops_.emplace_back();
       op.schema = parse_schema(entry.row->schema);
       op.name = op.schema.name;
-      // A schema cannot tell a view from an operator that returns its argument in some cases (contiguous): the row does.
+      // A schema cannot tell a view from an operator that sometimes returns its argument (contiguous): the row does.
       op.traits = entry.row->traits.bits | (traits_of(op.schema) & ~static_cast<ir::Traits>(kView));
       if (entry.row->inplace_twin != nullptr) op.inplace_twin = entry.row->inplace_twin;
       op.id = static_cast<int32_t>(entry.row - kRows);

@@ -54,7 +54,7 @@ EpilogueSources::EpilogueSources(const ir::Graph& graph, const MemoryTrace& trac
   }
 }
 
-// Adds the operands in whose memory the result of the node may be.
+// Adds the operands whose memory the result of the node may take over.
 void EpilogueSources::follow(const ir::Graph& graph, const ir::Node& node) {
   if (const auto form = in_place_form(graph, node)) {
     add(form->target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies with which functionalisation ends a graph. Each stands for a write that the user's program made where the copied
-// value was computed (PassContext::copy_epilogues).
+// Epilogues: the copies that functionalisation puts at the end of a graph. Each stands for a write that the user's
+// program made where the copied value was computed (PassContext::copy_epilogues).
 #pragma once
 
 #include <vector>
@@ -10,23 +10,23 @@
 
 namespace npugraph::passes {
 
-// The epilogues that still stand, in program order, and the duty to put them where they belong: the copies into inputs behind
-// the last node that does anything else, of inputs that no other node writes.
+// Returns the epilogues that are left, in program order, and clears them in `context`: the caller has to put them where
+// they belong. An epilogue copies into an input that no other node writes, and follows the last node of another kind.
 std::vector<ir::NodeId> take_epilogues(const ir::Graph& graph, PassContext& context);
 
-// What a rewrite that computes values earlier must ask while the epilogues stand at the end. A snapshot, like the trace.
+// Checks for rewrites that compute values earlier while the epilogues are at the end. A snapshot, like the trace.
 class EpilogueSources {
  public:
   // `trace` must outlive it.
   EpilogueSources(const ir::Graph& graph, const MemoryTrace& trace, const PassContext& context);
 
-  // Whether a write of the user's program would come ahead of a node that may fail if `value`, made at `position`, were there
-  // from `earlier` on.
+  // Whether a write of the user's program would move ahead of a node that may fail if `value`, made at `position`, were
+  // made at `earlier` instead.
   bool would_move(ir::ValueId value, int32_t earlier, int32_t position) const;
-  // The same if `value` were the value `source` that is there already.
+  // The same if the earlier value `source` took the place of `value`.
   bool would_become(ir::ValueId value, ir::ValueId source) const;
-  // Whether who reads `value`, made at `position` with the elements of `source`, may read `source`: it has the same type, may be
-  // the same memory, and no write moves.
+  // Whether readers of `value`, made at `position` with the elements of `source`, may read `source` instead: the types
+  // are equal, both may be the same memory, and no write moves.
   bool may_be_read_for(ir::ValueId source, ir::ValueId value, int32_t position) const;
 
  private:
@@ -36,7 +36,7 @@ class EpilogueSources {
 
   const ir::Graph& graph_;
   const MemoryTrace& trace_;
-  std::vector<bool> is_source_;  // per alias root: it may become the memory of an input
+  std::vector<bool> is_source_;  // per alias root: whether it may become the memory of an input
 };
 
 }  // namespace npugraph::passes

@@ -19,8 +19,9 @@ std::vector<Attr> view_arguments(const ir::Op& view, const ir::Node& scatter) {
   return args;
 }
 
-// Where the front end found the part that a scatter overwrites: its source is mostly computed from the old part, in a view
-// with the same arguments. Symbols that may be negative count from the end, so that their rule cannot tell.
+// The place of the part that a scatter overwrites, taken from an existing view with the same arguments: the source of a
+// scatter is mostly computed from such a view of the old part. Used if the rule of the view cannot infer the place,
+// because a symbol among the arguments may be negative and then counts from the end.
 std::optional<ops::ViewResult> find_old_part(const ir::Graph& graph, const InPlaceForm& form) {
   const ir::NodeId made = form.source == ir::kNone ? ir::kNone : graph.value(form.source).def;
   if (made == ir::kNone) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a functional node writes its result into its operand instead, when its operator can. Shared by the passes that
-// decide when that is right.
+// Turns a functional node into one that writes its result into its operand, if its operator can. Shared by the passes
+// that decide when this is right.
 //
 //   %r = aten.index_copy(%x, 2, %i, %s)        ->  %r = aten.index_copy_(%x, 2, %i, %s)
 //   %r = aten.slice_scatter(%x, %s, 0, 2, 4)   ->  %v = aten.slice.Tensor(%x, 0, 2, 4) view(...)
@@ -20,15 +20,15 @@ struct InPlaceForm {
   bool is_scatter = false;
   std::vector<Attr> args;          // of `twin`
   ir::ValueId target = ir::kNone;  // the operand that is written
-  ir::ValueId source = ir::kNone;  // what a scatter copies
-  ir::TensorType part;             // where it copies that to: the view ...
-  Expr offset = 0;                 // ... and its place in the target, in elements
+  ir::ValueId source = ir::kNone;  // the tensor that a scatter copies
+  ir::TensorType part;             // the view of the target that a scatter copies to
+  Expr offset = 0;                 // offset of this view in the target, in elements
   bool same_strides = true;        // the result has exactly the type of the target
 };
 
-// The in-place form of a node, when there is one and the result has dtype, sizes and device of the operand that it
-// would overwrite, no two elements of which share memory. Where strides differ, the node's result may change its type
-// only if nobody keeps it. Says nothing about who else reads the operand.
+// The in-place form of a node, if there is one, the result has dtype, sizes and device of the operand that it would
+// overwrite, and no two elements of that operand share memory. If strides differ, the result takes the strides of the
+// operand: the caller must check that nothing depends on them. Does not check other readers of the operand.
 std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node);
 
 // Whether the other operands permit the write: elementwise operators may read the very view that they write, others
@@ -38,7 +38,8 @@ bool operands_permit(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeI
 // Whether an operator that fails has written nothing: our own kernel of index_put_ looks at all indices first.
 bool fails_before_writing(const ir::Op& op);
 
-// Carries it out; the result takes the type of the target. Returns the copy_ that a scatter became, else kNone.
+// Rewrites the node to its in-place form; the result takes the type of the target. Returns the copy_ that a scatter
+// became, else kNone.
 ir::NodeId write_in_place(ir::Graph& graph, ir::NodeId id, InPlaceForm form, Replacements& replacements);
 
 }  // namespace npugraph::passes

@@ -16,7 +16,7 @@ bool may_fail(const ir::Op& op) {
 
 bool is_before(const MemoryTrace::Access& access, int32_t position) { return access.position < position; }
 
-// A buffer of which thousands of disjoint parts are used must not make questions about each part slow.
+// Keeps questions fast about a buffer that is used in thousands of disjoint parts.
 constexpr int kMaxComparisons = 256;
 
 // Whether an access is of the kind asked for and may overlap a value.
@@ -152,7 +152,7 @@ void MemoryTrace::unite(ir::ValueId into, ir::ValueId from) {
   auto& all = accesses_[into];
   auto& added = accesses_[from];
   if (added.empty()) return;
-  // Memories are united in program order, so only a short tail of the older one lies behind the start of the newer one.
+  // Memories are united in program order, so only a short tail of the older one comes after the start of the newer one.
   const auto tail = std::lower_bound(all.begin(), all.end(), added.front().position, is_before) - all.begin();
   const auto middle = static_cast<ptrdiff_t>(all.size());
   all.insert(all.end(), added.begin(), added.end());
@@ -167,7 +167,7 @@ bool can_share(const MemoryTrace& trace, ir::ValueId source, ir::ValueId result,
     return false;
   }
   const int32_t source_write = trace.first_access(source, position, Kind::kWrite);
-  // Who reads one of the two may run beside who writes the other.
+  // A reader of one of the two may run in parallel with a writer of the other.
   if (trace.has_streams() && (source_write != MemoryTrace::kNever ||
                               trace.first_access(result, position, Kind::kWrite) != MemoryTrace::kNever))
     return false;

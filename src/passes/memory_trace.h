@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who touches which memory, and when: the question behind every rewrite that lets two values share memory.
+// All accesses to each memory of a graph, by position. Rewrites that let two values share memory ask here.
 //
-// A snapshot of a Graph, like AliasInfo on which it stands: ids of nodes and values added later must not be asked for.
-// A pass that makes two memories one while it walks the graph says so with unite(); from then on questions about either
-// see the accesses of both. The graph must outlive the trace. Positions are indices in Graph::order(). Building is
-// linear; a question costs the accesses in its window, of which it compares a bounded number and takes the rest to
-// overlap.
+// A snapshot of a Graph, like the AliasInfo that it uses: ids of nodes and values added later must not be asked for.
+// A pass that merges two memories while it walks the graph calls unite(); from then on questions about either see the
+// accesses of both. The graph must outlive the trace. Positions are indices in Graph::order(). Building is linear. A
+// question costs the accesses in its window: it compares a bounded number of them and assumes that the rest overlap.
 #pragma once
 
 #include <optional>
@@ -26,7 +25,7 @@ class MemoryTrace {
 
   enum class Kind : uint8_t { kAny, kWrite };
 
-  // One use of an operand's elements. Views only name memory and are no access.
+  // One use of an operand's elements. A view is no access, since it reads no elements.
   struct Access {
     int32_t position = 0;
     ir::NodeId node = ir::kNone;
@@ -40,36 +39,36 @@ class MemoryTrace {
   int32_t position(ir::NodeId id) const { return position_[id]; }
   // The value that stands for the memory of `id`, after unite().
   ir::ValueId root(ir::ValueId id) const;
-  // Whether the memory was made by a node of this graph that hands it over: neither input nor constant, and not the
-  // result of an opaque callable, which may keep it.
+  // Whether a node of this graph made the memory and keeps no reference: false for inputs, constants and results of
+  // opaque callables, which may keep them.
   bool is_fresh(ir::ValueId id) const { return fresh_[root(id)]; }
   // Whether the graph returns the memory of `id` or a part of it.
   bool is_returned(ir::ValueId id) const;
   // Whether `id` certainly names every element of its memory, after unite().
   bool is_whole(ir::ValueId id) const;
-  // Whether all nodes before the node `before` that make or touch the memory of `id` are done when it runs, which in graphs of
-  // several streams is for sections to say.
+  // Whether all nodes before the node `before` that make or access the memory of `id` are done when it runs. In graphs
+  // of several streams, sections decide that.
   bool is_settled(ir::ValueId id, ir::NodeId before) const;
-  // The same of two nodes in program order.
+  // Whether `earlier` is done when `later` runs, for two nodes in program order.
   bool is_done(ir::NodeId earlier, ir::NodeId later) const;
   bool has_streams() const { return order_.has_value(); }
 
   // All accesses to the memory of `id`, in program order.
   std::span<const Access> accesses(ir::ValueId id) const { return accesses_[root(id)]; }
-  // Accesses that may overlap `id`: is there one strictly between two positions; the first after one; the last before
-  // one (kNever and kStart when there is none).
+  // Accesses that may overlap `id`: whether there is one strictly between two positions; the position of the first
+  // after a position (kNever if there is none); the position of the last before a position (kStart if there is none).
   bool is_accessed(ir::ValueId id, int32_t after, int32_t before, Kind kind) const;
   int32_t first_access(ir::ValueId id, int32_t after, Kind kind) const;
   int32_t last_access(ir::ValueId id, int32_t before, Kind kind) const;
   bool is_written(ir::ValueId id) const { return is_accessed(id, kStart, kNever, Kind::kWrite); }
 
-  // False only when the two certainly touch no common byte. Views of memories that were united are taken to overlap.
+  // False only when the two certainly touch no common byte. Views of memories that were united are assumed to overlap.
   bool may_overlap(ir::ValueId a, ir::ValueId b) const;
 
-  // Whether a node in [from, to) may fail: raise for its inputs, or run code of the user.
+  // Whether a node in [from, to) may fail: it may raise for its inputs, or runs code of the user.
   bool may_fail_between(int32_t from, int32_t to) const;
 
-  // The memory of `from` becomes that which `into` names.
+  // Records that the memory of `from` is replaced by that of `into`.
   void unite(ir::ValueId into, ir::ValueId from);
 
  private:
@@ -81,8 +80,8 @@ class MemoryTrace {
   std::vector<int32_t> failing_;               // positions of the nodes that may fail
   std::vector<ir::ValueId> parent_;            // of roots, by unite()
   std::vector<bool> fresh_;                    // per root
-  std::vector<bool> fills_parent_;             // per root: it is all of the memory that it was united with
-  std::optional<ir::SectionOrder> order_;      // where there are streams
+  std::vector<bool> fills_parent_;             // per root: whether it covers all memory of its parent
+  std::optional<ir::SectionOrder> order_;      // only with several streams
   std::vector<std::vector<Access>> accesses_;  // per root
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a graph pass is: a free function Graph -> Graph (in place) that reports how often it hit. The driver owns names,
+// A graph pass is a free function that rewrites a Graph in place and reports how often it hit. The driver owns names,
 // switches, timing, dumps, counters and verification; a pass holds none of them.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace npugraph::passes {
 
-// Evaluates one node whose operands are all constants; results in order, empty when it cannot. Injected by the host,
-// because only the host can run an ATen operator.
+// Evaluates one node whose operands are all constants. Returns the results in order, or an empty list if it cannot.
+// Injected by the host, because only the host can run an ATen operator.
 using ConstantEvaluator =
     std::function<std::vector<std::shared_ptr<const ir::ConstantData>>(const ir::Graph& graph, ir::NodeId node)>;
 
-// What a pass did at one place, for explain().
+// What a pass did to one node, for explain().
 struct Remark {
   std::string pass;     // filled in by the driver
   std::string node;     // FX node
@@ -27,11 +27,11 @@ struct Remark {
 
 struct PassContext {
   ConstantEvaluator evaluate;  // empty: fold nothing that needs the host
-  bool fuses = false;          // elementwise operators become loop nests, which find their memory later
+  bool fuses = false;          // elementwise operators become loop nests, whose memory is assigned later
   bool training = false;       // grad is on: nothing may be derived from values that change
   // The copy_ nodes at the end of the graph come from functionalisation: the user's program wrote where the value was
-  // computed. False for graphs whose in-place operators stand where the user's program has them, and after
-  // reinplace_inputs, which leaves those that it could not resolve to hoist_copies.
+  // computed. False for graphs whose in-place operators are where the user's program has them, and after
+  // reinplace_inputs, which leaves the copies that it could not resolve to hoist_copies, in `left_epilogues`.
   bool copy_epilogues = true;
   std::vector<ir::NodeId> left_epilogues;
   std::vector<Remark> remarks;
@@ -48,8 +48,8 @@ struct Pass {
   const char* name;  // also its switch: disable_passes=("cse",)
   PassFn run;
   const char* summary;  // one sentence
-  // Leaves work where it is ordered: false for passes that carry it from one section to another, or read memory later than
-  // before. Those run on graphs of one stream only.
+  // Whether the pass respects sections: false if it moves work from one section to another, or reads memory later than
+  // before. Such passes run on graphs of one stream only.
   bool keeps_sections = true;
 };
 
@@ -71,7 +71,7 @@ struct DriverOptions {
 std::vector<PassRecord> run_passes(ir::Graph& graph, const std::vector<Pass>& pipeline, PassContext& context,
                                    const DriverOptions& options);
 
-// All passes that exist, by name, for tools and for checking switches. In no order.
+// All passes, for tools and for checking switches. Not in the order of a pipeline.
 const std::vector<Pass>& all_passes();
 const Pass& find_pass(std::string_view name);  // UserError that lists the known names
 std::vector<Pass> find_passes(const std::vector<std::string>& names);

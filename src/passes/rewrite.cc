@@ -19,7 +19,7 @@ bool has_unit_alpha(const ir::Node& node) {
   return alpha == nullptr || ops::as_int(*alpha) == 1;
 }
 
-// Trait::kCommutative is about positions: also operators that are not in the table may have it.
+// Goes by position, not by name: operators that are not in the table may have Trait::kCommutative, too.
 std::optional<std::pair<ir::ValueId, ir::ValueId>> exchangeable_operands(const ir::Node& node) {
   if (!node.op->is(ir::Trait::kCommutative) || !has_unit_alpha(node) || node.args.size() < 2) return std::nullopt;
   const std::pair operands(ops::as_value(node.args.front()), ops::as_value(*std::next(node.args.begin())));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that several passes share: what a node is, what its arguments are, and replacing values.
+// Steps that several passes share: properties of nodes, their arguments, inserting nodes and replacing values.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace npugraph::passes {
 
-// A view whose place in its base is known: it costs nothing and reads nothing.
+// Whether the node is a view whose place in its base is known: it costs nothing and reads nothing.
 inline bool is_free_view(const ir::Node& node) {
   return node.op->is(ir::Trait::kView) && !node.results.empty() && node.views.size() == node.results.size();
 }
 
-// Whether nothing but the results tells that the node ran, and running it again would give the same results.
+// Whether the node has no effect but its results, and gives the same results when it runs again.
 inline bool is_pure(const ir::Op& op) {
   constexpr ir::Traits kImpure = ir::Trait::kRandom | ir::Trait::kSideEffect | ir::Trait::kMutates | ir::Trait::kOpaque;
   return (op.traits & kImpure) == 0;
@@ -26,39 +26,39 @@ inline bool is_pure(const ir::Op& op) {
 // Whether the node copies its operand into contiguous memory.
 bool makes_contiguous(const ir::Node& node);
 
-// Whether the operator multiplies no operand by a factor `alpha`, or by 1.
+// Whether the operator has no factor `alpha` for an operand, or `alpha` is 1.
 bool has_unit_alpha(const ir::Node& node);
 
-// The two tensors that a commutative node takes in either order: its first arguments, whatever their names. Nothing
-// where it is not commutative, or a number stands there.
+// The two tensors that a commutative node takes in either order: its first two arguments, whatever their names. nullopt
+// if the node is not commutative, or one of them is a number.
 std::optional<std::pair<ir::ValueId, ir::ValueId>> exchangeable_operands(const ir::Node& node);
-// Gives the arguments of such a node the other order.
+// Exchanges the first two arguments of such a node.
 void exchange_operands(std::vector<Attr>& args);
 
-// A node of `op` whose arguments are their defaults, None where they have none.
+// A node of `op` with default arguments; None for arguments without a default.
 ir::Node with_defaults(const ir::Op& op);
 
-// Arguments of `op` taken by name from `node`, the others by default. Nothing when `node` has an argument of which `op`
-// does not know and whose value is not the default, or leaves one open that `op` requires.
+// Arguments of `op`: those of `node` with the same name, and defaults for the others. nullopt if `node` has an argument
+// that `op` lacks and whose value is not the default, or lacks one that `op` requires.
 std::optional<std::vector<Attr>> matching_arguments(const ir::Op& op, const ir::Node& node);
 
-// Adds a node before `before`, in its section and with its origin, for one result that is no view.
+// Adds a node before `before`, in its section and with its origin, and returns its one result, which is no view.
 ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
                           const ir::TensorType& made, std::string name);
-// The same where the operator's rules tell the type and, of a view, the
-// place of its one result: that result. kNone, with nothing added, where they do not.
+// The same, but the operator's rules infer the type and, for a view, the place of the result. If they cannot, returns
+// kNone and adds nothing.
 ir::ValueId insert_before(ir::Graph& graph, ir::NodeId before, const ir::Op& op, std::vector<Attr> args,
                           std::string name);
 
-// Which values take the place of which, while a pass walks the graph. Applied to operands as the walk meets them, and
-// to the whole graph at the end.
+// The values that a pass replaces while it walks the graph. Applied to operands as the walk meets them, and to the
+// whole graph at the end.
 class Replacements {
  public:
   explicit Replacements(ir::Graph& graph) : graph_(graph), by_(graph.num_values(), ir::kNone) {}
 
   // Every use of `from` becomes a use of `to`. The types must agree.
   void replace(ir::ValueId from, ir::ValueId to);
-  // The value that stands for `id` now.
+  // The value that currently stands for `id`.
   ir::ValueId resolve(ir::ValueId id) const;
   void rewrite_operands(ir::Node& node) const;
   // Rewrites every node and output. Call it once, when the walk is over.

@@ -16,7 +16,7 @@ using program::Program;
 using program::Task;
 using program::TaskOrder;
 
-// Of others the runtime makes the memory, before any task runs.
+// Whether a task allocates the buffer. The runtime allocates all others before the tasks of a segment run.
 bool is_made_by_task(const Buffer& buffer) { return buffer.cls == BufferClass::kHeap && !buffer.preallocated; }
 
 void add_wait(Program& program, int32_t task, int32_t other) {
@@ -26,7 +26,7 @@ void add_wait(Program& program, int32_t task, int32_t other) {
   if (at == waiting.waits.end() || *at != other) waiting.waits.insert(at, other);
 }
 
-// Behind the task that makes the memory.
+// Makes each task that touches a buffer wait for the task that allocates it.
 void wait_for_memory(Program& program) {
   for (int32_t t = 0; t < static_cast<int32_t>(program.tasks.size()); ++t) {
     for (size_t i = 0; i < program.tasks[t].operands.size(); ++i) {
@@ -36,7 +36,7 @@ void wait_for_memory(Program& program) {
   }
 }
 
-// Where no task comes after all that touch a heap buffer, the last one does from now on.
+// If no task runs after all that touch a heap buffer, makes the last task of the Program wait for them.
 void wait_for_release(Program& program) {
   const TaskOrder order(program);
   const auto touches = order.last_touches();
@@ -48,7 +48,8 @@ void wait_for_release(Program& program) {
   }
 }
 
-// A wait is implied where the task before on the stream, or what another wait stands for, comes after it.
+// A wait for a task is implied if the previous task of the stream, or another task that is waited for, runs
+// after that task.
 void remove_implied_waits(Program& program) {
   const TaskOrder order(program);
   std::vector<int32_t> previous(program.tasks.size(), kNone);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of several streams: what must be ordered besides what the user's events order, and which memory is free when tasks
-// run at once. Programs of one stream are left as they are.
+// Programs of several streams: the waits that tasks need besides those of the user's events, and the lives of buffers
+// when tasks run at the same time. Programs of one stream are left unchanged.
 #pragma once
 
 #include "program/program.h"
 
 namespace npugraph::plan {
 
-// Requires lives, of program order. Adds waits where memory comes and goes at run time: a task that touches a heap buffer runs
-// after the one that allocates it, and one task runs after all that touch a heap buffer and releases it.
-// Removes waits that others imply.
+// Requires lives in program order. Adds the waits that memory allocated at run time needs: a task that touches a heap
+// buffer waits for the one that allocates it, and one task, which releases the buffer, runs after all that touch it.
+// Removes waits that other waits imply.
 void order_lanes(program::Program& program);
 
-// Requires lives, of program order, and makes them end with the last task that may run before all tasks that touch the
-// buffer are done; those of heap buffers with the task that releases them.
+// Requires lives in program order. Extends each life to the last task that may run before all tasks that touch the
+// buffer are done, and the life of a heap buffer to the task that releases it.
 void extend_lives(program::Program& program);
 
 }  // namespace npugraph::plan

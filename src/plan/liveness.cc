@@ -10,7 +10,8 @@ using program::BufferClass;
 using program::kNone;
 using program::Program;
 
-// Buffers that the Program returns a window of: they live as long as it runs, once a task has touched them.
+// Per buffer: whether the Program returns a window into it. Such a buffer lives until the Program ends if any
+// task touches it.
 std::vector<bool> find_returned(const Program& program) {
   std::vector<bool> returned(program.buffers.size(), false);
   for (const program::Output& output : program.outputs) {

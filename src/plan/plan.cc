@@ -8,12 +8,13 @@
 namespace npugraph::plan {
 
 void plan(program::Program& program) {
-  // Classes first: only what stays in the arena is shared, and only what is on the heap is released.
+  // Classes first: only arena buffers are shared, and only heap buffers are released.
   move_late_sizes_to_heap(program);
   find_lives(program);
   order_lanes(program);
   share_dying_buffers(program);
-  // Last of what changes lives: sharing asks where program order ends them, and of the rest whether tasks are ordered.
+  // The last step that changes lives: sharing needs their ends in program order, and checks the order of tasks of
+  // several streams itself.
   extend_lives(program);
   release_heap(program);
   cut_segments(program);

@@ -17,8 +17,9 @@ using program::Operand;
 using program::Program;
 using program::Task;
 
-// Windows may interleave inside one buffer: an operand besides the two that are declared to share would not be covered by the
-// declaration, but for the same elements, which the task itself has put there before it reads them.
+// Whether the declaration covers all that the task does with the buffer of the declared operand. Windows may interleave
+// inside one buffer, so it covers no further operand of that buffer. The exception is an earlier operand that writes
+// the elements which the declared one reads: the task itself stores them before it reads them.
 bool covered(const Task& task, const Operand& declared) {
   return std::ranges::all_of(task.operands, [&](const Operand& o) {
     return &o == &declared || o.buffer != declared.buffer ||
@@ -54,7 +55,8 @@ bool can_share(const Program& program, const program::TaskOrder* order, int32_t 
 }  // namespace
 
 void share_dying_buffers(Program& program) {
-  // Buffer i has become buffer moved_to[i]. Tasks are renamed when they are reached: a buffer moves at its first task.
+  // Buffer i has become buffer moved_to[i]. The operands of a task are renamed when the loop reaches it: a buffer moves
+  // at its first task.
   std::vector<int32_t> moved_to(program.buffers.size());
   std::optional<program::TaskOrder> order;
   if (program::has_streams(program)) order.emplace(program);

@@ -6,20 +6,21 @@
 
 namespace npugraph::plan {
 
-// Arena buffers whose size a task defines move to the heap, preallocated: their tasks write into memory that they are given.
+// Moves arena buffers whose size a task defines to the heap. They are preallocated, because their tasks write into
+// memory that they are given.
 void move_late_sizes_to_heap(program::Program& program);
 
-// Buffer::first_task and last_task; Input::mutated.
+// Fills Buffer::first_task, Buffer::last_task and Input::mutated.
 void find_lives(program::Program& program);
 
 // Lets results take the memory of dying operands, as Task::may_share allows. Requires lives and keeps them right.
 void share_dying_buffers(program::Program& program);
 
-// Task::releases. Requires lives.
+// Fills Task::releases. Requires lives.
 void release_heap(program::Program& program);
 
-// Program::segments: one ends after each task that defines a symbol, the last with the last task. A Program without tasks has
-// one empty segment.
+// Fills Program::segments: a segment ends after each task that defines a symbol and after the last task. A Program
+// without tasks has one empty segment.
 void cut_segments(program::Program& program);
 
 }  // namespace npugraph::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task as those see it who make it through the task ABI.
+// The definition of a task, as the task ABI passes it to the maker of the task.
 #pragma once
 
 #include <vector>
@@ -28,7 +28,7 @@ class Definition {
   int32_t scalars_ = 0;  // arguments so far whose values come with each call
 };
 
-// The task that `make` makes. UserError with its message where it refuses.
+// Returns the task that `make` makes. UserError with the message of `make` if it refuses.
 ng_task make_task(ng_make make, const Task& task);
 
 }  // namespace npugraph::program

@@ -16,8 +16,9 @@ using Metadata = std::map<std::string, std::string>;
 // The version of the task ABI, which save() adds and load() checks.
 inline constexpr const char* kAbiKey = "task ABI";
 
-// Writes atomically (a temporary file in the same directory, then rename) with mode 0600. UserError when the Program has
-// opaque constants or Python tasks (named in the message), or when the file cannot be written.
+// Writes atomically (a temporary file in the same directory, then rename) with mode 0600. UserError when the Program
+// has opaque constants or tasks of this process (Python, nested, event), which the message names, when bytes of a
+// constant are not loaded, or when the file cannot be written.
 void save(const Program& program, const Metadata& metadata, const std::string& path);
 
 struct Loaded {

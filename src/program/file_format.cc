@@ -8,7 +8,7 @@
 namespace npugraph::program {
 namespace {
 
-// For a fixed state every word gives another state, and for a fixed word every state does: a difference is never lost.
+// Bijective in `word` for a fixed state and in `state` for a fixed word, so that a difference is never lost.
 uint64_t mix(uint64_t state, uint64_t word) { return std::rotl((state ^ word) * 0x9e3779b97f4a7c15u, 29); }
 
 }  // namespace

@@ -51,7 +51,8 @@ class Checksum {
   std::array<uint64_t, 4> lanes_ = {1, 2, 3, 4};
 };
 
-// What cannot travel in a file (opaque constants, Python tasks), as a message that names it; empty when all can.
+// A message that names the first opaque constant or task of this process (Python, nested, event), which a file cannot
+// hold; empty if there is none.
 std::string why_not_portable(const Program& program);
 
 }  // namespace npugraph::program

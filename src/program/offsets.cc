@@ -18,7 +18,7 @@ constexpr int64_t kUnplaced = -1;
 // How a buffer chooses among the gaps that its neighbours leave.
 enum class Fit : uint8_t { kLowest, kTightest };
 
-// In which order buffers choose.
+// The order in which buffers are placed.
 enum class Rule : uint8_t { kSize, kPressure, kArea, kLife, kStart };
 
 constexpr std::array kAttempts = {
@@ -28,7 +28,7 @@ constexpr std::array kAttempts = {
     std::pair{Rule::kStart, Fit::kTightest}, std::pair{Rule::kStart, Fit::kLowest},
 };
 
-// Bounds of the repair: what it may cost is a few milliseconds, whatever the Program.
+// Bounds of the repair: it takes at most a few milliseconds for any Program.
 constexpr int32_t kMostRepairedBuffers = 5'000;
 constexpr int64_t kRepairVisits = 1'000'000;
 constexpr int64_t kMostRepairs = 200;
@@ -58,7 +58,7 @@ std::vector<int64_t> rounded(std::span<const int64_t> bytes) {
 int64_t most_alive(std::span<const Lifetime> lifetimes, std::span<const int64_t> bytes) {
   int32_t end = 0;
   for (const Lifetime& life : lifetimes) end = std::max(end, life.last + 1);
-  std::vector<int64_t> alive(end + 1, 0);  // first what changes before each task
+  std::vector<int64_t> alive(end + 1, 0);  // until the prefix sum: the change before each task
   const std::vector<int64_t> sizes = rounded(bytes);
   for (size_t i = 0; i < sizes.size(); ++i) {
     alive[lifetimes[i].first] += sizes[i];
@@ -91,7 +91,7 @@ class Greedy {
   // Buffers with bytes, in the order of `rule`; equals stand in the order of their start.
   std::vector<int32_t> order_by(Rule rule);
 
-  // Afterwards offsets() and top() are those of this order. Gives up, and says so, as soon as `limit` is reached.
+  // Sets offsets() and top() to those of this order. Returns false as soon as top() reaches `limit`.
   bool place(std::span<const int32_t> order, Fit fit, int64_t limit);
 
  private:
@@ -186,7 +186,7 @@ bool Greedy::place(std::span<const int32_t> order, Fit fit, int64_t limit) {
 struct ArenaSolver::State {
   explicit State(std::span<const Lifetime> lifetimes) : conflicts(lifetimes) {}
 
-  // Keeps the attempt if it is better than the best; true when no better one exists.
+  // Keeps the attempt if it is better than the best so far. Returns whether the best is optimal.
   bool attempt(Greedy& greedy, std::vector<int32_t> order, Fit fit);
   bool attempt_last(Greedy& greedy);
   void repair(Greedy& greedy);
@@ -207,7 +207,7 @@ bool ArenaSolver::State::attempt(Greedy& greedy, std::vector<int32_t> order, Fit
   return best.arena_bytes == best.lower_bound_bytes;
 }
 
-// The order of the call before, completed by the buffers that had no bytes then.
+// Attempts the best order of the previous call, completed by the buffers that had no bytes then.
 bool ArenaSolver::State::attempt_last(Greedy& greedy) {
   if (best_order.empty()) return false;
   std::vector<bool> listed(conflicts.size(), false);
@@ -222,8 +222,8 @@ bool ArenaSolver::State::attempt_last(Greedy& greedy) {
   return attempt(greedy, std::move(order), best_fit);
 }
 
-// What stands at the top of the arena came too late: it chooses first in the next attempt. An attempt that is no better than
-// the one before still serves as the base of the next, so that the walk leaves plateaus.
+// Buffers at the top of the arena were placed too late: the next attempt places them first. An attempt that is no
+// better than the one before still serves as the base of the next, so that the walk leaves plateaus.
 void ArenaSolver::State::repair(Greedy& greedy) {
   const int64_t visits = 2 * conflicts.num_pairs() + conflicts.size() + 1;
   const int64_t repairs = std::min(kMostRepairs, kRepairVisits / visits);

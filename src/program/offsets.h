@@ -26,11 +26,11 @@ struct Placement {
 // The most bytes alive at one task, each size rounded up to kArenaAlignment.
 int64_t most_alive(std::span<const Lifetime> lifetimes, std::span<const int64_t> bytes);
 
-// Places the same buffers at one set of sizes after another: what follows from the lifetimes alone is computed once, and the
-// order that was best last time is tried first. Then greedy placement in several orders (by size, by pressure, by area, by
-// length of life, by start), and repairs of the best one by placing first what stands at the top; stops at once when the lower
-// bound is met. About O(n log n) for chains of short-lived buffers, O(n^2) at worst. Deterministic in the sequence of calls.
-// Not thread-safe.
+// Places the same buffers once per set of sizes; the conflicts of the lifetimes are computed only once. Tries the best
+// order of the previous call first, then greedy placement in several orders (by size, by pressure, by area, by length
+// of life, by start), then repairs of the best one, which place the buffers at the top of the arena first; stops at
+// once when the lower bound is met. About O(n log n) for chains of short-lived buffers, O(n^2) at worst. Deterministic
+// in the sequence of calls. Not thread-safe.
 class ArenaSolver {
  public:
   explicit ArenaSolver(std::span<const Lifetime> lifetimes);

@@ -25,7 +25,7 @@ bool same_window(const Operand& a, const Operand& b) {
 
 namespace {
 
-// Without dimensions of one element, and with those that continue each other as one.
+// Sizes and strides without dimensions of one element; contiguous neighbours of constant size and stride are merged.
 std::vector<std::pair<Dim, Dim>> folded(const Operand& operand) {
   std::vector<std::pair<Dim, Dim>> dims;
   for (size_t d = 0; d < operand.sizes.size(); ++d) {

@@ -3,12 +3,13 @@
 // values and addresses by the runtime.
 //
 // Rules, checked by verify():
-// - Tasks are in program order. What a task reads and writes is declared by its operands; order and safety derive from that.
-// - Tasks of one stream run in program order; tasks of different streams may run at once, but for Task::waits. Memory is shared
-//   only by buffers all of whose tasks are ordered.
+// - Tasks are in program order. Operands declare what a task reads and writes; order and safety derive from them.
+// - Tasks of one stream run in program order; tasks of different streams may run at the same time, unless Task::waits
+//   orders them. Two buffers share memory only if all tasks of one come before all tasks of the other.
 // - Views are not tasks: an operand is a strided window into a buffer.
-// - Symbols come from inputs, or are defined by a task. A segment ends after a task that defines a symbol. What a task uses
-//   is known before it runs; only the heap buffers that it allocates itself may have sizes that it defines.
+// - Symbols come from inputs, or are defined by a task. A segment ends after a task that defines a symbol. All symbols
+//   that a task uses are known before it runs; only heap buffers that it allocates itself may have sizes that it
+//   defines.
 // - A buffer whose size depends on a task-defined symbol is never in the arena.
 // - Constants are never written. Outputs are never windows into the arena.
 // - A buffer's life covers every task that touches it; a heap buffer is released exactly once, after its last use, unless
@@ -55,12 +56,13 @@ struct Buffer {
   Dim bytes;               // 0 for heap buffers of unknown size and for opaque ones
   int32_t source = kNone;  // input or constant index
   bool opaque = false;     // not strided memory; carried as ng_buffer::object
-  Device device;           // of tensors over it; the memory is the host's whatever it is called
-  // Of a heap buffer: the runtime allocates `bytes` from the host before `first_task`, because that task writes into memory
-  // that it is given. Set by plan() for buffers that it moves out of the arena.
+  Device device;           // device of the tensors over it; every device uses host memory
+  // Heap buffers only: the runtime allocates `bytes` from the host before `first_task`, because that task does not
+  // allocate its results. Set by plan() for buffers that it moves out of the arena.
   bool preallocated = false;
-  // Filled by plan(): index of the first and the last task that touches it; kNone when no task does. An output's life ends
-  // with the Program. With several streams a life ends with the last task that may run before all that touch it are done.
+  // Filled by plan(): index of the first and the last task that touches it; kNone when no task does. An output's life
+  // ends with the Program. With several streams, a life ends with the last task that may run before all tasks that
+  // touch the buffer are done.
   int32_t first_task = kNone;
   int32_t last_task = kNone;
 };
@@ -71,7 +73,7 @@ enum class Access : uint8_t { kRead, kWrite, kReadWrite };
 struct Operand {
   int32_t buffer = kNone;
   Access access = Access::kRead;
-  bool copied = false;  // what is written here was only moved: it counts as copied bytes
+  bool copied = false;  // the task only moves the elements that it writes here: they count as copied bytes
   DType dtype = DType::kF32;
   Dim byte_offset;
   std::vector<Dim> sizes;
@@ -80,11 +82,11 @@ struct Operand {
 
 // Whether windows into one buffer, or into two that become one, are the same elements in the same dimensions.
 bool same_window(const Operand& a, const Operand& b);
-// Whether they are the same elements in the same order, though dimensions of one element, or parts of others, be cut
-// differently; only constant sizes are compared across such cuts.
+// Whether both are the same elements in the same order. Dimensions of one element are ignored, and contiguous
+// neighbours of constant size and stride count as one dimension.
 bool same_elements(const Operand& a, const Operand& b);
 
-// The name of the collective tasks that wait for what others have begun.
+// The name of the tasks that wait for collectives which other tasks have begun.
 inline constexpr std::string_view kWaitTask = "npugraph.wait";
 // The name of tasks that record an event of the process on their stream.
 inline constexpr std::string_view kEventTask = "npugraph_ex.record_program_event";
@@ -93,12 +95,13 @@ inline constexpr std::string_view kEventTask = "npugraph_ex.record_program_event
 struct Defined {
   int32_t symbol = kNone;   // index into Program::symbols
   int32_t operand = kNone;  // the operand whose size it is ...
-  int32_t dim = kNone;      // ... in this dimension; kNone: a scalar that the operator returns,
-  int32_t result = kNone;   // which stands there among the returns of its schema
+  int32_t dim = kNone;      // ... in this dimension; kNone: the symbol is a scalar that the operator returns
+  int32_t result = kNone;   // index of that scalar among the returns of the operator's schema
 };
 
-// The task is right when operand `written` is the memory of operand `read`, and both are the same elements: each is read before
-// it is overwritten. Lowering says so where results lie as what they are made of; plan() uses it.
+// The task is still correct when operand `written` occupies the memory of operand `read` and both are the same
+// elements: it reads each element before it overwrites it. Set by lowering where a result has the layout of an input;
+// used by plan().
 struct Share {
   int32_t written = kNone;
   int32_t read = kNone;
@@ -117,11 +120,11 @@ struct Task {
   std::vector<Defined> defines;
   std::vector<Share> may_share;
   int32_t callable = kNone;  // is_callable(): which callable of the host
-  // Of an ATen operator: not torch's own. It may keep the tensors that it is given, call Python, and differ from device to
-  // device.
+  // Whether the ATen operator is not one of torch itself. Such an operator may keep the tensors that it is given, call
+  // Python, and behave differently on each device.
   bool foreign = false;
   int32_t stream = 0;
-  // Earlier tasks of other streams that it waits for, ascending. Those of its own stream come before it anyway.
+  // Earlier tasks of other streams that it waits for, ascending. Earlier tasks of its own stream always precede it.
   std::vector<int32_t> waits;
   CoreLimits limits;
   std::string origin;  // FX node
@@ -134,8 +137,8 @@ struct Task {
 struct Symbol {
   std::string name;
   ScalarKind kind = ScalarKind::kInt;
-  // Where its value comes from: scalar input `input` (dim kNone), size `dim` of tensor input `input`, the place of that input
-  // in its storage in elements (dim kStorageOffset), or task `task`.
+  // Where its value comes from: scalar input `input` (dim kNone), size `dim` of tensor input `input`, the storage
+  // offset of that input in elements (dim kStorageOffset), or task `task`.
   int32_t input = kNone;
   int32_t dim = kNone;
   int32_t task = kNone;
@@ -145,10 +148,10 @@ struct Input {
   std::string source;      // Dynamo's source, "L['x']"
   int32_t buffer = kNone;  // kNone: a scalar, see Symbol::input
   DType dtype = DType::kF32;
-  std::vector<Dim> sizes;  // what the front end guards, for checks when Dynamo is not in front
+  std::vector<Dim> sizes;  // as guarded by the front end; checked at calls that do not come through Dynamo
   std::vector<Dim> strides;
   bool mutated = false;  // some task writes it
-  // Where the tensor must lie in its storage, in elements: only then its windows are the places that the program names.
+  // Storage offset that the tensor must have, in elements: the windows of the Program are computed from it.
   std::optional<Dim> storage_offset;
 };
 
@@ -192,14 +195,15 @@ struct Program {
   std::unordered_map<Expr, int32_t, ExprHash> expr_index_;
 };
 
-// Whether tasks are of several streams.
+// Whether the tasks use more than one stream.
 bool has_streams(const Program& program);
 
 // Per expression: the last of the tasks that define its symbols; kNone when it follows from the inputs alone.
 std::vector<int32_t> defining_tasks(const Program& program);
 
-// Checks every index and rule above, of a planned Program. Empty, or the first violation. A window that leaves its buffer is one
-// where that follows for all sizes (window_fit.h); where it cannot be told, the window is checked when sizes are bound.
+// Checks every index and every rule above for a planned Program. Returns the first violation, or an empty string. It is
+// a violation if a window leaves its buffer for all sizes (window_fit.h); undecided ones are checked when sizes are
+// bound.
 std::string verify(const Program& program);
 
 }  // namespace npugraph::program

@@ -12,7 +12,7 @@
 namespace npugraph::program {
 namespace {
 
-// The arguments in front of those of the parts; per part one entry in each list.
+// Positions of the arguments before those of the parts. The lists have one entry per part, kCounts has kCountsOfPart.
 enum Position : size_t { kScope, kWorkers, kKinds, kNames, kOrigins, kSources, kCounts, kParts };
 
 // Numbers of a part in kCounts.
@@ -32,8 +32,8 @@ std::vector<Place> places_of(std::span<const Task> parts) {
   return places;
 }
 
-// Whether what a part writes may take the place of what it reads: nobody behind it reads that, and nobody before it has
-// anything of the memory that it writes.
+// Whether a Share of a part holds for the whole super kernel: no later part touches the buffer of `read`, and no
+// earlier part the buffer of `written`.
 bool keeps_share(const std::vector<Place>& places, size_t part, const Operand& written, const Operand& read) {
   return std::ranges::none_of(places, [&](const Place& other) {
     return (other.part > part && other.operand->buffer == read.buffer) ||
@@ -69,7 +69,7 @@ TaskKind kind_of(const Task& task, const std::string& name) {
   return kind;
 }
 
-// Checks that there is one entry in each list for each part; how many parts.
+// Checks that each list has one entry per part. Returns the number of parts.
 size_t check_lists(const Task& task) {
   const size_t parts = argument<std::vector<std::string>>(task, kKinds).size();
   for (const size_t list : {kNames, kOrigins, kSources}) {
@@ -79,14 +79,14 @@ size_t check_lists(const Task& task) {
   return parts;
 }
 
-// What the parts so far have taken.
+// Index of the first operand, argument and scalar of the next part.
 struct Cursor {
   size_t operand = 0;
   size_t arg = kParts;
   size_t scalar = 0;
 };
 
-// The operands, arguments and scalars of part `p`, which is the next one.
+// Copies the operands, arguments and scalars of part `p`, the next one, into `part`, and advances `at`.
 void take_operands(const Task& task, size_t p, Cursor& at, Task& part) {
   const auto operands = count_at(task, p * kCountsOfPart, task.operands.size() - at.operand);
   const auto args = count_at(task, p * kCountsOfPart + 1, task.args.size() - at.arg);
@@ -187,7 +187,7 @@ Steps steps_of(const Program& program) {
     }
     steps.of_task.push_back({.first = begin, .last = now - 1});
   }
-  // One that is returned lives on, and so does one that tasks of other streams may run beside.
+  // A buffer outlives the last task that touches it if it is returned, or if tasks of other streams may run beside it.
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     if (buffer.last_task == kNone) continue;

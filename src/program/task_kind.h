@@ -19,13 +19,13 @@ enum class TaskKind : uint8_t {
   kMatmul,
   kAttention,
   kConvolution,
-  kSuperKernel,  // several generated ones and kernels, see super_kernel.h
-  kNested,       // runs Programs of the host's, by what only the run knows
+  kSuperKernel,  // several generated tasks and kernels, see super_kernel.h
+  kNested,       // runs other Programs of the host; which ones, and how often, depends on values of the run
 };
 
 enum class KindTrait : uint8_t {
-  // Its first argument is the text of code that every machine generates for itself; the others are its scalars. A super kernel
-  // has the arguments of its parts instead.
+  // Its first argument is the text from which each machine generates the code; the others are its scalars. A super
+  // kernel has the arguments of its parts instead.
   kGenerated = 1 << 0,
   kOfHost = 1 << 1,        // runs on the host's objects
   kCallable = 1 << 2,      // Task::callable says what the host runs

@@ -15,20 +15,19 @@ class TaskOrder {
 
   // Whether `a` is done when `b` begins.
   bool precedes(int32_t a, int32_t b) const { return a < b && done_[b][stream_[a]] > a; }
-  // The first task behind all of these that all of them precede, or which is one of them and which all others precede; as many
-  // as there are tasks when there is none.
+  // The first task, from the last of `tasks` on, for which follows() holds; the number of tasks if there is none.
   int32_t first_after(const std::vector<int32_t>& tasks) const;
-  // The last task that does not come after all of these, of which there is at least one.
+  // The last task that does not come after all of `tasks`, at least the last of them. `tasks` must not be empty.
   int32_t last_beside(const std::vector<int32_t>& tasks) const;
-  // Whether each of these precedes `task`, or is it.
+  // Whether each of `tasks` precedes `task`, or is it.
   bool follows(const std::vector<int32_t>& tasks, int32_t task) const;
-  // The tasks that touch each buffer: of each stream the last one.
+  // Per buffer: the last task of each stream that touches it.
   std::vector<std::vector<int32_t>> last_touches() const;
 
  private:
   const Program& program_;
   std::vector<int32_t> stream_;             // per task, numbered densely
-  std::vector<std::vector<int32_t>> done_;  // per task and stream: behind the last task that precedes it, 0: none
+  std::vector<std::vector<int32_t>> done_;  // per task and stream: one past the last task that precedes it; 0: none
 };
 
 }  // namespace npugraph::program

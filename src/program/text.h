@@ -34,7 +34,7 @@
 namespace npugraph::program {
 
 std::string print(const Program& program);
-// "loop.mul.exp aten.cat.out*": the names of the tasks, with a "*" behind those of which something counts as copied.
+// "loop.mul.exp aten.cat.out*": the names of the tasks, with a "*" behind each task that has a copied operand.
 std::string print_task_names(const Program& program);
 // UserError with line and column on malformed text. The result is verified.
 Program parse(std::string_view text, std::string source_name);

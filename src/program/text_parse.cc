@@ -11,7 +11,7 @@
 namespace npugraph::program {
 namespace {
 
-// One declaration after the other, in any order but this: a symbol stands before the expressions that use it. Numbers that
+// Reads declarations in any order, except that a symbol must stand before the expressions that use it. Numbers that
 // refer to something are checked by verify() at the end.
 class Parser {
  public:

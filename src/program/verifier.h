@@ -42,8 +42,8 @@ class Verifier {
   std::string place_;
 };
 
-// What plan() fills in: segments, lives, releases, mutated inputs. Requires that every index of the tasks and the outputs has
-// been checked. Throws a Violation.
+// Checks what plan() fills in: segments, lives, releases, mutated inputs. Requires that every index of the tasks and
+// the outputs has been checked. Throws a Violation.
 void verify_plan(const Program& program);
 
 }  // namespace npugraph::program

@@ -14,7 +14,8 @@
 namespace npugraph::program {
 namespace {
 
-// Bytes from the start of the buffer to the end of the window when all is constant; kOverflow when that does not fit.
+// Bytes from the start of the buffer to the end of the window: nullopt if a size, stride or offset is symbolic,
+// kOverflow if they exceed an int64_t.
 constexpr int64_t kOverflow = -1;
 
 std::optional<int64_t> window_end(const Operand& operand) {
@@ -24,7 +25,7 @@ std::optional<int64_t> window_end(const Operand& operand) {
   if (!operand.byte_offset.is_constant() || !constant(operand.sizes) || !constant(operand.strides)) return {};
   if (std::find(operand.sizes.begin(), operand.sizes.end(), Dim{0}) != operand.sizes.end()) return 0;
 
-  int64_t last = 0;  // of the elements touched, from the first
+  int64_t last = 0;  // offset of the last element from the first, in elements
   for (size_t i = 0; i < operand.sizes.size(); ++i) {
     int64_t step = 0;
     if (__builtin_mul_overflow(operand.sizes[i].constant - 1, operand.strides[i].constant, &step)) return kOverflow;
@@ -77,7 +78,7 @@ class StructureVerifier : Verifier {
   void check_size(const Dim& dim, int32_t last_definition, std::string_view what) const;
 
   std::vector<int32_t> defined_by_;  // per expression, see defining_tasks()
-  std::optional<WindowFits> fits_;   // since inputs and buffers are known to be right
+  std::optional<WindowFits> fits_;   // set once inputs and buffers are checked
 };
 
 void StructureVerifier::check_symbols() {
@@ -236,7 +237,8 @@ void StructureVerifier::check_operand(const Operand& operand, int32_t last_defin
   check_window(operand);
 }
 
-// An input's storage begins before the input does; whether a window leaves the storage is checked when inputs are bound.
+// A window may start before its input, since the input's storage does; whether a window leaves the storage is checked
+// when inputs are bound.
 bool StructureVerifier::may_start_before(const Operand& operand) const {
   const Buffer& buffer = program_.buffers[operand.buffer];
   return operand.byte_offset.is_constant() && is_bound(buffer) && has(program_.inputs, buffer.source) &&

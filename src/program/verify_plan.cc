@@ -79,7 +79,7 @@ void PlanVerifier::check_lives() {
   }
 }
 
-// Memory that is used again after a life has ended is free by then, whichever stream was faster.
+// Checks that memory which is reused after a life has ended is free by then, whichever stream is faster.
 void PlanVerifier::check_lanes() {
   if (!has_streams(program_)) return;
   const TaskOrder order(program_);

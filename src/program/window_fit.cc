@@ -13,7 +13,7 @@
 namespace npugraph::program {
 namespace {
 
-// The symbol of s + c, and c.
+// If `e` is s + c with a symbol s and an integer constant c: s and c.
 std::optional<std::pair<Expr, int64_t>> symbol_and_rest(const Expr& e) {
   if (e.is_constant()) return {};
   if (e.op() == ExprOp::kSymbol) return {{e, 0}};
@@ -65,7 +65,7 @@ Fit WindowFits::of(const Operand& operand) {
 
 Fit WindowFits::prove(const Operand& operand) const {
   try {
-    Expr last = 0;  // element
+    Expr last = 0;  // offset of the last element, in elements
     bool may_have_elements = true;
     std::unordered_map<std::string, int64_t> least;
     for (size_t d = 0; d < operand.sizes.size(); ++d) {
@@ -78,7 +78,7 @@ Fit WindowFits::prove(const Operand& operand) const {
       int64_t& bound = least.try_emplace(parts->first.symbol_name(), 1 - parts->second).first->second;
       bound = std::max(bound, 1 - parts->second);
     }
-    // Of symbols that begin at 0.
+    // Replaces each symbol by its lower bound plus a symbol that is at least 0, which is what is_nonnegative() assumes.
     const auto is_proven = [&](const Expr& e) {
       bool known = true;
       const Expr counted = substitute(e, [&](const Expr& symbol) {

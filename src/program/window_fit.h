@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be said of windows before sizes are known.
+// Whether windows lie in their buffers, decided before sizes are known.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace npugraph::program {
 
-// Whether a window that has elements lies in its buffer: for all values of symbols, for none, or it cannot be told. Known is that
-// sizes, strides and places of inputs and sizes that tasks define are not negative, and that each size of a window that has
-// elements is at least 1.
+// Whether a window that has elements lies in its buffer: for all values of symbols, for none, or undecided. The proof
+// assumes that sizes, strides and storage offsets of inputs and sizes that tasks define are not negative, and that each
+// size of a window that has elements is at least 1.
 enum class Fit : uint8_t { kAlways, kNever, kUnknown };
 
-// Answers each question once. For one Program, whose inputs and buffers verify() has found right and which does not change
-// meanwhile.
+// Decides for the operands of one Program and caches the answers. Requires that verify() has checked the Program's
+// inputs and buffers, and that the Program does not change.
 class WindowFits {
  public:
   explicit WindowFits(const Program& program);
 
-  // Requires that every index of the operand is one, and that strides are not negative.
+  // Requires that every index of the operand is valid, and that strides are not negative.
   Fit of(const Operand& operand);
 
  private:
@@ -32,7 +32,7 @@ class WindowFits {
   Fit prove(const Operand& operand) const;
 
   const Program& program_;
-  std::unordered_set<std::string> counts_;  // symbols that are not negative
+  std::unordered_set<std::string> counts_;  // names of symbols that are not negative
   std::map<Numbers, Fit> known_;
 };
 

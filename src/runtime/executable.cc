@@ -73,8 +73,8 @@ class ReplayInProgress {
   ReplayInProgress& operator=(const ReplayInProgress&) = delete;
 };
 
-// The bits of symbols that come from the inputs. Two inputs are the same key when their bits are: a float symbol that is NaN
-// finds its Instance again.
+// The bits of symbols that come from the inputs. Keys are compared by their bits: a float symbol that is NaN finds its
+// Instance again.
 SymbolKey bits_of(const Blueprint& blueprint, const std::vector<int32_t>& symbols, std::span<const BoundInput> inputs) {
   SymbolKey bits;
   bits.reserve(symbols.size());
@@ -95,18 +95,18 @@ void set_symbols(const Blueprint& blueprint, const std::vector<int32_t>& which, 
                  std::vector<Scalar>& symbols) {
   for (size_t i = 0; i < which.size(); ++i) {
     symbols[which[i]].kind = blueprint.program->symbols[which[i]].kind;
-    symbols[which[i]].i = bits[i];  // of a float too
+    symbols[which[i]].i = bits[i];  // copies the bits of a float, too
   }
 }
 
-// Those that are no part of the key are 0.
+// The values of all symbols; those that are not part of the key are 0.
 std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key) {
   std::vector<Scalar> symbols(blueprint.program->symbols.size());
   set_symbols(blueprint, blueprint.key_symbols, key, symbols);
   return symbols;
 }
 
-// Of the sizes, and of where parameters are unless that is taken for fixed.
+// Hash of the key and, unless the option frozen_parameter is on, of the addresses of parameters.
 size_t hash_of_graph(const Blueprint& blueprint, const CaptureRules& rules, const SymbolKey& key,
                      std::span<const BoundInput> inputs) {
   size_t seed = 0;
@@ -124,7 +124,7 @@ bool is_of_device(const program::Program& program) {
   return std::ranges::any_of(program.buffers, [](const program::Buffer& buffer) { return buffer.device != Device{}; });
 }
 
-// How many Instances are kept: as many as a limit of graphs allows, in each of the calls at the same time.
+// Number of Instances that are kept: at least as many as capture_limit allows in each of the concurrent calls.
 size_t cache_size(const Options& options) {
   const int64_t at_once = std::max<int64_t>(options.max_concurrent, 1);
   const int64_t limit = std::min<int64_t>(options.rules.capture_limit.value_or(0), INT64_MAX / at_once);
@@ -157,28 +157,29 @@ struct Executable::State {
     SymbolKey key;
     Lease* lease = nullptr;
     Instance* instance = nullptr;
-    std::unique_ptr<Instance> own;  // where Instances are not kept
+    std::unique_ptr<Instance> own;  // owns the Instance if it is not kept
     RunMode mode = RunMode::kReplay;
     bool rebound = false;
     bool refreshed = false;
     MovedInputs moved;
-    std::unique_ptr<WorkingMemory> pooled;  // while it runs
+    std::unique_ptr<WorkingMemory> pooled;  // block of the shared pool, while the call runs
     std::string warning;
-    size_t graph = 0;  // its hash, where it is to be captured
+    size_t graph = 0;  // hash of the graph, if it is to be captured
     std::vector<std::unique_ptr<KeptResults>> gone;
     int64_t staged_bytes = 0;
     int64_t begin_ns = 0;         // of a timed run
-    std::vector<TimeSpan> times;  // of its tasks
+    std::vector<TimeSpan> times;  // of the tasks of a timed run
   };
 
   void acquire(Call& call, const BoundInputs& inputs);
   Lease* find_lease(Call& call);
-  // Whether the call replays, captures or runs without an Instance that is kept. Under the mutex, before its lease is busy.
+  // Decides whether the call replays, captures or runs without keeping an Instance. Called under the mutex, before its
+  // lease is busy.
   void decide(Call& call, const BoundInputs& inputs);
-  // Beyond capture_limit: drops what was captured and says so. Under the mutex.
+  // Called for a capture beyond capture_limit: drops all captures and sets the warning. Under the mutex.
   void drop_captures(Call& call);
   void note_parameters(Call& call, const BoundInputs& inputs);
-  // Counts that what is captured had been dropped to make room, and says so the first time. Under the mutex.
+  // Counts a capture of a key that had been dropped to make room; the first one sets the warning. Under the mutex.
   void note_evicted(Call& call);
   WorkingMemory& memory_of(Call& call);
   KeptResults* results_of(Call& call);
@@ -187,9 +188,9 @@ struct Executable::State {
   RunStatus replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
   void finish(Call& call, bool completed);
   void count(const Call& call);
-  // Gives up what calls of threads that are not in this process hold. Under the mutex.
+  // After a fork, gives up the leases of calls whose threads are not in this process. Under the mutex.
   void follow_fork();
-  // Here and in the counters of the process. Under the mutex.
+  // Adds to the counter here and to that of the process. Under the mutex.
   void add(int64_t Counters::* count, int64_t more = 1);
 
   const Blueprint blueprint;
@@ -207,7 +208,7 @@ struct Executable::State {
   std::unique_ptr<std::condition_variable> lease_came_free = std::make_unique<std::condition_variable>();
   std::vector<std::unique_ptr<Lease>> leases;
   int32_t next_lease = 0;
-  InstanceCache cache;  // after the leases: Instances go first
+  InstanceCache cache;  // declared after the leases, so that Instances are destroyed first
   CapturedKeys captured;
   Counters counters;
   std::optional<std::vector<Scalar>> latest_symbols;
@@ -220,7 +221,8 @@ struct Executable::State {
 void Executable::State::follow_fork() {
   if (generation == fork_generation()) return;
   generation = fork_generation();
-  static_cast<void>(lease_came_free.release());  // destroying it waits for those who wait
+  // Leaked: its destructor would wait for the threads that waited in the parent.
+  static_cast<void>(lease_came_free.release());
   lease_came_free = std::make_unique<std::condition_variable>();
   std::erase_if(leases, [&](std::unique_ptr<Lease>& lease) {
     const bool lost = lease->busy && lease->generation != generation && lease->holder != thread_that_forked();
@@ -229,7 +231,7 @@ void Executable::State::follow_fork() {
   });
 }
 
-// A lease that is free, rather one that has an Instance for the key; null when all are busy and no more are allowed.
+// A free lease, preferably one that has an Instance for the key; null if all are busy and no more are allowed.
 Lease* Executable::State::find_lease(Call& call) {
   Lease* free_lease = nullptr;
   bool nested = false;
@@ -316,7 +318,7 @@ void Executable::State::drop_captures(Call& call) {
   host.trim();
 }
 
-// The parameters of an Instance that was there have moved: to those who count graphs it is another one.
+// Called when the parameters of an existing Instance have moved: capture_limit counts it as another graph.
 void Executable::State::note_parameters(Call& call, const BoundInputs& inputs) {
   std::lock_guard lock(mutex);
   const size_t hash = hash_of_graph(blueprint, options.rules, call.key, inputs.all);

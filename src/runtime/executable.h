@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Program ready to run in this process: its tasks built, its Instances cached, its arenas shared.
 //
-// Thread-safe. Concurrent calls each lease an Instance and an arena of their own, up to Options::max_concurrent; more calls
-// wait for one, so the caller holds no lock that a task may need (the GIL, when there are Python tasks). A task may call its
-// own Executable from the thread that runs it: nested calls never wait. A call never leaves the Executable changed by an
-// error: the next call works. In the child of a fork, calls that other threads were making are as if they had never been; what
-// they held is lost.
+// Thread-safe. Concurrent calls each lease an Instance and an arena of their own, up to Options::max_concurrent; more
+// calls wait for one, so the caller must hold no lock that a task may need (the GIL, if there are Python tasks). A task
+// may call its own Executable from the thread that runs it: nested calls never wait. An error in a call does not change
+// the Executable: the next call works. In the child of a fork, the calls of other threads are forgotten and the memory
+// that they held is leaked.
 #pragma once
 
 #include <cstdint>
@@ -33,28 +33,28 @@ struct BoundInput {
   const int64_t* sizes = nullptr;  // read only for inputs that define symbols
   int64_t storage_offset = 0;      // elements from the start of its memory to `data`
   int64_t capacity = INT64_MAX;    // bytes from `data` to the end of its memory
-  void* storage = nullptr;         // borrowed: what Host::hold() takes
+  void* storage = nullptr;         // borrowed: the argument of Host::hold()
 };
 
-// The stream of a device on which a call is made, and how many workers its tasks may use: those on streams of the graph's own, and
-// within limits of the graph, follow these instead.
+// The device stream on which a call is made, and the core limits of that stream. Tasks on other streams of the graph,
+// and tasks that have limits in the graph, follow those of the graph instead.
 struct CallingStream {
-  std::optional<int64_t> id;      // none: the Program is not of a device with streams
-  std::optional<int32_t> device;  // its index; none as the id
+  std::optional<int64_t> id;      // nullopt if the Program does not run on a device with streams
+  std::optional<int32_t> device;  // index of the device; nullopt if `id` is
   CoreLimits limits;
 };
 
 // The inputs of a call.
 struct BoundInputs {
   std::span<const BoundInput> all;
-  // Other than 0: calls of the same version have the same objects and addresses, of the same capacity and place in storage.
+  // If not 0: calls with the same version have the same objects, addresses, capacities and storage offsets.
   uint64_t version = 0;
-  int64_t staged_bytes = 0;  // that the caller copied to make them
+  int64_t staged_bytes = 0;  // bytes that the caller copied to make the inputs
   CallingStream stream;
 };
 
-// One result. For tensors, `object` carries one reference that the caller now owns, `byte_offset` places the window in the
-// object's memory and sizes and strides are in the `dims` of the call.
+// One result. For tensors, `object` carries one reference that the caller owns, `byte_offset` is the place of the
+// window in the object's memory, and sizes and strides are in the `dims` of the call.
 struct BoundOutput {
   program::Output::Kind kind = program::Output::Kind::kNone;
   void* object = nullptr;
@@ -65,27 +65,29 @@ struct BoundOutput {
   DType dtype = DType::kF32;
   ng_scalar scalar{};
   ScalarKind scalar_kind = ScalarKind::kInt;
-  int32_t input = -1;  // the caller's tensor that this output is, or is a window of
+  int32_t input = -1;  // index of the input that this output is, or is a window of; -1: none
   bool whole = false;  // the window is the whole object: it can be returned as it is
 };
 
-// Makes the task of an entry of the Program for these values of its scalars alone; nothing where there is no such task.
+// Makes a task that is only valid for the given values of its scalars; nullopt if there is no such task.
 using Specialise = std::function<std::optional<ng_task>(const program::Task&, std::span<const ng_scalar> scalars)>;
 
-// How an Executable reaches what stands above the runtime.
+// Callbacks from an Executable to the layers above the runtime.
 struct Hooks {
-  bool counts_by_name = false;  // in the process, under the names that Ascend's documents give counters of graphs
-  // Asked once for each Instance, with the values of the symbols (those of inputs are known), which tasks it gets of its own.
+  bool counts_by_name = false;  // count graphs in the process's counters, too, under the names of Ascend's documents
+  // Called once for each Instance with the values of the symbols, of which those of inputs are known. Returns the
+  // function that makes the Instance's own tasks; it may be empty.
   std::function<Specialise(std::span<const Scalar> symbols)> specialise;
 };
 
 enum class RunStatus : uint8_t {
   kOk,
   kTaskFailed,  // RunResult::error says what; the host may hold an exception
-  // Nothing has run:
-  kInputsOverlap,   // a written input overlaps another one in a way not seen at compile time
-  kInputElsewhere,  // an input of which the graph names places lies elsewhere in its storage than at compile time
-  kInputRefused,    // RunResult::error names the input whose memory ends too early
+  // In these cases nothing has run:
+  kInputsOverlap,  // a written input overlaps another one in a way not seen at compile time
+  // An input whose storage the graph addresses lies elsewhere in it than at compile time, or has a smaller storage.
+  kInputElsewhere,
+  kInputRefused,  // RunResult::error names the input whose memory ends too early
 };
 
 struct RunResult {
@@ -103,45 +105,47 @@ struct InstanceInfo {
 };
 
 struct MemoryInfo {
-  int64_t arena_bytes = 0;        // largest bound Instance
+  int64_t arena_bytes = 0;        // of the largest cached Instance
   int64_t lower_bound_bytes = 0;  // of that Instance: maximum of live arena bytes
-  int64_t live_bytes = 0;         // the same, of buffers alone, without workspaces
-  int64_t heap_bytes = 0;         // peak of adopted and output memory of the last replay
-  int64_t scratch_bytes = 0;      // largest workspace outside of the arena; of the host nothing is seen
+  int64_t live_bytes = 0;         // the same for buffers only, without workspaces
+  int64_t heap_bytes = 0;         // peak of heap and output memory in the last replay
+  // The most memory for workspaces outside of the arena. Memory that the host's operators allocate themselves is not
+  // counted.
+  int64_t scratch_bytes = 0;
   int64_t derived_constant_bytes = 0;
   int64_t copied_bytes_per_replay = 0;  // in the last replay
   int64_t bound_bytes_per_call = 0;     // bytes of the inputs bound by the last call
 };
 
-// A buffer of the Program at work: arena, heap or result.
+// The size of an arena, heap or output buffer.
 struct LiveBuffer {
   int32_t buffer = -1;
   int64_t bytes = 0;
 };
 
-// The task at which most bytes of such buffers live.
+// The task at which the most bytes of such buffers are alive.
 struct LivePeak {
-  int32_t task = -1;  // none while no call was made; as many as there are tasks: when results are handed out
+  int32_t task = -1;  // -1 before the first call; the number of tasks: when results are handed out
   int64_t bytes = 0;
   std::vector<LiveBuffer> buffers;  // largest first
 };
 
-// From the first task that touches a buffer to the last one, inclusive; as many as there are tasks: when results are handed
-// out.
+// The life of a buffer, from the first task that touches it to the last one, inclusive. The number of tasks stands for
+// the time when results are handed out.
 struct BufferLife {
-  int32_t buffer = -1;  // none: the workspace of a task
+  int32_t buffer = -1;  // -1: the workspace of a task
   int64_t bytes = 0;
   int64_t first = 0;
   int64_t last = 0;
-  int64_t offset = -1;  // in the arena; -1: elsewhere
+  int64_t offset = -1;  // in the arena; -1: not in the arena
 };
 
 struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
-  int64_t bytes_copied = 0;  // of those written, what was only moved
-  // 0 where no run was timed: the median of the timed runs, the shortest and the longest of them, and since the first task
-  // began, in the run of middle length.
+  int64_t bytes_copied = 0;  // part of bytes_written that was only moved
+  // Of the timed runs, 0 if there are none: the median, the shortest and the longest time, and the begin of the task,
+  // counted from the begin of the first task, in the run of median length.
   int64_t nanoseconds = 0;
   int64_t least_nanoseconds = 0;
   int64_t most_nanoseconds = 0;
@@ -154,7 +158,7 @@ struct TimeSpan {
   int64_t end_ns = 0;
 };
 
-// From the call to its results, and the tasks within.
+// A run from the call to its results, and its tasks.
 struct TimedRun {
   TimeSpan run;
   std::vector<TimeSpan> tasks;
@@ -162,9 +166,9 @@ struct TimedRun {
 
 struct Counters {
   int64_t captures = 0;
-  int64_t capture_ns = 0;  // that making Instances took
-  int64_t replays = 0;     // the runs that captured, too
-  int64_t eager_runs = 0;  // those whose Instance was not kept; no other count knows them
+  int64_t capture_ns = 0;  // spent in making Instances
+  int64_t replays = 0;     // including the runs that captured
+  int64_t eager_runs = 0;  // runs whose Instance was not kept; no other counter includes them
   int64_t instance_hits = 0;
   int64_t instance_misses = 0;
   // Recaptures by reason.
@@ -172,13 +176,13 @@ struct Counters {
   int64_t recaptured_evicted = 0;      // the key had been captured before and was dropped from the cache
   int64_t recaptured_forced = 0;       // the option force_recapture is on
   int64_t recaptured_limits = 0;       // the calling stream had other limits
-  int64_t refreshes = 0;               // runs of an Instance that began with telling its tasks other numbers
-  // Other memory than in the call before. Pointers are patched, so this makes no Instance and counts as no capture.
-  int64_t recaptured_written = 0;     // of inputs that are written
-  int64_t recaptured_parameters = 0;  // of parameters
+  int64_t refreshes = 0;  // runs that bound tasks again because numbers that are not part of the key had changed
+  // Calls with inputs at other addresses than before. Pointers are patched: no Instance is made and no capture counted.
+  int64_t recaptured_written = 0;     // inputs that are written
+  int64_t recaptured_parameters = 0;  // parameters
 };
 
-// The names under which people see the counts, of one Executable as of the process.
+// The names of the counters, for one Executable and for the process.
 struct CounterName {
   std::string_view name;
   int64_t Counters::* count;
@@ -201,19 +205,19 @@ inline constexpr CounterName kCounterNames[] = {
 
 class Executable {
  public:
-  // Makes every task by `make`, whose UserError passes through.
+  // Makes every task with `make`, whose UserError passes through.
   Executable(std::shared_ptr<const program::Program> program, Host& host, const MakeTask& make, Options options,
              std::string name, Hooks hooks = {});
   ~Executable();
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  // Binds and replays. `outputs` has one entry per Program output; their sizes and strides go to `dims`. On any status but kOk
-  // no output holds a reference.
+  // Binds and replays. `outputs` has one entry per Program output; their sizes and strides go to `dims`. If the status
+  // is not kOk, no output holds a reference.
   RunResult run(const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
 
-  // Nanoseconds of the tasks alone, the mean of `times` runs in a row whose outputs are dropped. What tasks write into inputs,
-  // they write each time. What an error throws; UserError for inputs that run() refuses.
+  // Nanoseconds of the tasks alone: the mean of `times` consecutive runs, whose outputs are dropped. Tasks write into
+  // inputs in each of the runs. A task that fails and an input that run() refuses throw a std::runtime_error.
   double time_tasks(const BoundInputs& inputs, int64_t times);
 
   const program::Program& program() const;
@@ -222,13 +226,14 @@ class Executable {
   MemoryInfo memory() const;
   // Under the sizes of the latest call.
   LivePeak live_peak() const;
-  // Arena, heap, results and workspaces under the sizes of the latest call; without an Instance of it nothing lies in the arena.
+  // Arena, heap and output buffers and workspaces under the sizes of the latest call. If no Instance of these sizes is
+  // cached, no buffer has an offset and the workspaces are missing.
   std::vector<BufferLife> lives() const;
   Counters counters() const;
   // Values of the Program's symbols in the latest call; nothing before the first one.
   std::optional<std::vector<Scalar>> latest_symbols() const;
-  // Of the Instance that was timed last: its first kTimedRuns runs but the very first one, which warms caches, from the
-  // shortest to the longest.
+  // The runs of the Instance that was timed last, from the shortest to the longest: its first kTimedRuns runs, without
+  // the very first one, which warms caches.
   std::vector<TimedRun> timed_runs() const;
   static constexpr int64_t kTimedRuns = 10;
   // Bytes per task under the most recent Instance; zeros before the first call.

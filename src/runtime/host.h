@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime needs from the process around it. The torch side implements it on tensors; tools implement it on malloc.
+// The services that the runtime needs from the process around it. The torch side implements them on tensors; tools
+// implement them on malloc.
 #pragma once
 
 #include <cstddef>
@@ -22,46 +23,48 @@ class Host {
 
   // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.
   virtual void* allocate(int64_t bytes, void** data) = 0;
-  // A replay that ends has allocated so many bytes: as many of those that are given back are worth keeping.
+  // Called at the end of a replay with the bytes that it allocated: as many released bytes are worth keeping.
   virtual void expect(int64_t /*bytes*/) {}
-  // An Executable goes: nothing is kept for its calls.
+  // Called when an Executable is destroyed or drops its captures: frees the memory kept for its calls.
   virtual void trim() {}
   // Takes one more reference: two results may be windows of one object.
   virtual void retain(void* object) = 0;
   // Gives one reference back.
   virtual void release(void* object) = 0;
-  // Where an object's memory is now: its owner may have resized it. Of a host that cannot say: nothing.
+  // The current memory of an object; its owner may have resized it. Empty if the host cannot tell.
   virtual std::span<std::byte> memory_of(void* /*object*/) { return {}; }
-  // An object, with one reference, that keeps the memory behind an input (BoundInput::storage). Null where this host cannot.
+  // An object, with one reference, that keeps the memory behind an input (BoundInput::storage) alive. Null if the host
+  // cannot do this.
   virtual void* hold(void* /*storage*/) { return nullptr; }
 
   // The object of an opaque constant, borrowed.
   virtual void* constant_object(const program::Constant& constant) = 0;
 
-  // The exception that a task of the calling thread threw last, which is forgotten; null where the host keeps none.
+  // Takes the last exception of a task of the calling thread out of the host; null if the host keeps none.
   virtual std::exception_ptr take_exception() { return nullptr; }
-  // Keeps one as if a task of the calling thread had thrown it.
+  // Keeps an exception as if a task of the calling thread had thrown it.
   virtual void keep_exception(std::exception_ptr /*thrown*/) {}
 
-  // What the calling thread has set for the tasks that it runs: sets it for the thread that calls it until what that returns goes.
-  // Empty: nothing is set.
+  // The settings of the calling thread for the tasks that it runs. The function sets them in the thread that calls it,
+  // until the object that it returns is destroyed. Empty if there are no settings.
   virtual std::function<std::shared_ptr<void>()> thread_state() { return {}; }
 
-  // What the profiler calls the phases of a call.
+  // The names of the phases of a call in the profiler.
   enum class Phase : uint8_t { kCapture, kWarmUp, kReplay, kEager };
   virtual const char* name_of(Phase phase) const {
     constexpr const char* kNames[] = {"capture", "warm_up", "replay", "eager_run"};
     return kNames[static_cast<size_t>(phase)];
   }
-  // Begins a named stretch of time for the profiler of the process, to be ended in the same thread. Null where none is on.
+  // Begins a named range of the process's profiler, to be ended in the same thread. Null if no profiler is on.
   virtual void* begin_range(const char* /*name*/) { return nullptr; }
   virtual void end_range(void* /*range*/) {}
 
-  // How many bytes before and behind the memory of each object of allocate() are nobody's: room for red zones, where they are on.
+  // Number of unused bytes before and after the memory of each object of allocate(): room for red zones, if they are
+  // on.
   virtual int64_t red_zone_bytes() const { return 0; }
 };
 
-// A stretch of time from construction to destruction. `name` null: none.
+// A profiler range from construction to destruction; none if `name` is null.
 class Range {
  public:
   Range(Host& host, const char* name) : host_(host), range_(name == nullptr ? nullptr : host.begin_range(name)) {}

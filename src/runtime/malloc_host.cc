@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kAlignment = program::kArenaAlignment;
 
-// Stands before the memory that it counts references to.
+// A header in front of the memory whose references it counts.
 struct alignas(kAlignment) Block {
   std::atomic<int64_t> references{1};
 };

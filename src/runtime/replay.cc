@@ -64,7 +64,7 @@ void Replay::stage_inputs(Observer* observer) {
   if (bytes > 0 && observer != nullptr) observer->staged(begin);
 }
 
-// To gather the team pays from the second parallel region on. Tasks of the host do not run while it stands by.
+// Gathering the team pays off from the second parallel region on. Tasks of the host do not run while it stands by.
 void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
   if (blueprint_.has_lanes() || has_limits()) return run_lanes(begin, end, observer);
   if (instance_.regions < 2 || (observer != nullptr && observer->calls_back())) return run_tasks(begin, end, observer);
@@ -81,20 +81,20 @@ void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
   }
 }
 
-// Of the calling stream, so that tasks may use fewer workers than there are.
+// Whether limits of the calling stream restrict tasks to fewer workers than there are.
 bool Replay::has_limits() const {
   const CoreLimits& limits = instance_.limits;
   const int32_t workers = WorkerPool::instance().size();
   return (limits.cube > 0 && limits.cube < workers) || (limits.vector > 0 && limits.vector < workers);
 }
 
-// What the host keeps of a task's exception it keeps for the thread that ran the task; the caller is to find it.
+// The host keeps the exception of a task for the thread that ran it; this hands it to the calling thread.
 void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
   // Before any lane runs, so that none has to wait for another one's memory.
   for (int32_t t = begin; t < end && blueprint_.has_lanes(); ++t) {
     for (const int32_t b : blueprint_.allocated_by_task[t]) allocate(b);
   }
-  // Whoever looks between tasks sees them in the order of the program.
+  // An observer that runs between tasks must see them in the order of the program.
   if (observer != nullptr && observer->wants_order()) return run_tasks(begin, end, observer);
   std::mutex mutex;
   std::map<int32_t, std::exception_ptr> thrown;
@@ -119,7 +119,7 @@ void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
 }
 
 void Replay::run_with_team(int32_t begin, int32_t end, Observer* observer) {
-  std::exception_ptr error;  // none may leave the team
+  std::exception_ptr error;  // no exception may leave the team
   auto body = [&] {
     try {
       run_tasks(begin, end, observer);
@@ -208,7 +208,7 @@ void Replay::adopt(int32_t task, int32_t window) {
   instance_.place_buffer(blueprint_.windows[window].operand->buffer, base, made.object);
 }
 
-// Of a buffer, what results show of it.
+// Bytes of a buffer, from its first one, that results cover.
 int64_t Replay::result_bytes(int32_t buffer) const {
   int64_t bytes = 0;
   for (const OutputPlan& plan : blueprint_.outputs) {
@@ -222,7 +222,7 @@ int64_t Replay::result_bytes(int32_t buffer) const {
   return bytes;
 }
 
-// What tasks have allocated themselves goes to where it was in the call before.
+// Copies results that tasks have allocated themselves to the addresses that they had in the previous call.
 void Replay::keep_allocated() {
   for (const int32_t b : blueprint_.owned_buffers) {
     const program::Buffer& buffer = blueprint_.program->buffers[b];

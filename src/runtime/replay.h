@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run of an Instance's tasks: the hot loop, and the life of the memory that exists for this run only.
 //
-// Not thread-safe; lives as long as one call. What was not handed out is released when it dies, so that an error at any task
-// leaves nothing behind.
+// Not thread-safe; lives as long as one call. The destructor releases all memory that was not handed out, so that an
+// error in any task leaves nothing behind.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,10 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  // Runs every task. TaskError when one fails. `observer` is null when nobody looks.
+  // Runs every task. TaskError if one fails. `observer` may be null.
   void run(Observer* observer);
-  // Moves the results to the caller, their sizes and strides to `dims`. Throws what Host::allocate throws; then no output holds a reference.
+  // Moves the results to the caller, their sizes and strides to `dims`. Throws what Host::allocate throws; then no
+  // output holds a reference.
   void hand_out(std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
 
   bool rebound() const { return rebound_; }  // a symbol that a task defines differed from the last replay

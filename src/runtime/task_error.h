@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a call stopped. Stays inside the runtime: Executable::run turns it into a RunResult.
+// The errors that stop a call. Internal to the runtime: Executable::run turns them into a RunResult.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class TaskError : public std::runtime_error {
   const int32_t task;
 };
 
-// An input that a call must not use; nothing has run.
+// An input that a call must not use. Thrown before any task runs.
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who makes the tasks of Programs in this process.
+// The makers of the tasks of Programs in this process.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace npugraph::runtime {
 
-// Makes the task of an entry of a Program. UserError where it cannot be made.
+// Makes the task of an entry of a Program. UserError if it cannot be made.
 using MakeTask = std::function<ng_task(const program::Program&, const program::Task&)>;
 
-// A maker for each kind of task. What adds a kind adds its maker. Thread-safe once all are there.
+// One maker for each kind of task. Code that adds a kind adds its maker. Thread-safe once all makers are added.
 class TaskMakers {
  public:
-  // Each kind once.
+  // Adds the maker of a kind, once for each kind.
   TaskMakers& add(program::TaskKind kind, MakeTask make);
-  // UserError that names the task where nobody makes its kind here.
+  // UserError that names the task if its kind has no maker in this process.
   ng_task make(const program::Program& program, const program::Task& task) const;
 
  private:

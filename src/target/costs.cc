@@ -11,8 +11,8 @@ constexpr int64_t kThreads = 2;
 }  // namespace
 
 Costs costs_of(const Target& target) {
-  // Registers without masks need more of them for the same. Processors with AMX have a third cache that many cores share, at
-  // the other end of a mesh.
+  // Processors without masks need more instructions for the same work. Processors with AMX have a third-level cache
+  // that many cores share over a mesh.
   return {.instruction = target.masks ? 0.1 : 0.12,
           .multiply = 0.15,
           .amx_multiply = 0.02,

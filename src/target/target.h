@@ -14,14 +14,14 @@ namespace npugraph::target {
 
 enum class Arch : uint8_t { kX86_64, kAArch64 };
 
-// Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3 AVX2,
-// FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). Behind them comes v4 with AMX, for tiles of bf16 and of i8.
+// Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3
+// AVX2, FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). The level after v4 is v4 with AMX tiles of bf16 and of i8.
 enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kX86V4Amx, kNeon };
 
 struct Target {
   Arch arch = Arch::kX86_64;
   Level level = Level::kX86V2;
-  // A vector register is this wide, and there are so many.
+  // Width and number of the vector registers.
   int vector_bits = 128;
   int vector_registers = 16;
   bool fma = false;
@@ -30,10 +30,10 @@ struct Target {
   bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
   bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd)
   bool amx = false;             // the same, and i8 x i8, of 16 rows and 16 columns at once (AMX)
-  bool fetch_streams = false;   // programs that fetch memory ahead read it faster than the processor does by itself
+  bool fetch_streams = false;   // software prefetching reads streams faster than the hardware prefetcher alone
   std::string cpu;              // as LLVM names the baseline
-  std::string features;         // what the processor has beyond it, as LLVM writes it: "+avx512bf16,+avx512vnni"
-  int64_t l1_bytes = 32 << 10;  // data caches that one core sees
+  std::string features;         // features beyond the baseline, as LLVM writes them: "+avx512bf16,+avx512vnni"
+  int64_t l1_bytes = 32 << 10;  // sizes of the data caches that one core sees
   int64_t l2_bytes = 512 << 10;
   int64_t l3_bytes = 4 << 20;
 
@@ -45,14 +45,14 @@ struct Target {
 // "x86-64-v3", "neon", ...
 std::string_view name_of(Level level);
 
-// What the processor can do, or less where NPUGRAPH_TARGET asks for less; a level that the processor lacks gives a warning
-// and the native one. Found once per process.
+// The processor, restricted to the level that NPUGRAPH_TARGET names, if any. A level that the processor lacks gives a
+// warning and the native level. Determined once per process.
 const Target& host_target();
 
-// The processor restricted to `level`; nothing if it lacks it. Its own level comes with all that the processor has.
+// The processor restricted to `level`; nullopt if it lacks it. Its own level includes all features that it has.
 std::optional<Target> host_at(Level level);
 
-// host_at() of all levels that the processor has, lowest first.
+// host_at() for each level that the processor has, lowest first. UserError if it has none.
 std::vector<Target> host_targets();
 
 }  // namespace npugraph::target

@@ -76,7 +76,7 @@ struct Writer {
   }
 };
 
-// Elements up to the closing bracket, the opening one being read.
+// Reads the elements and the closing bracket of a list, after its opening bracket.
 template <typename Read>
 auto parse_list(Lexer& lexer, Read read) {
   std::vector<decltype(read())> items;
@@ -130,7 +130,7 @@ Device parse_device(Lexer& lexer) {
   return device;
 }
 
-// The attribute that the word at hand, for which is_attr_word() holds, starts.
+// Parses the attribute whose first token is the next one, a word for which is_attr_word() holds.
 Attr parse_word(Lexer& lexer, const ParseContext& context) {
   const std::string word = lexer.next().text;
   if (word == "complex") return parse_complex(lexer, context);

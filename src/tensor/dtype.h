@@ -44,7 +44,7 @@ std::optional<DType> parse_dtype(std::string_view name);
 bool is_floating(DType dtype);  // real floating point, f8 to f64
 bool is_complex(DType dtype);
 bool is_integral(DType dtype);  // integers and bool
-// The type in which elements compute: bf16 and f16 in f32, others in their own.
+// The type in which elements are computed: f32 for bf16 and f16, else the type itself.
 DType compute_type(DType dtype);
 
 }  // namespace npugraph

@@ -194,7 +194,7 @@ Expr::Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
 Expr Expr::constant(Scalar value) {
   Expr e;
   e.constant_ = value;
-  // The text form has one NaN.
+  // The text form has only one NaN, so all NaNs become that one.
   if (value.kind == ScalarKind::kFloat && value.f != value.f) e.constant_.f = std::numeric_limits<double>::quiet_NaN();
   return e;
 }

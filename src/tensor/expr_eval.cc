@@ -187,7 +187,7 @@ using Lookup = std::function<Scalar(const std::string&)>;
 
 Scalar evaluate_node(const Expr& e, const Lookup& lookup);
 
-// The arguments of `and` and `or` up to the first that decides.
+// Evaluates the arguments of `and` or `or` up to the first that decides the result.
 Scalar evaluate_until(const Expr& e, bool decisive, const Lookup& lookup) {
   for (const Expr& arg : e.args())
     if (evaluate_node(arg, lookup).as_bool() == decisive) return Scalar::of_bool(decisive);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of Expr, shared by the files expr*.cc and polynomial.cc; nobody else includes it.
+// The internals of Expr, included only by expr*.cc and polynomial.cc.
 //
 // Invariants of every node, kept by Expr::make:
 // - The arguments of an arithmetic node have the node's own kind (conversions are explicit to_int and to_float nodes), those
@@ -64,7 +64,7 @@ bool is_unexpanded(const Expr& e);
 // A total order, the same in every process: constants, symbols (shorter names first), then the other operators.
 std::strong_ordering compare(const Expr& a, const Expr& b);
 
-// The result of applying an operator to constants: a value, or a reason for which there is none.
+// The result of applying an operator to constants: a value, or the reason why there is none.
 struct Applied {
   Scalar value;
   const char* error = nullptr;
@@ -73,7 +73,7 @@ struct Applied {
 // Applies `op` to values whose kinds fit its ArgRule.
 Applied apply_op(ExprOp op, std::span<const Scalar> args);
 
-// What a comparison operator says about two values in this order; `unordered` (a NaN) only fits kNe.
+// The result of a comparison operator for two values in this order; for `unordered` (a NaN) only kNe is true.
 bool apply_order(ExprOp op, std::partial_ordering order);
 
 // Expr::make after arity and kinds were checked and conversions made.

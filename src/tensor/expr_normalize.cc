@@ -96,13 +96,13 @@ Expr negative(const Expr& e) { return int_product(-1, e); }
 
 bool is_negative_constant(const Expr& e) { return e.as_int() && *e.as_int() < 0; }
 
-// Divisors for which a division stays as it is: 0, and the integer that has no positive twin.
+// Divisors for which a division stays as it is: 0, and the integer whose negation overflows.
 bool has_no_rules(const Expr& divisor) { return divisor.is_int(0) || divisor.is_int(INT64_MIN); }
 
 int64_t floor_div(int64_t a, int64_t positive) { return a / positive - (a % positive < 0 ? 1 : 0); }
 int64_t floor_mod(int64_t a, int64_t positive) { return a - floor_div(a, positive) * positive; }
 
-// A dividend over a single-term divisor, split into what divides exactly and the rest.
+// A dividend over a single-term divisor, split into the exact quotient of some terms and the rest.
 struct Division {
   Polynomial quotient;
   Polynomial rest;
@@ -126,7 +126,7 @@ Division split_exact(const Polynomial& dividend, const Term& divisor) {
   return out;
 }
 
-// The greatest common divisor of the coefficients of the terms with factors (and, where `all`, of the constant) and of `of`.
+// The greatest common divisor of `of` and the coefficients of the terms with factors (if `all`, also of the constant).
 int64_t common_coefficient(const Polynomial& p, int64_t of, bool all) {
   auto magnitude = [](int64_t v) { return v == INT64_MIN ? 1 : v < 0 ? -v : v; };
   int64_t common = magnitude(of);
@@ -135,7 +135,7 @@ int64_t common_coefficient(const Polynomial& p, int64_t of, bool all) {
   return common;
 }
 
-// Divides coefficients by `common`, the constant rounded down; drops what becomes 0.
+// Divides coefficients by `common`, the constant rounded down; drops terms that become 0.
 void reduce(Polynomial& p, int64_t common) {
   for (Term& term : p) term.coefficient = floor_div(term.coefficient, common);
   std::erase_if(p, [](const Term& term) { return term.coefficient == 0; });
@@ -192,12 +192,13 @@ Expr int_floordiv(const Expr& a, const Expr& b) {
   const bool reduced = cancel_factors(rest, d) || common > 1;
   Expr x = from_polynomial(std::move(rest));
   Expr y = from_polynomial({std::move(d)});
-  // What was reduced may have become constant or divide further.
+  // A reduced dividend or divisor may have become constant, or divide further.
   Expr inner = reduced ? Expr::make(ExprOp::kFloorDiv, {x, y}) : floordiv_node(x, y);
   return int_sum({from_polynomial(std::move(quotient)), inner});
 }
 
-// mod(p, divisor) for a constant divisor > 0: coefficients are taken modulo the divisor, and a common one comes out.
+// mod(p, divisor) for a constant divisor > 0: takes coefficients modulo the divisor, and moves their greatest common
+// divisor out of the mod.
 Expr mod_by_constant(Polynomial p, int64_t divisor) {
   for (Term& term : p) term.coefficient = floor_mod(term.coefficient, divisor);
   std::erase_if(p, [](const Term& term) { return term.coefficient == 0; });

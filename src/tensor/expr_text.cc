@@ -10,7 +10,7 @@
 namespace npugraph {
 namespace {
 
-// What may stand at a place of the text without parentheses.
+// The loosest form that needs no parentheses at a place of the text.
 enum class Level : uint8_t { kSum, kProduct, kFactor };
 
 std::string float_text(double v) {
@@ -166,7 +166,7 @@ class Parser {
     return make(start, ExprOp::kNeg, {std::move(operand)});
   }
 
-  // The smallest integer has no positive twin, so the sign belongs to the literal.
+  // The negation of the smallest integer overflows, so the sign belongs to the literal.
   Expr parse_negative(const Token& start, const Token& digits) {
     const std::string text = "-" + digits.text;
     int64_t value = 0;

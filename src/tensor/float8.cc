@@ -11,8 +11,9 @@
 namespace npugraph {
 namespace {
 
-// A sign bit, an exponent, a mantissa. In magnitudes: the codes up to `largest` are finite, `overflow` is what larger values
-// become, `nan` what NaN becomes. Types without a negative zero have their only NaN in its place.
+// A sign bit, an exponent, a mantissa. `largest`, `overflow` and `nan` are codes without the sign: codes up to
+// `largest` are finite, larger values become `overflow`, and NaN becomes `nan`. Types without a negative zero have
+// their only NaN in its place.
 struct Format {
   int mantissa_bits;
   int bias;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 8-bit floating-point types: every value is a float; floats round to nearest even, as ATen rounds them. What is too
-// large becomes infinity (e5m2), the largest value (e4m3fn) or NaN (the others). e8m0fnu keeps the exponent alone, no sign.
+// The 8-bit floating-point types: every value is exact as a float; floats round to nearest even, as ATen rounds them.
+// Values that are too large become infinity (e5m2), the largest value (e4m3fn) or NaN (the others). e8m0fnu keeps only
+// the exponent, without a sign.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,7 @@ std::string_view name_in(const std::array<std::string_view, n>& names, Enum valu
   return names[static_cast<size_t>(value)];
 }
 
-// What the shared parsers need to know of the text around them.
+// Resolves names of the surrounding text for the shared parsers.
 struct ParseContext {
   std::function<ScalarKind(std::string_view symbol)> kind_of;
   std::function<TensorRef(const std::string& name)> tensor;

@@ -35,7 +35,7 @@ std::vector<Expr> merge_factors(const std::vector<Expr>& a, const std::vector<Ex
   return out;
 }
 
-// Puts equal factors together. `terms` is sorted.
+// Merges terms with equal factors. `terms` is sorted.
 void collect(Polynomial& terms) {
   size_t kept = 0;
   for (size_t i = 0; i < terms.size(); ++i) {

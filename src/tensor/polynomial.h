@@ -27,7 +27,7 @@ Expr from_polynomial(Polynomial p);
 
 // Terms whose coefficients do not fit 64 bits together stay apart.
 Polynomial add(const Polynomial& a, const Polynomial& b);
-// Nothing if a coefficient overflows.
+// Nullopt if a coefficient overflows.
 std::optional<Polynomial> multiply(const Polynomial& a, const Polynomial& b);
 
 // a / b if that is a monomial with an integer coefficient. Factors that cancel are taken to be non-zero.
@@ -35,7 +35,7 @@ std::optional<Term> divide(const Term& a, const Term& b);
 // p / d if that is a polynomial of at most as many terms as p.
 std::optional<Polynomial> divide(const Polynomial& p, const Polynomial& d);
 
-// Whether a < b, a == b or a > b for all values of the symbols, where a - b is a constant.
+// Whether a < b, a == b or a > b for all values of the symbols; nullopt unless a - b is a constant.
 std::optional<std::strong_ordering> known_order(const Expr& a, const Expr& b);
 
 }  // namespace npugraph

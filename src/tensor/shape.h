@@ -20,11 +20,11 @@ std::vector<Expr> contiguous_strides(std::span<const Expr> sizes);
 // dimensions when a size is the constant 0.
 bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides);
 
-// Elements from the first to the last touched, plus one; 0 when a size is the constant 0. Where a symbolic size turns out to
-// be 0 at run time the value is no measure of anything, and may be negative.
+// Elements from the first to the last touched, plus one; 0 when a size is the constant 0. If a symbolic size is 0 at
+// run time, the value has no meaning and may be negative.
 Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides);
 
-// The same of known numbers, in bytes; 0 without elements. UserError when it does not fit 64 bits.
+// The extent for known sizes and strides, in bytes; 0 without elements. UserError if it does not fit 64 bits.
 int64_t extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 
 }  // namespace npugraph

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the signs of symbols alone prove of an expression.
+// Signs of expressions, proven from the signs of their symbols alone.
 #pragma once
 
 #include "tensor/expr.h"
 
 namespace npugraph {
 
-// Whether integer `e` certainly is at least 0 where no symbol is below 0. False means "cannot tell".
+// Whether integer `e` is certain to be at least 0 if no symbol is negative. False means "cannot tell".
 bool is_nonnegative(const Expr& e);
 
 }  // namespace npugraph

@@ -10,8 +10,8 @@ namespace npugraph::tools {
 
 constexpr int kUsageError = 2;
 
-// Reads the command line into what `app` declares, and --version. The exit code of the process where it ends here: after --help
-// or --version, or after an error, which is printed.
+// Parses the options that `app` declares, and --version. Returns the exit code if the process must end: after --help or
+// --version, or after an error, which it prints.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   app.set_version_flag("--version", app.get_name() + " " NPUGRAPH_VERSION, "print the version and exit");
   try {

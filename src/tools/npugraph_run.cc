@@ -85,7 +85,7 @@ Scalar parse_scalar(const std::string& text, ScalarKind kind, const std::string&
   return value;
 }
 
-// The inputs of one call, checked against the Program and laid out as it wants them.
+// The inputs of one call, checked against the Program and laid out with its strides.
 class Inputs {
  public:
   Inputs(const program::Program& program, const std::vector<std::string>& arguments) : program_(program) {

@@ -37,8 +37,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 17> kTypes{{
     {"<b1", DType::kBool},
 }};
 
-// Reads the header's dictionary, {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, whose keys NumPy sorts but
-// promises in no order.
+// Reads the header's dictionary, {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }. NumPy sorts its keys but
+// guarantees no order.
 class Header {
  public:
   Header(std::string_view text, const std::string& path) : text_(text), path_(path) {}

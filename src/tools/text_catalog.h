@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An OperatorCatalog from text, for tools and tests without torch. Each line says one thing, and '#' begins a comment:
+// An OperatorCatalog from text, for tools and tests without torch. Each line states one fact, and '#' begins a comment:
 //   out aten.exp aten::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)   aten.exp has this variant with out arguments
 //   refuse aten.topk                                                            the host cannot run the operator
 //   int4 64 halves                                                              the order of weights of 4 bits (loop/int4.h)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-// What probabilities were computed against: 0 for a row that saw no key.
+// The score that probabilities are relative to: the largest one, or 0 for a row that saw no key.
 float reference(float largest) { return largest == kHidden ? 0 : largest; }
 
 void copy_strided_mask(const char* from, DType dtype, int64_t stride, int64_t count, float* to) {
@@ -57,7 +57,7 @@ AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& cod
   chunks_ = std::max<int64_t>(divide_up(seen, chunk_keys_), 1);
 }
 
-// Chunks are the inner ones, then rows: neighbours share keys.
+// Items count through chunks, then blocks of rows, heads and batches, so that neighbouring items share keys.
 AttentionItem AttentionCall::item(int64_t number) const {
   AttentionItem item{.number = number};
   item.key = first_key_ + number % chunks_ * chunk_keys_;
@@ -124,7 +124,7 @@ void AttentionCall::store(int64_t batch, int64_t head, int64_t row, int64_t coun
     const float factor = totals[r] == 0 ? plan.of_empty : 1 / totals[r];
     for (int64_t i = 0; i < plan.value_size; ++i) sums[r * stride + i] *= factor;
   }
-  // Rows of one head at a time are evenly spaced.
+  // Only the rows of one query head are evenly spaced, so one head is stored at a time.
   for (int64_t r = 0; r < count;) {
     const int64_t query = (row + r) % plan.queries;
     const int64_t here = std::min(count - r, plan.queries - query);

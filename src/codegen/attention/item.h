@@ -20,7 +20,7 @@ struct AttentionItem {
   int64_t keys = 0;
 };
 
-// What a piece of a row of the mask does to the scores.
+// The effect of a piece of a row of the mask on the scores.
 struct MaskEffect {
   bool hides_all = true;
   bool hides_none = true;  // and adds nothing
@@ -31,7 +31,7 @@ struct MaskEffect {
   }
 };
 
-// What all items of a call know.
+// The data that all items of a call share.
 class AttentionCall {
  public:
   AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call);
@@ -54,16 +54,17 @@ class AttentionCall {
   // The keys [first, limit) that a row sees by its position. Both grow with the query.
   int64_t first(int64_t row) const { return plan.before ? bounded(row % plan.queries - *plan.before) : 0; }
   int64_t limit(int64_t row) const { return plan.after ? bounded(row % plan.queries + *plan.after + 1) : plan.keys; }
-  // Where the mask of a row and a key stands.
+  // The address of the mask of a row and a key.
   const char* mask_at(const AttentionItem& item, int64_t row, int64_t key) const;
-  // What the mask from there on adds to the scores of `count` keys.
+  // Writes the numbers that the mask, from `from` on, adds to the scores of `count` keys.
   MaskEffect copy_mask(const char* from, int64_t count, float* to) const;
 
-  // What an item found for `count` rows from `row` on: sums with values, `stride` elements from row to row, which may be
-  // changed, the largest scores and the sums of probabilities. A whole vector can be read behind each row.
+  // Takes the results of an item for `count` rows from `row` on: the largest scores, the sums of probabilities, and the
+  // sums with values, `stride` elements from row to row. These sums may be changed, and a whole vector must be readable
+  // behind each of their rows.
   void finish(const AttentionItem& item, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
               const float* totals) const;
-  // Puts the chunks of one row together; `sums` is memory for a row and a vector.
+  // Combines the chunks of one row and stores the result; `sums` is memory for a row and a vector.
   void combine(int64_t row_number, float* sums) const;
 
  private:
@@ -82,17 +83,19 @@ class AttentionCall {
   char* logsumexp_ = nullptr;
   float* parts_;
   int64_t position_ = 0;
-  int64_t first_key_ = 0;  // keys that some query sees, by its position, in chunks of one size
+  // Some query sees the keys [first_key_, last_key_) by its position. They are cut into chunks of equal size.
+  int64_t first_key_ = 0;
   int64_t last_key_ = 0;
   int64_t chunk_keys_ = 0;
   int64_t chunks_ = 1;
 };
 
-// 64-byte aligned memory, cut into pieces one after the other. Without memory it says how much the same pieces need.
+// Cuts 64-byte aligned memory into pieces, one after the other. If `memory` is null, bytes() is the size that they
+// need.
 class Pieces {
  public:
   explicit Pieces(char* memory) : first_(reinterpret_cast<uintptr_t>(memory)), next_(first_) {}
-  // Room for a count of elements and a vector.
+  // Room for `count` elements and a vector.
   template <typename Element>
   Element* take(int64_t count) {
     const uintptr_t at = next_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many rows, a panel of them at a time: keys are broadcast from where they lie, queries are packed.
+// Attention of many rows, a panel of them at a time: keys are broadcast in place, queries are packed.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,13 +13,14 @@
 namespace npugraph::codegen {
 namespace {
 
-// Some rows of queries, and what was found for them so far.
+// Some rows of queries, and their results so far.
 struct Panel {
   int64_t row = 0;    // of the first lane
-  int64_t rows = 0;   // lanes that count; the others repeat the last of them
+  int64_t rows = 0;   // lanes in use; the others repeat the last of them
   int64_t width = 0;  // lanes
   bool started = false;
-  // By their positions each row sees the keys [last_first, first_limit), and no row others than [first, limit).
+  // By their positions, all rows see the keys [last_first, first_limit), and no row sees keys outside of [first,
+  // limit).
   int64_t first = 0;
   int64_t last_first = 0;
   int64_t first_limit = 0;
@@ -58,7 +59,7 @@ struct Memory {
   float* copies;     // of queries, of sums
   float* staged_keys;
   float* staged_values;
-  float* interleaved;  // of them, a panel
+  float* interleaved;  // a panel of values
 };
 
 class Panels {
@@ -146,7 +147,7 @@ class Panels {
       else
         of_mask = c_.copy_mask(from, count, to);
       std::fill(to, to + hidden, -std::numeric_limits<float>::infinity());
-      // What later rows copy has this row's keys hidden.
+      // A row with hidden keys is not copied for the next row.
       before = hidden == 0 ? from : nullptr;
       effect.add({of_mask.hides_all || hidden == count, of_mask.hides_none && hidden == 0});
     }
@@ -161,7 +162,7 @@ class Panels {
     const bool as_they_lie =
         p_.k.is_dense() && p_.k.dtype == p_.multiplied() && (!p_.pairs || p_.key_size % 2 == 0) && count >= rows;
     for (int64_t k = 0; k < count; k += rows) {
-      // A last tile that is not whole starts earlier, and computes scores again, if there are enough.
+      // A last tile that is not whole starts earlier and computes some scores again, if there are enough keys.
       const int64_t first = as_they_lie ? std::min(k, count - rows) : k;
       const char* from = c_.key(item_, key + first);
       int64_t stride = p_.k.row();
@@ -176,15 +177,15 @@ class Panels {
     }
   }
 
-  // What is fetched while a tile of keys is multiplied: by the first panel the values of the same keys, which come next, by
-  // others keys of the next block.
+  // Rows that are prefetched while a tile of keys is multiplied. A single panel prefetches the next keys. Of several
+  // panels, the first one prefetches the values of the same keys, and the others keys of the next block.
   Rows read_next(const Panel& panel, int64_t key, int64_t count) const {
     if (panels_.size() == 1) return {c_.key(item_, key + p_.shape.rows), p_.k.row()};
     if (&panel == panels_.data()) return {c_.value(item_, key), p_.v.row()};
     return {c_.key(item_, key + count), p_.k.row()};
   }
 
-  // Rows of one tile; those that are missing repeat the last one.
+  // Copies the rows of one tile; missing rows repeat the last one.
   void stage_keys(int64_t key, int64_t count) {
     const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
@@ -196,7 +197,7 @@ class Panels {
   // Bytes from an element of values to the next one in staged_values, for AMX.
   int64_t turned_stride() const { return round_up(divide_up(p_.block_keys, 2), lanes_) * 4; }
 
-  // Values as rows of tiles: [element][pair of keys].
+  // Stages values as rows of tiles: [element][pair of keys].
   void turn_values(int64_t key, int64_t count) {
     const int64_t steps = divide_up(count, 2), columns = p_.shape.columns();
     for (int64_t e = 0; e < p_.value_columns(); e += columns) {
@@ -259,7 +260,7 @@ class Panels {
   int64_t lanes_;
   const Memory& m_;
   std::span<Panel> panels_;
-  bool staged_ = false;  // values of this block
+  bool staged_ = false;  // whether the values of this block are staged
 };
 
 }  // namespace

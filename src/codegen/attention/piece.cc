@@ -40,10 +40,11 @@ class Emitter {
   Value* place(Value* pointer, int i) { return place(pointer, b_.getInt64(static_cast<uint64_t>(i))); }
   Value* load(Value* pointer) { return b_.CreateAlignedLoad(vector_, pointer, Align(4)); }
   void store(Value* value, Value* pointer) { b_.CreateAlignedStore(value, pointer, Align(4)); }
-  // The larger one; b where a is NaN.
+  // The larger one; b if either is NaN.
   Value* larger(Value* a, Value* b) { return b_.CreateSelect(b_.CreateFCmpOGT(a, b), a, b); }
   Value* exp(Value* x) { return emit_math(b_, target_, loop::Op::kExp, {x}); }
-  // What scores are compared with: a row of hidden keys has probabilities of 0, not NaN.
+  // The score that probabilities are relative to: the largest one, or 0 for a row of hidden keys, whose probabilities
+  // are then 0, not NaN.
   Value* reference(Value* largest) {
     Value* none = b_.CreateFCmpOEQ(largest, splat_like(largest, -std::numeric_limits<double>::infinity()));
     return b_.CreateSelect(none, splat_like(largest, 0), largest);
@@ -110,8 +111,8 @@ class PanelEmitter : Emitter {
     return emit_exp2_to_one(b_, target_, exponent, kind_.pairs);
   }
 
-  // The final score, which is stored where it is more than a product; a product as it is, because the largest one remains so
-  // when it is scaled.
+  // The final score, which is also stored, if scores are limited or masked. Otherwise the product without its scale,
+  // because the largest one remains the largest when it is scaled.
   Value* score(Value* key, int v) {
     Value* at = place(scores_, number(key, v));
     if (!rewritten()) return load(at);
@@ -201,7 +202,7 @@ class PanelEmitter : Emitter {
     store(b_.CreateBitCast(pairs, vector_), place(scores_, number(b_.CreateLShr(key, 1), v)));
   }
 
-  // Most steps find no new maximum.
+  // Skips the rows of sums if no maximum has changed, as in most steps.
   void scale_sums(const Values& factors) {
     Value* changed = nullptr;
     for (Value* factor : factors) {
@@ -343,7 +344,8 @@ class MaskEmitter : Emitter {
 
  private:
   Values step(Value* key, Value* lanes, const Values& so_far) {
-    // Of the same row the next call takes the next block of keys; others lie between, which processors do not see through.
+    // Prefetches the next block of keys, which a later call takes from the same row. Calls for other rows lie between,
+    // so the processor does not prefetch it by itself.
     Value* next = b_.CreateGEP(memory_type(b_.getContext(), mask_), arg(0), b_.CreateAdd(key, arg(1)));
     emit_prefetch(b_, next);
     Value* added = emit_load(b_, mask_, {Place::Kind::kUp, arg(0), key}, lanes_, lanes, nullptr);
@@ -354,7 +356,7 @@ class MaskEmitter : Emitter {
     emit_store(b_, DType::kF32, added, {Place::Kind::kUp, arg(2), key}, lanes_, lanes, false);
     Value* bits = b_.CreateBitCast(added, words_);
     Value* seen = b_.CreateXor(bits, b_.CreateBitCast(lowest(), words_));
-    Value* changed = b_.CreateShl(bits, 1);  // a zero of either sign is none
+    Value* changed = b_.CreateShl(bits, 1);  // a zero of either sign adds nothing
     if (lanes != nullptr) {
       llvm::Constant* none = llvm::Constant::getNullValue(words_);
       seen = b_.CreateSelect(lanes, seen, none);

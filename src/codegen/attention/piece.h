@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of generated attention that matrix products do not have, as the driver calls them.
+// The parts of generated attention that are not matrix products, as the driver calls them.
 //
-// A panel holds a block of scores as the tiles of products leave them: a row for each key, with a lane for each of some rows
-// of queries, so that maxima and sums along keys stay in registers. Probabilities replace the scores, again as a panel: they
-// are multiplied with values, and the sums, a row for each element of a value, are a panel too.
+// A panel holds a block of scores as the tiles of products leave them: a row for each key, with a lane for each of some
+// rows of queries, so that maxima and sums along keys stay in registers. Probabilities replace the scores in the panel
+// and are multiplied with values. The sums are a panel too, with a row for each element of a value.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,29 @@ namespace npugraph::codegen {
 struct PanelKind {
   int vectors = 2;       // in a row of the panel
   bool pairs = false;    // probabilities become pairs of bf16, of an even key and the next one
-  bool limited = false;  // each lane sees the keys below its limit only
-  bool masked = false;   // a panel is added to the scores
+  bool limited = false;  // each lane sees only the keys below its limit
+  bool masked = false;   // a panel of mask values is added to the scores
 };
 
-// One step of the softmax along keys, over the panel of keys [first_key, first_key + keys). `state` is a row with the largest
-// score and one with the sum of probabilities, so far (-infinity and 0 at first). `sums` are those with values so far, in
-// `sum_rows` rows: they are scaled to the new maximum. Unless scores are limited or masked, `scale` is at least 0.
+// One step of the softmax along keys, over the panel of keys [first_key, first_key + keys). `state` is a row of the
+// largest scores and one of the sums of probabilities so far (-infinity and 0 at first). `sums` holds the sums with
+// values so far, in `sum_rows` rows; they are scaled to the new maximum. Unless scores are limited or masked, `scale`
+// is at least 0.
 using SoftmaxPanelFunction = void(float* scores, int64_t keys, int64_t first_key, const int32_t* limits,
                                   const float* mask, float scale, float* state, float* sums, int64_t sum_rows);
 
-// sums[r][lane] (+)= sum over steps s of values[s][r] * panel[s][lane] for a few rows r. Elements of 4 bytes: f32 or pairs of
-// bf16. Strides in bytes.
+// sums[r][lane] (+)= sum over steps s of values[s][r] * panel[s][lane] for a few rows r. Elements of 4 bytes: f32 or
+// pairs of bf16. Strides in bytes.
 using ValueTileFunction = void(const void* panel, const void* values, int64_t step_stride, int64_t steps, float* sums,
                                int64_t accumulate);
 
-// The softmax of one row of scores, in place; up to the next whole vector of scores and mask may be read, and is written with
-// zeros. `state` becomes the largest score and the sum of probabilities.
+// The softmax of one row of scores, in place, without the division by the sum of probabilities. Scores and mask must be
+// readable up to a whole vector, and the scores behind the last key become zeros. `state` becomes the largest score and
+// the sum of probabilities.
 using SoftmaxRowFunction = void(float* scores, int64_t keys, const float* mask, float scale, float* state);
 
-// Copies a row of a mask, contiguous, as what is added to scores. `effect` becomes two words: 0 if the row hides all keys, and 0
-// if it hides none and adds nothing.
+// Converts a contiguous row of a mask to the numbers that are added to scores. The first word of `effect` becomes 0 if
+// the row hides all keys, and the second one if it hides none and adds nothing.
 using MaskRowFunction = void(const void* mask, int64_t keys, float* to, uint32_t* effect);
 
 llvm::FunctionType* softmax_panel_type(llvm::LLVMContext& context);

@@ -17,7 +17,7 @@ constexpr int64_t kEnoughItems = 8;  // for a few threads that take them by turn
 
 using Sizes = std::array<int64_t, 4>;
 
-// The sizes of a buffer with ones before them, and its place; a dimension of one element repeats.
+// The sizes of a buffer, with ones in front of them, and its place. A dimension of one element has stride 0.
 struct Shape {
   Sizes sizes{1, 1, 1, 1};
   HeadsPlace place;
@@ -31,7 +31,7 @@ Shape shape_of(const ng_buffer& buffer) {
     shape.sizes[at] = buffer.sizes[d];
     shape.place.strides[at] = buffer.sizes[d] == 1 ? 0 : buffer.strides[d] * size_of(shape.place.dtype);
   }
-  // A dimension of one element is contiguous.
+  // A last dimension of one element is contiguous.
   if (shape.sizes[3] == 1) shape.place.strides[3] = size_of(shape.place.dtype);
   return shape;
 }
@@ -101,7 +101,8 @@ bool place_results(const loop::Attention& attention, DType dtype, const ng_call&
   return true;
 }
 
-// Of chunks of equal size, a multiple of 16, each at most `most`; more of them for more items, down to `least` keys.
+// Keys of each of some chunks of equal size, a multiple of 16. A chunk has at most `most` keys; there are more chunks
+// if there would be too few work items, but then with at least `least` keys.
 int64_t equal_chunks(int64_t keys, int64_t blocks, int64_t most, int64_t least) {
   const int64_t for_items = std::min(divide_up(kEnoughItems, std::max<int64_t>(blocks, 1)), keys / least);
   const int64_t chunks = std::max<int64_t>({divide_up(keys, most), for_items, 1});
@@ -128,10 +129,11 @@ void choose_blocks(AttentionPlan& plan) {
   choose_chunks(plan, plan.keys + 1, 1024);
 }
 
-// Of a set of the second cache, a line of which may stand in so many places.
+// The lines in each set of the L2 cache, and the bytes of a line.
 constexpr int64_t kWays = 16, kLine = 64;
 
-// Lines of the second cache of `bytes` that rows of `length` bytes, each `apart` from the one before it, can be in at a time.
+// Lines of an L2 cache of `bytes` bytes that rows of `length` bytes can occupy at a time, if each begins `apart`
+// bytes behind the previous one.
 int64_t usable_lines(int64_t bytes, int64_t apart, int64_t length) {
   const int64_t sets = std::max<int64_t>(bytes / kLine / kWays, 1);
   const int64_t starts = sets / std::gcd(std::max<int64_t>(apart / kLine, 1), sets);
@@ -143,7 +145,8 @@ HeadsPlace dense_place(const AttentionPlan& plan, DType dtype, int64_t size) {
   return {{plan.heads * plan.keys * row, plan.keys * row, row, size_of(dtype)}, dtype};
 }
 
-// Blocks of rows read all keys and values of a head one after the other.
+// Decides whether keys and values are copied. Blocks of rows read all keys and values of a head one after the other, so
+// these should stay in the L2 cache.
 void choose_copies(AttentionPlan& plan, const target::Target& target) {
   constexpr int64_t kLeastBlocks = 4;
   if (plan.by_rows || plan.row_blocks() < kLeastBlocks || !plan.k.is_dense() || !plan.v.is_dense()) return;

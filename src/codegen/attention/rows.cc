@@ -10,9 +10,9 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kStagedRows = 32;  // of keys or values that do not lie as they are multiplied
+constexpr int64_t kStagedRows = 32;  // of keys or values that are copied before they are multiplied
 
-// Of scores and mask.
+// Elements from row to row of scores and mask.
 int64_t row_stride(const AttentionPlan& plan) { return (plan.chunk_keys + 15) / 16 * 16 + 16; }
 
 struct Memory {
@@ -55,7 +55,7 @@ class Rows {
   }
 
  private:
-  // What is masked at the beginning and at the end, for all rows, is left out.
+  // Leaves out keys at the beginning and at the end that the mask hides from all rows.
   void find_seen_keys() {
     constexpr float kHidden = -std::numeric_limits<float>::infinity();
     int64_t first = end_, last = begin_;
@@ -112,7 +112,8 @@ class Rows {
         });
   }
 
-  // multiply(first row, stride, key, count) for all keys at once if their rows are dense, else for copies as f32.
+  // multiply(first row, stride, key, count) for all keys at once if their rows are dense, else for copies of a few as
+  // f32.
   template <typename At, typename Multiply>
   void for_staged(bool dense, const HeadsPlace& place, int64_t size, At at, Multiply multiply) {
     if (dense) return multiply(at(begin_), place.row(), begin_, end_ - begin_);

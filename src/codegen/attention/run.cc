@@ -11,7 +11,7 @@
 namespace npugraph::codegen {
 namespace {
 
-// To read a byte of a key or value from memory, in multiplications.
+// Cost of reading a byte of a key or value from memory, in multiplications.
 constexpr int64_t kCostOfByte = 4;
 
 MatvecKind kind_of(const HeadsPlace& place) {
@@ -46,7 +46,7 @@ void find_rows(const AttentionPlan& plan, const target::Target& target, int rows
   code.softmax_row = softmax_row_code(target, plan.masked);
 }
 
-// Rows of keys or of values that some query sees, one behind the other.
+// Copies the rows of keys or values that some query sees to the places of `to`.
 void copy_heads(const AttentionCall& attention, const HeadsPlace& from, const void* source, const HeadsPlace& to,
                 char* target, const ng_call& call) {
   const AttentionPlan& plan = attention.plan;

@@ -16,7 +16,7 @@ namespace {
 
 using llvm::Value;
 
-// How far ahead of the keys that are read memory is fetched.
+// How far memory is prefetched ahead of the rows that are read.
 constexpr int64_t kPrefetchBytes = 8192;
 
 class StreamEmitter {
@@ -32,16 +32,16 @@ class StreamEmitter {
  protected:
   Value* arg(unsigned i) { return f_->getArg(i); }
   bool dot() const { return kind_ == MatvecKind::kBf16Dot; }
-  // Of keys or values.
+  // Type of the elements of keys or values.
   DType row_type() const { return element_of(kind_); }
   Value* bytes(Value* pointer, Value* offset) { return b_.CreateGEP(b_.getInt8Ty(), pointer, offset); }
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(static_cast<uint64_t>(factor))); }
-  // From a row of `size` elements to the one that is fetched meanwhile.
+  // Bytes from a row of `size` elements to the one that is prefetched meanwhile.
   Value* ahead(Value* size, Value* stride) {
     Value* row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, times(size, size_of(row_type())), b_.getInt64(64));
     return b_.CreateMul(stride, b_.CreateUDiv(b_.getInt64(kPrefetchBytes), row));
   }
-  // `count` elements, of which those that are not in `mask` (may be null) are zero; bf16 pairs stay what they are.
+  // `count` elements, widened to f32 except for kBf16Dot. Those that are not in `mask` (may be null) are zero.
   Value* load(Value* from, DType dtype, int count, Value* mask) {
     Value* zero = llvm::Constant::getNullValue(in_lanes(memory_type(b_.getContext(), dtype), count));
     Value* x = emit_load(b_, dtype, {Place::Kind::kUp, from, b_.getInt64(0)}, count, mask, zero);
@@ -56,8 +56,8 @@ class StreamEmitter {
   int lanes_;
 };
 
-// A block of as many keys as a vector has lanes: each has a vector of sums, and these are added up across lanes together, into
-// one vector with a lane for each key.
+// Works on blocks of as many keys as a vector has lanes. Each key has a vector of sums. The vectors of a block are
+// added up across lanes together, into one vector with a lane for each key.
 class ScoresEmitter : StreamEmitter {
  public:
   ScoresEmitter(llvm::Function* function, MatvecKind kind, int queries, const target::Target& target)
@@ -66,7 +66,7 @@ class ScoresEmitter : StreamEmitter {
   void emit() {
     Value* stride = arg(1);
     Value* count = arg(2);
-    // A last block that is not whole starts earlier, and computes scores again.
+    // A last block that is not whole starts earlier and computes some scores again.
     Value* last = b_.CreateSub(count, b_.getInt64(static_cast<uint64_t>(lanes_)));
     ahead_ = ahead(arg(5), stride);
     emit_loop(b_, b_.getInt64(0), count, lanes_, [&](Value* begin) {
@@ -164,7 +164,7 @@ class ValuesEmitter : StreamEmitter {
     return b_.CreateGEP(b_.getFloatTy(), arg(6), index);
   }
 
-  // values[0] is the place in the row of the key.
+  // values[0] is the address in the row of the key.
   void add_key(Value* key, Values& values, int vectors, Value* mask) {
     const int64_t vector_bytes = lanes_ * size_of(row_type());
     Value* later = bytes(values[0], ahead_);
@@ -188,7 +188,7 @@ class ValuesEmitter : StreamEmitter {
   Value* ahead_ = nullptr;
 };
 
-// Machine code of either kind; LLVM has one type for both.
+// Machine code of either emitter. Both functions have the same LLVM type.
 template <typename Emitter, typename Function>
 Function* stream_code(const char* what, const target::Target& target, MatvecKind kind, int queries) {
   const std::string name = cat(what, " ", static_cast<int>(kind), " ", queries);

@@ -36,7 +36,7 @@ std::optional<Shape> shape_of(const ng_buffer& buffer, size_t rank, DType dtype)
 constexpr std::array<size_t, 4> kContiguous = {0, 1, 2, 3};
 constexpr std::array<size_t, 4> kChannelsLast = {0, 2, 3, 1};
 
-// As is_contiguous of tensor/shape.h: where there are no elements, strides do not matter.
+// As is_contiguous() of tensor/shape.h: if there are no elements, strides do not matter.
 bool is_dense(const Shape& shape, DType dtype, const std::array<size_t, 4>& order) {
   if (std::ranges::find(shape.sizes, 0) != shape.sizes.end()) return true;
   int64_t stride = size_of(dtype);
@@ -46,7 +46,7 @@ bool is_dense(const Shape& shape, DType dtype, const std::array<size_t, 4>& orde
   return true;
 }
 
-// The image, padded with a dimension in front where it has but one.
+// The image; one of a single dimension gets another one, of size 1, in front.
 Image image_of(const loop::Convolution& what, const Shape& weights, const Shape& image) {
   Image made{.strides = {image.strides[1], image.strides[2], image.strides[3]}};
   const size_t rank = what.stride.size();
@@ -72,7 +72,7 @@ size_t number_of_buffers(const ConvolutionSpec& spec) {
   return spec.convolution.bias ? 4 : 3;
 }
 
-// What is left of the buffers where there is no epilogue that knows them.
+// Whether the bias and the result fit a spec without an epilogue.
 bool fit_ends(const ConvolutionSpec& spec, const ng_call& call, const std::array<int64_t, 4>& result) {
   const auto out = shape_of(call.buffers[call.num_buffers - 1], spec.convolution.stride.size(), spec.dtype);
   const bool fits_result = out && out->sizes == result &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as tasks: for each group, the product of its weights and of the pixels under them, sums in f32, sizes at run
-// time. The order of a sum depends on sizes and strides alone.
+// Convolutions as tasks: for each group, the product of its weights and the pixels under them. Sums are in f32, and
+// sizes are known at run time. The order of a sum depends on sizes and strides alone.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,16 @@ namespace npugraph::codegen {
 
 struct ConvolutionSpec {
   loop::Convolution convolution;
-  DType dtype = DType::kF32;  // f32 or, where the target multiplies it, bf16
-  // As MatmulSpec: rows count through images and channels, columns through the pixels of a channel; with channels last, rows
-  // through images and pixels, columns through channels.
+  DType dtype = DType::kF32;  // f32 or, if the target multiplies it, bf16
+  // As MatmulSpec::epilogue. Rows count through images and channels, and columns through the pixels of a channel; with
+  // channels last, rows count through images and pixels, and columns through channels.
   std::optional<loop::Kernel> epilogue;
 };
 
-// Buffers: weights [channels out, channels in / groups, kernel..] (contiguous), image [batch, channels in, ..], then those of
-// the epilogue but the first, or the bias [channels out] if there is one and the result [batch, channels out, ..] (dense).
-// All but those of the epilogue are of `dtype`. UserError where the spec cannot be generated.
+// Buffers: weights [channels out, channels in / groups, kernel..] (contiguous), image [batch, channels in, ..], then
+// either the buffers of the epilogue except its first one, or the bias [channels out] if there is one and the result
+// [batch, channels out, ..] (dense). All but those of the epilogue are of `dtype`. Throws UserError if the spec cannot
+// be generated.
 ng_task make_convolution(const ConvolutionSpec& spec, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -26,7 +26,7 @@ class Run {
   }
 
  private:
-  // Of the result.
+  // A piece of the result.
   struct Piece : Pixels {
     int64_t batch = 0, channel = 0, channels = 0;
   };
@@ -83,7 +83,7 @@ class Run {
       copy_elements(from, p_.dtype, size_of(p_.dtype), made.channels, to, DType::kF32, p_.lanes);
   }
 
-  // [row][pixel][channel].
+  // to: [row][pixel][channel].
   void copy_window(const Piece& made, float* to) const {
     const Image& image = p_.image;
     const char* from = static_cast<const char*>(call_.buffers[1].data) + made.batch * p_.batch_stride;
@@ -118,7 +118,7 @@ class Run {
   std::vector<void*> ends_;
 };
 
-// Whether the window of the piece has at most so many pixels.
+// Sets the window of the piece. Returns whether it has at most `most` pixels.
 bool fits(DepthwisePlan& plan, int64_t most) {
   const Image& image = plan.image;
   const std::array<int64_t, 2> pixels = {plan.piece[0], std::max<int64_t>(plan.piece[1], kDirectVectors)};

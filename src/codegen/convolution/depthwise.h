@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of images whose channels are neighbours in memory (channels last), and whose results are: lanes are
-// channels, and a tile is pixels beside each other. Windows of the image are copied into a cache as f32, with the padding
-// around them.
+// Depthwise convolutions whose image and result have channels last, that is, adjacent in memory. The lanes of a vector
+// are channels, and a tile is several adjacent pixels. Windows of the image are copied as f32, with the padding around
+// them, to a buffer that stays in a cache.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct DepthwisePlan {
 
   int64_t lanes = 0;                // channels of a piece
   std::array<int64_t, 2> piece{};   // pixels of the result
-  std::array<int64_t, 2> window{};  // pixels under them, and under those that a tile has besides
+  std::array<int64_t, 2> window{};  // pixels of the image under a piece that is at least as wide as a tile
   std::vector<int64_t> offsets;     // of taps, in bytes
 
   int64_t pieces(size_t d) const { return (out[d] + piece[d] - 1) / piece[d]; }
@@ -32,17 +32,19 @@ struct DepthwisePlan {
   int64_t items() const { return batches * pieces(0) * pieces(1) * blocks(); }
 };
 
-// Chooses what follows from the rest; false where windows are too large for a cache: loop::is_direct says which are not.
+// Sets the fields that follow from the others. Returns false if windows or taps exceed the limits that
+// loop::is_direct() checks.
 bool complete(DepthwisePlan& plan, const target::Target& target);
 
 struct DepthwiseCode {
   DirectTileFunction* tile = nullptr;
-  CopyRowsFunction* copy = nullptr;    // null where the target has none
-  StoreSumsFunction* store = nullptr;  // one of these two
+  CopyRowsFunction* copy = nullptr;  // null if the target has none
+  // Either `store` or `epilogue` is set.
+  StoreSumsFunction* store = nullptr;
   EpilogueFunction* epilogue = nullptr;
 };
 
-// Buffers as make_convolution says; rows of the epilogue are pixels, its columns channels.
+// Buffers as for make_convolution(). Rows of the epilogue are pixels, and its columns are channels.
 void run_depthwise(const DepthwisePlan& plan, const DepthwiseCode& code, const ng_call& call);
 
 }  // namespace npugraph::codegen

@@ -12,7 +12,7 @@ namespace npugraph::codegen {
 namespace {
 
 constexpr int64_t kWindowFloats = loop::kDirectWindow;
-constexpr int64_t kUsualFloats = 10 << 10;  // of a window that stays in the first cache
+constexpr int64_t kUsualFloats = 10 << 10;  // of a window that stays in the L1 cache
 constexpr int64_t kMostSums = 4096;         // of a piece
 constexpr int64_t kMostLanes = 16;
 
@@ -28,7 +28,7 @@ class Run {
   }
 
  private:
-  // Of the result.
+  // A piece of the result.
   struct Piece : Pixels {
     int64_t batch = 0, group = 0;
   };
@@ -52,7 +52,7 @@ class Run {
     }
   }
 
-  // The rows under the piece, of a channel of its group.
+  // Copies the rows under the piece from channel `c` of its group.
   void copy_channel(const Piece& made, int64_t c, float* to) const {
     const Image& image = p_.image;
     const char* plane = static_cast<const char*>(call_.buffers[1].data) + made.batch * p_.batch_stride +
@@ -75,7 +75,8 @@ class Run {
     return value;
   }
 
-  // sums: [row][pixel], dense. What a tile writes beyond the end of a row is written again afterwards, by what comes there.
+  // sums: [row][pixel], dense. Elements that a tile writes beyond the end of a row are overwritten later with their own
+  // sums.
   void multiply(const Piece& made, int64_t channel, const float* window, float* sums) const {
     float converted[loop::kDirectTaps];
     const char* from = static_cast<const char*>(call_.buffers[0].data) + channel * p_.taps() * size_of(p_.dtype);
@@ -126,7 +127,7 @@ class Run {
   std::vector<void*> ends_;
 };
 
-// Whether the window of the piece has at most so many floats.
+// Sets the size of the window. Returns whether it has at most `most` floats, and the piece at most kMostSums sums.
 bool fits(DirectPlan& plan, int64_t most) {
   const int64_t lanes = plan.lanes;
   const Image& image = plan.image;
@@ -137,7 +138,7 @@ bool fits(DirectPlan& plan, int64_t most) {
   return plan.channels_in * plan.rows * plan.pitch() <= most && rows * plan.piece[1] <= kMostSums;
 }
 
-// The largest piece whose window is of the usual size, or the smallest one.
+// Reduces the rows of the piece until its window has the usual size, and then its columns until the window fits at all.
 void choose_piece(DirectPlan& plan) {
   constexpr int64_t kMostColumns = 512;
   const int64_t out_rows = std::max<int64_t>(plan.out[0], 1), out_columns = std::max<int64_t>(plan.out[1], 1);

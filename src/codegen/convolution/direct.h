@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions whose groups have few channels (depthwise ones have one), computed as they are written: for each channel of the
-// result, the sum over taps of a weight times a shifted piece of the image. The pieces are copied into a cache as f32, with
-// the padding around them.
+// Convolutions whose groups have few channels (depthwise ones have one), computed by their definition: each channel of
+// the result is the sum over taps of a weight times a shifted piece of the image. The pieces are copied as f32, with
+// the padding around them, to a buffer that stays in a cache.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ struct DirectPlan {
   int64_t batch_stride = 0;                   // of the image, in bytes
   bool bias = false;
 
-  // A piece: so many pixels of the result, and the floats around them.
-  std::array<int64_t, 2> piece{};
-  bool along_rows =
-      false;          // the vectors of a tile are neighbours in a row; otherwise they stand in rows below each other
-  int64_t width = 0;  // floats of a row, of each of step[1] phases: pixels x with the same x % step[1]
-  int64_t rows = 0;   // of the window
+  std::array<int64_t, 2> piece{};  // pixels of the result that a work item computes
+  // Whether the vectors of a tile are adjacent in one row; otherwise each is in the row below the previous one.
+  bool along_rows = false;
+  // Floats per row of the window in each of step[1] phases. A phase holds the pixels x with the same x % step[1].
+  int64_t width = 0;
+  int64_t rows = 0;  // of the window
   int64_t lanes = 0;
   std::vector<int64_t> offsets;  // of taps, in bytes
 
@@ -39,17 +39,19 @@ struct DirectPlan {
   int64_t items() const { return batches * groups * pieces(0) * pieces(1); }
 };
 
-// Chooses what follows from the rest; false where windows are too large for a cache: loop::is_direct says which are not.
+// Sets the fields that follow from the others. Returns false if windows or taps exceed the limits that
+// loop::is_direct() checks.
 bool complete(DirectPlan& plan, const target::Target& target);
 
 struct DirectCode {
   DirectTileFunction* tile = nullptr;
-  CopyRowsFunction* copy = nullptr;    // null where the target has none
-  StoreSumsFunction* store = nullptr;  // one of these two
+  CopyRowsFunction* copy = nullptr;  // null if the target has none
+  // Either `store` or `epilogue` is set.
+  StoreSumsFunction* store = nullptr;
   EpilogueFunction* epilogue = nullptr;
 };
 
-// Buffers as make_convolution says.
+// Buffers as for make_convolution().
 void run_direct(const DirectPlan& plan, const DirectCode& code, const ng_call& call);
 
 }  // namespace npugraph::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The piece of direct convolutions (direct.h) that is machine code.
+// The part of direct convolutions (direct.h) that is machine code.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace npugraph::codegen {
 
-inline constexpr int kDirectVectors = 7;  // of a tile: as images of 7 * 2^n pixels have them
+inline constexpr int kDirectVectors = 7;  // of a tile; many images have 7 * 2^n pixels per dimension
 
-// What is beside each other in a vector.
+// What the lanes of a vector are.
 enum class DirectLanes : uint8_t {
-  kPixels,    // of one channel: `first` and each of the weights are numbers
-  kChannels,  // of one pixel: they are vectors
+  kPixels,    // pixels of one channel: `first` and each weight are numbers
+  kChannels,  // channels of one pixel: `first` and each weight are vectors
 };
 
-// Sums of `kDirectVectors` vectors: vector v is first + sum over t below taps of weights[t] times the vector at
-// from + offsets[t] + v * from_step, and goes to to + v * to_step, in the order of v. All elements are f32, steps and offsets
-// are in bytes.
+// Computes `kDirectVectors` vectors of sums. Vector v is first + sum over t < taps of weights[t] times the vector at
+// from + offsets[t] + v * from_step. It is stored at to + v * to_step, in the order of v. All elements are f32; steps
+// and offsets are in bytes.
 using DirectTileFunction = void(const void* from, const int64_t* offsets, const float* weights, int64_t taps,
                                 const float* first, int64_t from_step, void* to, int64_t to_step);
 

@@ -10,7 +10,7 @@
 namespace npugraph::codegen {
 namespace {
 
-// Of places x, x + step, ..: the first that is at least 0, and the first that is at least `size`; `count` if none is.
+// Index of the first of the places x, x + step, .. that is at least 0, or at least `size`; `count` if none is.
 int64_t first_inside(int64_t x, int64_t step, int64_t count) {
   return std::clamp<int64_t>(x >= 0 ? 0 : divide_up(-x, step), 0, count);
 }

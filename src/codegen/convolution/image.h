@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The images of convolutions: which of their pixels a pixel of the result sums over, and copies of them with the padding.
+// The images of convolutions: which of their pixels a pixel of the result sums over, and copies of them with the
+// padding.
 #pragma once
 
 #include <array>
@@ -21,7 +22,8 @@ struct Image {
   std::array<int64_t, 3> strides{};  // in bytes: from channel to channel, row to row, pixel to pixel
 
   int64_t taps() const { return kernel[0] * kernel[1]; }
-  // Pixels of the result, and how many of them a kernel reaches beyond one, per dimension.
+  // Per dimension: the number of pixels of the result, and how far a kernel reaches beyond its first tap, in such
+  // pixels.
   int64_t out(size_t d) const { return (size[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1) / step[d] + 1; }
   int64_t reach(size_t d) const { return (kernel[d] - 1) * dilation[d] / step[d]; }
 };
@@ -31,16 +33,16 @@ struct Pixels {
   std::array<int64_t, 2> first{}, size{};
 };
 
-// Of pieces of a result of `out` pixels, the one that `item` says, counted through columns and then rows of pieces; `item`
-// becomes what is left of it.
+// Cuts a result of `out` pixels into pieces and returns piece `item` modulo their number, counted through columns and
+// then rows of pieces. Divides `item` by their number.
 Pixels take_pixels(int64_t& item, const std::array<int64_t, 2>& out, const std::array<int64_t, 2>& piece);
 
-// Copies pixels x, x + step[1], .. of rows of an image, `count` of them, with zeros outside of it. `to_type` is f32 or the type
-// of the image; `code` is that of row_copy.h for them, or null.
+// Copies the `count` pixels x, x + step[1], .. of rows of an image, with zeros for those outside of it. `to_type` is
+// f32 or the type of the image; `code` is the function of row_copy.h for these types and step[1], or null.
 class RowCopy {
  public:
   RowCopy(const Image& image, DType dtype, int64_t x, int64_t count, DType to_type, CopyRowsFunction* code);
-  // Rows y, y + y_step, .. of a channel; to_stride is in bytes.
+  // Copies rows y, y + y_step, .. of a channel; to_stride is in bytes.
   void copy(const char* channel, int64_t y, int64_t y_step, int64_t rows, char* to, int64_t to_stride) const;
 
  private:
@@ -49,8 +51,8 @@ class RowCopy {
   const Image& image_;
   DType dtype_, to_type_;
   CopyRowsFunction* code_;
-  int64_t count_, begin_, end_;  // of the pixels, those inside of the image
-  int64_t first_, stride_;       // of these, in bytes
+  int64_t count_, begin_, end_;  // pixels [begin, end) are inside of the image
+  int64_t first_, stride_;       // offset and stride of the pixels inside, in bytes
 };
 
 }  // namespace npugraph::codegen

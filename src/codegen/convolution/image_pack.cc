@@ -55,7 +55,7 @@ llvm::FunctionType* gather_panel_type(llvm::LLVMContext& context) {
                                  false);
 }
 
-// What the machine code takes of a panel.
+// Arguments of the machine code for a panel.
 struct Order {
   std::array<int64_t, 2> places{};  // of the first columns of its vectors, in elements
   alignas(64) std::array<uint16_t, 64> pairs{};
@@ -67,7 +67,7 @@ int64_t place_of(const ImagePlanes& planes, const PanelPlace& place, int64_t c) 
   return planes.place(column / place.width, column % place.width);
 }
 
-// False where a vector spans more than the elements that are loaded for it.
+// Fills in the order. Returns false if a vector spans more than the elements that are loaded for it.
 bool find_order(const ImagePlanes& planes, const PanelPlace& place, Order& order) {
   for (int v = 0; v < place.columns / kLanes; ++v) {
     order.places[v] = place_of(planes, place, v * kLanes);
@@ -82,7 +82,7 @@ bool find_order(const ImagePlanes& planes, const PanelPlace& place, Order& order
   return true;
 }
 
-// Pixel by pixel of a row of the result.
+// Copies the elements of one tap, row by row of the result, to every `apart`-th element of `to`.
 template <typename Element>
 void copy_row(const ImagePlanes& planes, const char* tap, const PanelPlace& place, Element* to, int64_t apart) {
   int64_t y = place.column / place.width, x = place.column % place.width;

@@ -40,7 +40,7 @@ ImagePlanes make_planes(const Image& image, DType dtype, int64_t channels, int64
   planes.in_place = lies_so(image, dtype);
   planes.phases_y = phases_of(image, 0);
   planes.phases_x = phases_of(image, 1);
-  // What pads the end of a row pads the beginning of the next one too.
+  // The padding at the end of a row is also the padding at the beginning of the next one.
   const int64_t whole = image.out(1) + image.reach(1);
   planes.pitch = image.step[1] == 1 ? whole - image.padding[1] : whole;
   planes.phase_elements = (out_rows + image.reach(0)) * planes.pitch + (whole - planes.pitch);

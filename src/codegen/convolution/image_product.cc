@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMostSums = 512 * 32;            // of a work item
 constexpr int64_t kPackedBytes = 64 << 10;         // of a part of a panel
 constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
-constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, where one row of panels needs no more
+constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, unless kMostShared panels need more
 
 static_assert(kMostSums >= kMostShared * kAmxRows * 32, "a tile of each panel that a strip shares");
 
@@ -46,11 +46,11 @@ class Run {
   }
 
  private:
-  // Of an image and group of it.
+  // A strip of one group of one image.
   struct Strip {
     int64_t batch, group;
     int64_t panel, panels;
-    int64_t row;  // of the result, where planes begin
+    int64_t row;  // first row of the result in the planes
     const char* pixels;
   };
 
@@ -79,7 +79,7 @@ class Run {
                 [&](int64_t c) { copy_channel(p_.planes, image, c, strip.row, planes_ + c * channel, code_.copy); });
     }
     if (p_.shares_panels) pack_strip(strip);
-    // Threads work on the same panels at a time.
+    // In this order of the items, threads work on the same panels at a time.
     const int64_t items = p_.row_blocks() * divide_up(strip.panels, p_.block_panels);
     const int64_t columns = p_.shape.columns() * p_.block_panels;
     for_items_by_turns(*call_.host, items, std::min(p_.block_rows, p_.m) * p_.k * columns, [&](int64_t item) {
@@ -88,7 +88,7 @@ class Run {
     });
   }
 
-  // A last panel of few columns has one vector a step.
+  // The last panel has one vector per step if that holds all of its columns.
   int64_t columns_of(const Strip& strip, int64_t number) const {
     const int64_t left = p_.n - (strip.panel + number) * p_.shape.columns();
     return left <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
@@ -126,7 +126,7 @@ class Run {
     return columns == p_.shape.columns() ? code_.gather : code_.narrow_gather;
   }
 
-  // Panels from `number` of the strip on. sums: [panel][row][column].
+  // Multiplies the panels of the strip from `number` on. sums: [panel][row][column].
   void multiply(const Strip& strip, int64_t row, int64_t rows, int64_t number, int64_t panels) const {
     const AmxScope scope(code_.amx);
     alignas(64) float sums[kMostSums + 16];
@@ -143,7 +143,8 @@ class Run {
           const bool last = first + steps == p_.steps, more = r + p_.shape.rows < rows;
           float* const of_tile = sums + p * sums_of_panel + r * columns;
           const char* next = more ? weights(strip, row + r + p_.shape.rows, first) : weights(strip, row, first + steps);
-          // Memory works while tiles are multiplied: it fetches what this one is added to, and takes the one before.
+          // Memory traffic overlaps with the multiplication: the epilogue's operands of this tile are prefetched, and
+          // the stores of the previous tile finish.
           if (last) fetch_tile(strip, row + r, number + p);
           multiply_tile(weights(strip, row + r, first), next, p, steps, first > 0, panel, columns, of_tile);
           if (last) write_tile(strip, row + r, rows - r, number + p, of_tile);
@@ -153,15 +154,15 @@ class Run {
     } while (first < p_.steps);
   }
 
-  // The last tile of all may start earlier, and computes rows again.
+  // The last tile may start before its first row and then computes some rows again.
   int64_t first_row(int64_t row) const { return std::min<int64_t>(row, p_.weight_rows() - p_.shape.rows); }
 
-  // Of a tile.
+  // Weights of the tile at `row`, from step `first` on.
   const char* weights(const Strip& strip, int64_t row, int64_t first) const {
     return weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * 4;
   }
 
-  // `next`: the weights that come next, of which panel `number` fetches a part.
+  // `next`: the weights of the next tile, of which the tile of panel `number` prefetches a part.
   void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate,
                      const char* panel, int64_t columns, float* sums) const {
     const int64_t parts = divide_up(p_.shape.rows, std::max(p_.shape.fetched_rows, 1));
@@ -188,7 +189,7 @@ class Run {
     }
   }
 
-  // At most `rows` of a tile.
+  // Writes at most `rows` rows of a tile.
   void write_tile(const Strip& strip, int64_t row, int64_t rows, int64_t number, float* sums) const {
     const int64_t stride = columns_of(strip, number), column = (strip.panel + number) * p_.shape.columns();
     const int64_t again = row - first_row(row);
@@ -224,10 +225,10 @@ class Run {
   char* planes_;
   char* packed_;
   std::vector<void*> ends_;
-  std::vector<ng_buffer> read_with_result_;  // operands of the epilogue, where the result has its elements
+  std::vector<ng_buffer> read_with_result_;  // operands of the epilogue that are laid out as the result
 };
 
-// Rows of the result under so many panels that begin anywhere.
+// Most rows of the result that `panels` panels in sequence can touch, wherever they begin.
 int64_t rows_under(const ImageProductPlan& plan, int64_t panels) {
   return std::min(plan.out[0], (panels * plan.shape.columns() + plan.out[1] - 2) / plan.out[1] + 1);
 }
@@ -244,14 +245,14 @@ void choose_strip(ImageProductPlan& plan, const Image& image, int64_t channels) 
   }
 }
 
-// Panels of a strip, in equal parts, that stay in the second cache while rows of weights come by.
+// Panels in each of the equal parts of a strip that stay in the L2 cache while rows of weights pass through it.
 int64_t panels_of_cache(const ImageProductPlan& plan, const target::Target& target) {
   const int64_t most = std::max<int64_t>(target.l2_bytes * 5 / 8 / std::max<int64_t>(plan.panel_bytes(), 1), 1);
   return divide_up(plan.strip_panels, divide_up(plan.strip_panels, most));
 }
 
-// AMX: weights stay in the first cache while the panels that share them pass it. Else a panel stays there, and weights are those
-// that the panel before it had, in the second cache: nothing is to be fetched.
+// On AMX, with several shared panels, weights stay in the L1 cache while these panels pass through it. Otherwise a
+// panel stays there, and the weights are still in the L2 cache since the previous panel, so tiles prefetch nothing.
 void choose_amx_tile(ImageProductPlan& plan) {
   const bool shared = plan.shares_panels && plan.block_panels > 1;
   plan.shape.fetched_rows = shared ? rows_for_each(plan.shape.rows, plan.block_panels) : 0;

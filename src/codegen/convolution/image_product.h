@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as products, for each image and group, of weights [channels, k] and of pixels [k, places of the result], where
-// k counts channels and taps. The second factor is nowhere in memory: its panels are packed from planes (image_planes.h) of a
-// strip of the result, which is as large as caches hold.
+// Convolutions as matrix products: for each image and group, weights [channels, k] times pixels [k, pixels of the
+// result], where k counts through channels and taps. The second factor is never stored as a whole: its panels are
+// packed from the planes (image_planes.h) of a strip of the result, which is as large as caches hold.
 #pragma once
 
 #include <algorithm>
@@ -27,38 +27,40 @@ struct ImageProductPlan {
   TileShape shape;
   int64_t steps = 0, block_steps = 0;  // of the whole sum, and of a part of it
   int64_t block_rows = 0;              // of a work item
-  int64_t block_panels = 1;            // as well
-  bool shares_panels = false;          // panels of a strip are packed first: they are few, and many rows share them
-  bool copies_weights = false;         // to rows of whole steps, as many as a tile has at least
+  int64_t block_panels = 1;            // of a work item
+  bool shares_panels = false;          // the few panels of a strip are packed first, and many rows share them
+  bool copies_weights = false;         // to rows of whole steps, at least as many rows as a tile has
   int64_t strip_panels = 0;            // of a strip
 
   int64_t panels() const { return (n + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }
   int64_t row_blocks() const { return (m + block_rows - 1) / block_rows; }
-  int64_t weight_rows() const { return std::max<int64_t>(m, shape.rows); }  // that are copied, of a group
-  // Scratch, one behind the other.
+  int64_t weight_rows() const { return std::max<int64_t>(m, shape.rows); }  // of a group, copied
+  // Parts of the workspace, in this order.
   int64_t weight_bytes() const;
   int64_t strip_bytes() const;
   int64_t packed_bytes() const { return shares_panels ? strip_panels * panel_bytes() : 0; }
   int64_t workspace() const { return weight_bytes() + strip_bytes() + packed_bytes(); }
 };
 
-// Chooses what follows from `image` and the first fields.
+// Sets `planes` and the fields behind it from `image` and the fields before it.
 void complete(ImageProductPlan& plan, const Image& image, const target::Target& target);
 
 struct ImageProductCode {
   TileFunction* tile = nullptr;
   TileFunction* narrow_tile = nullptr;
-  AmxCode amx;  // for these
+  AmxCode amx;  // for the tiles
   InterleaveFunction* interleave = nullptr;
-  CopyRowsFunction* copy = nullptr;       // null where the target has none
-  GatherPanelFunction* gather = nullptr;  // as well
+  // Each is null if the target has none.
+  CopyRowsFunction* copy = nullptr;
+  GatherPanelFunction* gather = nullptr;
   GatherPanelFunction* narrow_gather = nullptr;
-  StoreSumsFunction* store = nullptr;  // one of these two
+  // Either `store` or `epilogue` is set.
+  StoreSumsFunction* store = nullptr;
   EpilogueFunction* epilogue = nullptr;
 };
 
-// Buffers as make_convolution says.
+// Buffers as for make_convolution().
 void run_image_product(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call);
 
 }  // namespace npugraph::codegen

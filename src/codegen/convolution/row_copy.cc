@@ -40,7 +40,7 @@ class CopyEmitter {
  private:
   Value* at(Value* pointer, Value* bytes) { return b_.CreateGEP(b_.getInt8Ty(), pointer, bytes); }
 
-  // Lanes whose element (part * lanes + lane) / step, from `first` on, is below `end`.
+  // Mask of the lanes whose element first + (part * lanes + lane) / step is below `end`.
   Value* before(Value* first, Value* end, int part, int step) {
     llvm::SmallVector<llvm::Constant*> lanes;
     for (int lane = 0; lane < lanes_; ++lane) lanes.push_back(b_.getInt64(part * lanes_ + lane));
@@ -48,7 +48,8 @@ class CopyEmitter {
     return b_.CreateICmpSLT(llvm::ConstantVector::get(lanes), b_.CreateVectorSplat(lanes_, left));
   }
 
-  // What is read for the vector from `first` on, in its part of the source: nothing behind the last pixel.
+  // Mask of the lanes that are read from one part of the source for the vector at `first`; none is behind the last
+  // pixel.
   Value* inside(Value* first, int part) {
     Value* not_before = b_.CreateNot(before(first, f_->getArg(3), part, step_));
     llvm::SmallVector<llvm::Constant*> used;

@@ -17,11 +17,11 @@ bool is_signed(DType dtype) {
 
 Value* float_number(Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
 
-// fptosi, with the smallest integer for NaN and for what does not fit.
+// fptosi, with the smallest integer for NaN and for values that do not fit.
 Value* to_signed(Ir& b, const Target& target, Value* value, Type* scalar) {
   Type* type = in_lanes(scalar, lanes_of(value));
   Value* converted = b.CreateFPToSI(value, type);
-  // The instructions of x86 do that already; constants are folded by LLVM, which leaves such cases open.
+  // The instructions of x86 do that already. Constants are folded by LLVM, which leaves such cases undefined.
   if (target.arch == target::Arch::kX86_64 && !llvm::isa<llvm::Constant>(value)) return converted;
   const double limit = scalar->isIntegerTy(32) ? 0x1p31 : 0x1p63;
   Value* above = scalar->isIntegerTy(32) && value->getType()->getScalarType()->isDoubleTy()
@@ -32,7 +32,8 @@ Value* to_signed(Ir& b, const Target& target, Value* value, Type* scalar) {
   return b.CreateSelect(fits, converted, llvm::ConstantInt::get(type, smallest));
 }
 
-// Up to 2^64: the upper half is converted with its top bit taken off.
+// For values below 2^64. Those in the upper half of the range are converted without their top bit, which is added
+// again.
 Value* to_u64(Ir& b, const Target& target, Value* value) {
   Value* limit = float_number(value, 0x1p63);
   Value* large = b.CreateAnd(b.CreateFCmpOGE(value, limit), b.CreateFCmpOLT(value, float_number(value, 0x1p64)));

@@ -29,7 +29,7 @@ llvm::Constant* limit_of(Ir& b, bool largest, DType dtype) {
 
 bool is_nan_possible(DType dtype) { return is_floating(dtype); }
 
-// Whether y replaces x, seen by values alone; a NaN replaces what is none.
+// Whether y replaces x by value alone; a NaN replaces any other value.
 Value* is_more_extreme(Ir& b, Combine combine, DType dtype, Value* x, Value* y) {
   Value* beyond =
       emit_operator(b, {}, combine == Combine::kMin ? loop::Op::kLt : loop::Op::kGt, {y, x}, dtype, DType::kBool);
@@ -76,7 +76,7 @@ Value* prefix_lanes(Ir& b, Combine combine, DType dtype, Value* value) {
   const int lanes = lanes_of(value);
   Value* neutral = splat(b, identity_of(b, combine, dtype), lanes);
   for (int distance = 1; distance < lanes; distance *= 2) {
-    // Lanes below `distance` take the identity: those of the second operand start at `lanes`.
+    // Lanes below `distance` take the identity: lanes of the second operand are numbered from `lanes` on.
     llvm::SmallVector<int, 64> picks;
     for (int lane = 0; lane < lanes; ++lane) picks.push_back(lane < distance ? lanes + lane : lane - distance);
     value = emit_combine(b, combine, dtype, b.CreateShuffleVector(value, neutral, picks), value);

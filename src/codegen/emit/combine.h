@@ -11,19 +11,20 @@ llvm::Constant* identity_of(Ir& b, loop::Combine combine, DType dtype);
 
 llvm::Value* emit_combine(Ir& b, loop::Combine combine, DType dtype, llvm::Value* x, llvm::Value* y);
 
-// All lanes combined, halves first; a scalar is itself.
+// All lanes combined, halves first; a scalar stays as it is.
 llvm::Value* combine_lanes(Ir& b, loop::Combine combine, DType dtype, llvm::Value* value);
 
 // Each lane combined with all lanes before it.
 llvm::Value* prefix_lanes(Ir& b, loop::Combine combine, DType dtype, llvm::Value* value);
 
-// A value and the iteration that it is from.
+// A value and the iteration that it comes from.
 struct Extreme {
   llvm::Value* value;
   llvm::Value* index;  // i64
 };
 
-// The more extreme of the two (kMin or kMax; a NaN most of all), the earlier iteration where they are equal.
+// The more extreme of the two (by kMin or kMax; NaN is the most extreme), or that of the earlier iteration if they are
+// equal.
 Extreme combine_extremes(Ir& b, loop::Combine combine, DType dtype, const Extreme& x, const Extreme& y);
 Extreme combine_lanes(Ir& b, loop::Combine combine, DType dtype, Extreme extreme);
 

@@ -15,7 +15,8 @@ bool is_signed(DType dtype) {
 
 Value* zero(Value* like) { return llvm::Constant::getNullValue(like->getType()); }
 
-// The quotient towards zero. Up to 32 bits a division of doubles has it exactly, for all lanes at once.
+// The quotient rounded towards zero. For types of up to 32 bits, a floating-point division gives it exactly, for all
+// lanes at once.
 Value* truncated_quotient(Ir& b, Value* x, Value* y, DType dtype) {
   const int lanes = lanes_of(x);
   if (lanes > 0 && size_of(dtype) <= 4) {
@@ -38,7 +39,7 @@ Value* divide_integers(Ir& b, Op op, Value* x, Value* y, DType dtype) {
   Value* unsafe = b.CreateICmpEQ(y, zero(y));
   Value* quotient;
   if (is_signed(dtype)) {
-    // The smallest integer by -1 would trap.
+    // Dividing the smallest integer by -1 would trap.
     Value* minus = b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType()));
     Value* divisor = b.CreateSelect(b.CreateOr(unsafe, minus), one, y);
     quotient = b.CreateSelect(minus, b.CreateNeg(x), truncated_quotient(b, x, divisor, dtype));
@@ -49,7 +50,7 @@ Value* divide_integers(Ir& b, Op op, Value* x, Value* y, DType dtype) {
   Value* remainder = b.CreateSub(x, b.CreateMul(quotient, y));
   if (op == Op::kFmod) return remainder;
   if (!is_signed(dtype)) return op == Op::kFloorDiv ? quotient : remainder;
-  // Rounded up where the remainder has the other sign than the divisor.
+  // The quotient is rounded up if the remainder and the divisor have different signs.
   Value* other_sign = b.CreateICmpSLT(b.CreateXor(remainder, y), zero(x));
   Value* too_large = b.CreateAnd(b.CreateICmpNE(remainder, zero(x)), other_sign);
   if (op == Op::kFloorDiv) return b.CreateSelect(too_large, b.CreateSub(quotient, one), quotient);

@@ -7,14 +7,15 @@
 
 namespace npugraph::codegen {
 
-// Of integers. No divisor traps: zero gives anything, -1 wraps.
+// For integers. No divisor traps: zero gives an arbitrary result, -1 wraps.
 llvm::Value* divide_integers(Ir& b, loop::Op op, llvm::Value* x, llvm::Value* y, DType dtype);
 
-// Of floats, but kFmod.
+// For floats, except kFmod.
 llvm::Value* divide_floats(Ir& b, const target::Target& target, loop::Op op, llvm::Value* x, llvm::Value* y);
 
-// Lanes of f32 by one f32, of which the reciprocal can leave a loop around. The product of doubles is as exact as a division: the
-// quotient of two floats is no further than 2^-49 from what rounds to it, unless it is no normal number.
+// Divides lanes of f32 by one f32, whose reciprocal can be hoisted out of a loop. The product of doubles rounds to the
+// same f32 as a division: the quotient of two floats is at least 2^-49 (relative) away from the midpoint of two floats,
+// unless it is no normal number.
 llvm::Value* divide_by_scalar(Ir& b, llvm::Value* x, llvm::Value* y);
 
 }  // namespace npugraph::codegen

@@ -20,8 +20,8 @@ bool is_positive_constant(Value* value) {
   return number && number->getSExtValue() > 0;
 }
 
-// The quotient rounded down, and its remainder. Numbers with lanes are below 2^52, so that doubles have it exactly, for all
-// lanes at once. A divisor of zero must not trap.
+// The quotient rounded down, and its remainder. Numbers with lanes are below 2^52, so that a division of doubles gives
+// the quotient exactly, for all lanes at once. A divisor of zero must not trap.
 struct Division {
   Value* quotient;
   Value* remainder;
@@ -112,7 +112,7 @@ Value* IndexEmitter::emit(const Expr& e) { return compute(e, has_lanes(e)).value
 IndexEmitter::Computed IndexEmitter::compute_symbol(const Expr& e, bool lanes) {
   const Symbol& found = symbol(e);
   if (!lanes || !found.rises) return {found.value, found.depth};
-  // Bound at the head of its scope, hence before all code of it.
+  // The symbol is bound at the head of its scope, hence before all code of the scope.
   const Ir::InsertPointGuard guard(b_);
   enter(found.depth);
   return {b_.CreateAdd(splat(b_, found.value, lanes_), lane_numbers(b_, lanes_)), found.depth};
@@ -155,7 +155,7 @@ IndexEmitter::Computed IndexEmitter::compute(const Expr& e, bool lanes) {
   return out;
 }
 
-// Sums and products: what is known outside is combined there.
+// Sums and products: operands that are known in an outer scope are combined there.
 IndexEmitter::Computed IndexEmitter::compute_sum(const Expr& e, bool lanes) {
   std::vector<Computed> parts;
   for (const Expr& arg : e.args()) parts.push_back(compute(arg, lanes && has_lanes(arg)));
@@ -207,7 +207,7 @@ Value* IndexEmitter::apply(ExprOp op, ArrayRef<Value*> args) {
   }
 }
 
-// By how much `e` rises per lane, as an expression without lanes; nothing if it does not rise evenly.
+// By how much `e` rises per lane, as an expression without lanes; nullopt if it does not rise evenly.
 std::optional<Expr> IndexEmitter::step_of(const Expr& e) const {
   if (!has_lanes(e)) return Expr(0);
   if (e.op() == ExprOp::kSymbol) return symbol(e).rises ? std::optional(Expr(1)) : std::nullopt;

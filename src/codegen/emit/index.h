@@ -12,30 +12,32 @@
 
 namespace npugraph::codegen {
 
-// Symbols are bound in nested scopes: the function, then each loop that is open. An expression is computed in the innermost
-// scope of its symbols, before the next inner loop, once.
+// Symbols are bound in nested scopes: the function, then each loop that is open. An expression is computed once, in the
+// innermost scope of its symbols, before the next inner loop.
 class IndexEmitter {
  public:
   explicit IndexEmitter(Ir& b);
 
-  // `entry` is where code of the scope around may still be put: the terminator of the block that enters the loop; null for
-  // code in line.
+  // `entry` is the terminator of the block that enters the loop; code of the enclosing scope is inserted before it.
+  // Null for inline code.
   void open_scope(llvm::Instruction* entry);
-  // A scope that stands alone: nothing computed from now on is kept for code behind it.
+  // Opens a scope whose code stays in it: nothing computed in it is hoisted out of it or reused behind it.
   void open_barrier();
   void close_scope();
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
 
-  // An i64 (or i1 for booleans); scalar or with lanes. Rebinding replaces it.
+  // Binds a symbol to an i64 (or i1 for booleans), scalar or with lanes. Rebinding replaces the value.
   void bind(const std::string& name, llvm::Value* value) { symbols_[name] = {value, depth(), false}; }
-  // The variable of the vector loop: its value is that of lane 0, and rises by 1 per lane.
+  // Binds the variable of the vector loop: `first` is its value in lane 0, and it rises by 1 per lane.
   void bind_lanes(const std::string& name, llvm::Value* first, int lanes);
 
-  // The expression as i64 (or i1). With lanes where it depends on the variable of the vector loop or on values with lanes.
+  // The expression as i64 (or i1). It has lanes if it depends on the variable of the vector loop or on values with
+  // lanes.
   llvm::Value* emit(const Expr& e);
-  // Where element e of a buffer is for each lane. The base is left open.
+  // The place of element `e` of a buffer for each lane, without its base.
   Place place(const Expr& e);
-  // The same value in all lanes, computed before the innermost loop if `depth` says that the value is known there.
+  // The value in all lanes. The splat is before the innermost loop if the scope of the value, `depth`, is outside of
+  // it.
   llvm::Value* splat_outside(llvm::Value* value, int depth, int lanes);
 
  private:
@@ -51,7 +53,7 @@ class IndexEmitter {
   struct Scope {
     llvm::Instruction* entry = nullptr;  // where code of the scope around this one goes
     bool barrier = false;
-    std::unordered_map<Expr, llvm::Value*, ExprHash> first;  // per lane 0
+    std::unordered_map<Expr, llvm::Value*, ExprHash> first;  // for lane 0
     std::unordered_map<Expr, llvm::Value*, ExprHash> lanes;
     std::unordered_map<llvm::Value*, llvm::Value*> splats;
   };

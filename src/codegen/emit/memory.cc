@@ -29,7 +29,7 @@ Value* address(Ir& b, llvm::Type* element, const Place& place, int lanes) {
   return b.CreateInBoundsGEP(element, place.base, index);
 }
 
-// The same place, lane by lane.
+// The same place, with an index for each lane.
 Place spread(Ir& b, const Place& place, int lanes) {
   return {Kind::kAnywhere, place.base, splat(b, place.index, lanes)};
 }
@@ -45,8 +45,8 @@ Value* load_scalar(Ir& b, DType dtype, const Place& place, Value* mask, Value* o
   return emit_if(b, mask, [&] { return Values{load()}; }, [&] { return Values{otherwise}; }).front();
 }
 
-// Elements of fewer than 4 bytes, which no instruction gathers: out of the aligned words that hold them, so that no page is
-// touched that holds none of them.
+// Gathers elements of fewer than 4 bytes, for which there is no instruction, from the aligned words that hold them. So
+// no page is touched that holds none of the elements.
 Value* gather_out_of_words(Ir& b, llvm::Type* element, Value* pointers, Value* mask, Value* rest) {
   const int lanes = lanes_of(pointers);
   const auto all = [&](uint64_t number) { return splat(b, b.getInt64(number), lanes); };
@@ -105,7 +105,7 @@ void emit_store(Ir& b, DType dtype, Value* value, const Place& place, int lanes,
       emit_if(b, mask, store, [] { return Values{}; });
     return;
   }
-  // All lanes to one element: a scatter writes them in order, so that the last one stays.
+  // All lanes are stored to one element: a scatter writes them in order, so that the last one stays.
   if (place.kind == Kind::kUniform) return emit_store(b, dtype, value, spread(b, place, lanes), lanes, mask, false);
   Value* pointer = address(b, element, place, lanes);
   value = to_memory(b, dtype, splat(b, value, lanes));

@@ -77,7 +77,7 @@ Value* emit_comparison(Ir& b, Op op, Value* x, Value* y, DType dtype) {
   NG_CHECK(false, "no comparison");
 }
 
-// Operators that are one intrinsic of floats; not_intrinsic for others.
+// The intrinsic of an operator that is one intrinsic on floats; not_intrinsic for others.
 ID float_intrinsic(Op op) {
   switch (op) {
     case Op::kSqrt: return llvm::Intrinsic::sqrt;
@@ -120,7 +120,7 @@ Value* emit_extreme(Ir& b, bool smaller, Value* x, Value* y, DType dtype) {
     const ID of_unsigned = smaller ? llvm::Intrinsic::umin : llvm::Intrinsic::umax;
     return b.CreateBinaryIntrinsic(is_unsigned(dtype) ? of_unsigned : of_signed, x, y);
   }
-  // minps and maxps: y where either is NaN.
+  // minps and maxps give y if either is NaN.
   Value* first = smaller ? b.CreateFCmpOLT(x, y) : b.CreateFCmpOGT(x, y);
   return b.CreateSelect(b.CreateFCmpUNO(x, x), x, b.CreateSelect(first, x, y));
 }

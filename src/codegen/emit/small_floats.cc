@@ -12,8 +12,8 @@ using target::Target;
 
 enum class Specials : uint8_t {
   kIeee,      // infinities and NaN have the largest exponent
-  kFinite,    // NaN is all ones; what is too large becomes the largest number
-  kUnsigned,  // NaN is what would be -0; no infinities
+  kFinite,    // NaN is all ones; numbers that are too large become the largest number
+  kUnsigned,  // NaN has the bits of -0; no infinities
 };
 
 struct Format {
@@ -35,7 +35,7 @@ Format format_of(DType dtype) {
   }
 }
 
-// Arithmetic on i32, in lanes or not.
+// Arithmetic on i32, scalar or in lanes.
 class Bits {
  public:
   Bits(Ir& b, int lanes) : b_(b), lanes_(lanes) {}
@@ -63,7 +63,7 @@ Value* widen_format(Ir& b, const Bits& bits, Value* wide, const Format& f) {
   Value* magnitude = b.CreateAnd(wide, bits(sign_bit - 1));
   Value* shifted = b.CreateShl(magnitude, bits(static_cast<uint32_t>(23 - f.mantissa)));
   Value* normal = b.CreateAdd(shifted, bits(rebias));
-  // Denormals: put the fraction below the smallest normal number and take that off again.
+  // Denormals: the fraction is put below the smallest normal number, which is then subtracted.
   Value* lifted = bits.as_float(b.CreateAdd(shifted, bits(smallest)));
   Value* denormal = bits.of_float(b.CreateFSub(lifted, bits.as_float(bits(smallest))));
   Value* is_denormal = b.CreateICmpULT(magnitude, bits(1U << f.mantissa));
@@ -109,7 +109,7 @@ Value* narrow_format(Ir& b, const Bits& bits, Value* value, const Format& f) {
   return b.CreateOr(b.CreateSelect(overflows, beyond, out), sign);
 }
 
-// To nearest even by carrying into the upper half; the carry must not turn a NaN into something else.
+// Rounds to nearest even by carrying into the upper half; the carry must not turn a NaN into something else.
 Value* narrow_bf16(Ir& b, const Bits& bits, Value* value) {
   Value* all = bits.of_float(value);
   Value* odd = b.CreateAnd(b.CreateLShr(all, bits(16)), bits(1));
@@ -118,7 +118,7 @@ Value* narrow_bf16(Ir& b, const Bits& bits, Value* value) {
   return b.CreateLShr(b.CreateSelect(b.CreateFCmpUNO(value, value), nan, rounded), bits(16));
 }
 
-// Powers of two alone: 2^(bits - 127), NaN for 255; the sign is lost.
+// e8m0 holds only powers of two: 2^(bits - 127), NaN for 255. Narrowing loses the sign.
 Value* widen_e8m0(Ir& b, const Bits& bits, Value* wide) {
   Value* power = b.CreateSelect(b.CreateICmpEQ(wide, bits(0)), bits(1U << 22), b.CreateShl(wide, bits(23)));
   return bits.as_float(b.CreateSelect(b.CreateICmpEQ(wide, bits(255)), bits(kNan), power));
@@ -128,7 +128,7 @@ Value* narrow_e8m0(Ir& b, const Bits& bits, Value* value) {
   Value* all = b.CreateAnd(bits.of_float(value), bits(0x7fffffff));
   Value* exponent = b.CreateLShr(all, bits(23));
   Value* fraction = b.CreateAnd(all, bits((1U << 23) - 1));
-  // Half way goes up, but from the denormals.
+  // Ties round up, except for denormals.
   Value* up = b.CreateOr(b.CreateICmpUGT(fraction, bits(1U << 22)),
                          b.CreateAnd(b.CreateICmpEQ(fraction, bits(1U << 22)), b.CreateICmpNE(exponent, bits(0))));
   Value* rounded = b.CreateAdd(exponent, bits.wide(up));

@@ -53,7 +53,7 @@ Constant* lane_numbers(Ir& b, int lanes) {
 }
 
 Value* first_lanes(Ir& b, Value* count, int lanes) {
-  // Counted in elements that fill a vector of 512 bits, which is one comparison where masks are in hardware.
+  // Counts in integers so wide that the lanes fill 512 bits: one comparison on targets with masks in hardware.
   Type* type = b.getIntNTy(std::clamp(512 / static_cast<unsigned>(lanes), 8U, 64U));
   Value* numbers = b.CreateTrunc(lane_numbers(b, lanes), in_lanes(type, lanes));
   Value* limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, count, b.getInt64(static_cast<uint64_t>(lanes)));

@@ -14,7 +14,7 @@
 namespace npugraph::codegen {
 namespace {
 
-// Passes that find nothing in code that was written for the machine: emitters place loops, addresses and constants.
+// Disables passes that find nothing to improve: emitters already write loops, addresses and constants for the machine.
 constexpr const char* kOptions[] = {"npugraph",
                                     "-disable-lsr",
                                     "-disable-constant-hoisting",

@@ -18,7 +18,7 @@ class Backend {
  public:
   Backend(const target::Target& target, llvm::CodeGenFileType type);
   llvm::TargetMachine& machine() { return *machine_; }
-  // The file of a module.
+  // Compiles a module and returns the contents of its file.
   std::vector<char> run(llvm::Module& module);
 
  private:
@@ -28,7 +28,8 @@ class Backend {
   llvm::legacy::PassManager passes_;
 };
 
-// A back end for object files, for one thread at a time: taken from a pool of the process, given back at the end.
+// A back end for object files, for one thread at a time. It is taken from a pool of the process and given back by the
+// destructor.
 class BackendLease {
  public:
   BackendLease(const target::Target& target);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where code came from that was not in the process yet: what LLVM had to make (kernel_builds, kernel_build_ns), and what was
-// read from disk (kernel_loads). Counted for the process and for the innermost BuildCount of the thread that asked for it.
+// Counts the code that was not in the process yet: pieces that LLVM had to make (kernel_builds, kernel_build_ns), and
+// pieces that were read from disk (kernel_loads). They are counted for the process and for the innermost BuildCount of
+// the thread that asked for the code.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,9 @@ class BuildCount {
   int64_t loads_ = 0;
 };
 
-// One piece of code was made, in this time.
+// Counts one piece of code that was made in this time.
 void count_build(int64_t nanoseconds);
-// One piece of code was read from disk.
+// Counts one piece of code that was read from disk.
 void count_load();
 
 }  // namespace npugraph::codegen

@@ -11,10 +11,10 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr std::string_view kOwner("GNU", 4);  // with its zero
+constexpr std::string_view kOwner("GNU", 4);  // with the terminating zero
 
 struct Search {
-  uintptr_t address;  // in the object that is looked for
+  uintptr_t address;  // in the object whose build id is wanted
   std::string found;
 };
 
@@ -27,7 +27,7 @@ bool covers(const dl_phdr_info& object, uintptr_t address) {
   return false;
 }
 
-// Of the notes of one segment.
+// The build id among the notes of one segment; empty if there is none.
 std::string find_build_id(std::string_view notes, size_t alignment) {
   const auto rounded = [&](size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   ElfW(Nhdr) header;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the code that a thread asks for is made, other than usually.
+// Exceptions from the usual way in which the code that a thread asks for is made.
 #pragma once
 
 namespace npugraph::codegen {
 
 struct BuildRules {
-  bool reads_disk = true;  // and keeps there what was made
-  bool one_builder =
-      false;  // of all processes that share the disk, one makes a piece of code, and the others wait for it
+  bool reads_disk = true;  // reads code from disk, and keeps code there that was made
+  // Of all processes that share the disk, one makes a piece of code, and the others wait for it.
+  bool one_builder = false;
 };
 
-// In this thread, until the end of the scope; the innermost counts.
+// Sets the rules of this thread until the end of the scope. Those of the innermost scope apply.
 class WithBuildRules {
  public:
   explicit WithBuildRules(BuildRules rules);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code by the text that it is made of: equal code is made once while somebody uses it, and kept for who comes next.
+// Caches machine code by the text that it is made of: equal code is made once while it is in use, and kept for later
+// users.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ namespace detail {
 void add_cache(std::function<void()> drop_unused);
 }
 
-// One for each kind of code, as long as the process lives: tasks may be made while it ends. Thread-safe.
+// There is one cache for each kind of code. It must live as long as the process, because tasks may be made while the
+// process ends. Thread-safe.
 template <typename Code>
 class CodeCache {
  public:
@@ -30,12 +32,12 @@ class CodeCache {
     detail::add_cache([this] { drop_unused(); });
   }
 
-  // The code for `text`, which says all that it depends on but the target; make() gives a Code.
+  // The code for `text`, which contains all that the code depends on except the target. make() returns a Code.
   template <typename Make>
   Shared get(const target::Target& target, const std::string& text, Make make) {
     const std::string key = cat(target.cpu, " ", target.features, "\n", text);
     if (Shared found = find(key)) return found;
-    // Two threads may make the same; the first to finish stays.
+    // Two threads may make the same code; that of the first to finish is kept.
     Shared made = std::make_shared<const Code>(make());
     const std::lock_guard lock(mutex_);
     if (codes_.size() >= kMost) erase_unused();
@@ -48,7 +50,7 @@ class CodeCache {
   }
 
  private:
-  static constexpr size_t kMost = 1024;  // with those that nobody uses
+  static constexpr size_t kMost = 1024;  // unused codes are erased if there are so many codes
 
   Shared find(const std::string& key) {
     const std::lock_guard lock(mutex_);

@@ -11,8 +11,8 @@
 
 namespace npugraph::codegen {
 
-// The code of this name for the target; `fill` adds its functions to an empty module the first time. Names are few and say
-// all that the code depends on but the target.
+// The code of this name for the target; `fill` adds its functions to an empty module the first time. Names are few and
+// contain all that the code depends on except the target.
 const MachineCode& stored_code(const target::Target& target, std::string_view name,
                                const std::function<void(llvm::Module&)>& fill);
 

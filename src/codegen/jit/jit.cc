@@ -27,7 +27,7 @@ std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& ta
   {
     const BackendLease backend(target);
     object = backend->run(*ir.module);
-    // Analyses of the back end may hold on to the module: it goes first.
+    // Analyses of the back end may refer to the module, so it is destroyed before the back end is given back.
     ir.module.reset();
   }
   return load_object(std::move(object));

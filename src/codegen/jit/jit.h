@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code from LLVM modules, in this process. The IR is taken as it is: no IR passes run, so the emitters write the
-// vector code that they want. Everything here is thread-safe; modules may be compiled at the same time.
+// Machine code from LLVM modules, in this process. No IR passes run: the emitters themselves write the vector code that
+// they want. Everything here is thread-safe; modules may be compiled at the same time.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@ class MachineCode {
   std::vector<char> object_;
 };
 
-// Compiles and loads the external functions of a module. They may call memcpy, memmove, memset and the functions of libm;
-// any other undefined name is an InternalError. Debug builds verify the IR first.
+// Compiles and loads the external functions of a module. They may call memcpy, memmove, memset and the functions of
+// libm; any other undefined name is an InternalError. Debug builds verify the IR first.
 std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& target);
 
 // Loads an object file that MachineCode::object() gave.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code by the text that it is made of: read from disk where an earlier process left it, else made by LLVM. The caches
-// of the process stand before this.
+// Makes machine code by the text that it is made of: reads it from disk if an earlier process left it there, else has
+// LLVM make it. Callers look into the caches of the process first.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 
 namespace npugraph::codegen {
 
-// `text` says all that the code depends on but the target, and of which kind it is; `emit` gives the module. Counts what it
-// does (build_count.h). Thread-safe.
+// `text` contains the kind of the code and all that the code depends on except the target; `emit` makes the module.
+// Counts builds and loads (build_count.h). Thread-safe.
 std::shared_ptr<const MachineCode> make_code(const target::Target& target, std::string_view text,
                                              const std::function<IrModule()>& emit,
                                              const ObjectCache& objects = object_cache());

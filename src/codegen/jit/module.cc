@@ -10,7 +10,7 @@ namespace npugraph::codegen {
 IrModule make_ir_module(std::string_view name, const target::Target& target) {
   IrModule out;
   out.context = std::make_unique<llvm::LLVMContext>();
-  // Names of values cost time and show in no machine code.
+  // Names of values cost time and do not appear in machine code.
   out.context->setDiscardValueNames(true);
   out.module = std::make_unique<llvm::Module>(llvm::StringRef(name.data(), name.size()), *out.context);
   const BackendLease backend(target);

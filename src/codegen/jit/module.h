@@ -23,11 +23,11 @@ struct IrModule {
 IrModule make_ir_module(std::string_view name, const target::Target& target);
 
 // Adds a function without a body and with the attributes that generated code has: the target's instruction sets, no
-// unwinding. External functions can be found in the machine code by name, internal ones are for calls inside.
+// unwinding. External functions can be found in the machine code by name; internal ones are called by the module alone.
 llvm::Function* add_function(llvm::Module& module, const target::Target& target, std::string_view name,
                              llvm::FunctionType* type, bool external = true);
 
-// Of functions that give nothing and take pointers ('p') and i64 ('i').
+// The type of functions that return nothing and take pointers ('p') and i64 ('i').
 llvm::FunctionType* function_type(llvm::LLVMContext& context, std::string_view arguments);
 
 }  // namespace npugraph::codegen

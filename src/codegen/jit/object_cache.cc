@@ -29,8 +29,8 @@ constexpr std::string_view kMagic = "NGOBJ001";
 constexpr std::string_view kSuffix = ".o";
 constexpr int64_t kMostObjectBytes = int64_t{64} << 20;
 constexpr time_t kDay = 24 * 60 * 60;
-constexpr time_t kAbandoned = 60 * 60;   // a file that somebody writes is finished long before
-constexpr const char* kTurns = "turns";  // of whose bytes each stands for the pieces of code of some hashes
+constexpr time_t kAbandoned = 60 * 60;   // age at which an unfinished file counts as abandoned
+constexpr const char* kTurns = "turns";  // a file to lock; each byte stands for the pieces of code of some hashes
 constexpr int kMostWaits = 10'000;       // of kWait: ten seconds
 constexpr timespec kWait = {.tv_sec = 0, .tv_nsec = 1'000'000};
 
@@ -43,7 +43,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == kMagic.size() + sizeof(Digest));
 
-// Everything: a new member of Target does not compile until it is here.
+// Lists all members: a new member of Target does not compile until it is added here.
 std::string describe(const target::Target& target) {
   const auto& [arch, level, vector_bits, vector_registers, fma, f16c, masks, bf16_dot, int8_dot, amx, fetch_streams,
                cpu, features, l1_bytes, l2_bytes, l3_bytes] = target;
@@ -52,7 +52,7 @@ std::string describe(const target::Target& target) {
              " ", l3_bytes);
 }
 
-// Each part with its length before it, so that no two lists of parts are one text.
+// Hashes the length of each part before the part itself, so that no two lists of parts are hashed as the same text.
 Digest hash(std::initializer_list<std::string_view> parts) {
   llvm::BLAKE3 hasher;
   for (const std::string_view part : parts) {
@@ -67,7 +67,7 @@ std::string_view bytes_of(const Digest& digest) { return {reinterpret_cast<const
 
 std::string file_name(const Digest& key) { return cat(llvm::toHex(key, /*LowerCase=*/true), kSuffix); }
 
-// Also one that is being written, "<name>.XXXXXX".
+// Also true for a file that is being written, "<name>.XXXXXX".
 bool is_file_name(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   return name.size() >= kNameBytes && name.find_first_not_of(kDigits) == 2 * sizeof(Digest) &&
@@ -100,7 +100,8 @@ std::vector<File> list_files(int directory) {
   return files;
 }
 
-// Down to three quarters, so that it is not soon due again.
+// Removes abandoned files and, if there are more than `most_bytes`, the oldest ones. These are reduced to three
+// quarters, so that the next removal is not due soon.
 void drop_oldest(int directory, int64_t most_bytes) {
   std::vector<File> files = list_files(directory);
   std::ranges::sort(files, {}, [](const File& file) { return std::pair(file.used.tv_sec, file.used.tv_nsec); });
@@ -115,8 +116,8 @@ void drop_oldest(int directory, int64_t most_bytes) {
   }
 }
 
-// Whether to look what all files take: after about every sixteenth of what is allowed, by the hash, which is as good as a
-// throw of dice and new for each new file.
+// Whether to look at the sizes of all files. This is due after about each sixteenth of `most_bytes` that is written.
+// The hash serves as a random number, as it is new for each new file.
 bool is_sweep_due(const Digest& key, int64_t bytes, int64_t most_bytes) {
   uint64_t dice;
   std::memcpy(&dice, &key, sizeof(dice));
@@ -144,7 +145,7 @@ std::optional<std::vector<char>> ObjectCache::find(const target::Target& target,
   const bool whole = std::string_view(header.magic.data(), header.magic.size()) == kMagic &&
                      header.digest == hash({bytes_of(key), {object.data(), object.size()}});
   if (!whole) return {};
-  // Files that are used are young, to a day.
+  // Records the use in the time of the file, to a precision of a day.
   if (::time(nullptr) - status.st_mtime > kDay) ::futimens(file.get(), nullptr);
   return object;
 }
@@ -182,7 +183,7 @@ Descriptor ObjectCache::take_turn(const target::Target& target, std::string_view
   const Digest key = hash({options_.build, describe(target), text});
   uint32_t place;
   std::memcpy(&place, &key, sizeof(place));
-  // Of open files, not of processes: threads wait for each other, too.
+  // The lock belongs to the open file, not to the process, so threads wait for each other, too.
   struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place, .l_len = 1, .l_pid = 0};
   for (int waits = 0; ::fcntl(turns.get(), F_OFD_SETLK, &lock) != 0; ++waits) {
     if ((errno != EAGAIN && errno != EACCES) || waits == kMostWaits) return Descriptor();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Object files of generated code, kept on disk for later processes. A directory of one file for each, named by a hash of all
-// that the code is made of, with a checksum inside. Any number of processes and threads may use one directory. What the disk
-// refuses costs the reuse and nothing else.
+// Object files of generated code, kept on disk for later processes. Each is a file in one directory, named by a hash of
+// all that the code is made of, with a checksum inside. Any number of processes and threads may use one directory.
+// Errors of the disk only prevent reuse.
 #pragma once
 
 #include <atomic>
@@ -19,25 +19,26 @@ namespace npugraph::codegen {
 class ObjectCache {
  public:
   struct Options {
-    std::string directory;  // absolute; made when first written to, for its owner alone; empty: nothing is kept
-    std::string build;      // of the code generator; empty: nothing is kept
+    std::string directory;  // absolute; made at the first write, for its owner alone; empty: nothing is kept
+    std::string build;      // id of the build of the code generator; empty: nothing is kept
     int64_t most_bytes = int64_t{256} << 20;
   };
 
   explicit ObjectCache(Options options) : options_(std::move(options)) {}
 
   bool is_on() const { return !options_.directory.empty() && !options_.build.empty(); }
-  // The object that was stored for this target and text; nothing where there is none that can be trusted: a directory or file of
-  // another user, or one that others may write to, gives one warning, damaged files are passed over.
+  // The object that was stored for this target and text; nullopt if there is none that can be trusted. A directory or
+  // file of another user, or one that others may write to, gives one warning. Damaged files are ignored.
   std::optional<std::vector<char>> find(const target::Target& target, std::string_view text) const;
-  // Keeps `object`. May drop files that were not used for the longest time, so that there are about `most_bytes` at most.
+  // Stores `object`. May remove the least recently used files, so that all together have at most about `most_bytes`.
   void store(const target::Target& target, std::string_view text, const std::vector<char>& object) const;
-  // Waits while another process or thread holds the turn for this target and text, for some seconds at most; it is held as
-  // long as the descriptor is open, and ends with the process. An invalid descriptor where the disk grants no turns.
+  // Takes the turn to make the code for this target and text. Waits at most some seconds while another process or
+  // thread has it. The turn is held as long as the descriptor is open, and ends with the process. Returns an invalid
+  // descriptor if the wait is too long or the disk grants no turns.
   Descriptor take_turn(const target::Target& target, std::string_view text) const;
 
  private:
-  int open_directory() const;  // -1 where there is none to trust
+  int open_directory() const;  // -1 if there is none that can be trusted
   bool is_trusted(int descriptor, const std::string& path) const;
 
   Options options_;
@@ -45,7 +46,7 @@ class ObjectCache {
   mutable std::atomic<bool> failed_ = false;
 };
 
-// That of the process, where NPUGRAPH_CACHE says at the first call.
+// The cache of the process, in the directory that NPUGRAPH_CACHE chooses at the first call.
 const ObjectCache& object_cache();
 
 }  // namespace npugraph::codegen

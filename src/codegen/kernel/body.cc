@@ -80,7 +80,7 @@ void BodyEmitter::emit_statement(const Let& let) {
   }
   const bool lanes =
       std::any_of(let.args.begin(), let.args.end(), [this](ValueId arg) { return is_vector(value(arg)); });
-  // Division takes 10 cycles for 16 lanes, of Intel and AMD.
+  // A division of 16 lanes takes 10 cycles on Intel and AMD processors.
   if (let.op == Op::kDiv && type == DType::kF32 && lanes && target_.masks && !is_vector(value(let.args[1])))
     return define(let.id, divide_by_scalar(b_, argument(let.args[0], true), argument(let.args[1], false)));
   llvm::SmallVector<Value*, 4> args;
@@ -111,7 +111,7 @@ void BodyEmitter::emit_statement(const Load& load) {
   define(load.id, emit_load(b_, dtype(load.id), place, lanes_, mask, otherwise));
 }
 
-// A page: processors do not look beyond by themselves.
+// Prefetches a page ahead, because processors by themselves do not prefetch beyond a page.
 void BodyEmitter::fetch_ahead(const Load& load, const Place& place) {
   constexpr int64_t kPage = 4096, kLine = 64;
   const DType type = dtype(load.id);

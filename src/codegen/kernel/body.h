@@ -17,25 +17,27 @@ namespace npugraph::codegen {
 // Where the elements of a buffer are: in memory, or in registers of the caller.
 struct BufferAccess {
   llvm::Value* base = nullptr;
-  // Instead of memory, gives the value of a load: in lanes where the statement runs in lanes.
+  // Used instead of memory: gives the value of a load, in lanes if the statement runs in lanes.
   std::function<llvm::Value*(const loop::Load&)> load;
 };
 
 struct BodyHooks {
-  // Leaves the function, or otherwise ends the current block: a check failed. `shown` is an i64, null if there is none.
+  // Emits the code for a failed check, which leaves the function or otherwise ends the current block. `shown` is an
+  // i64, null if there is none.
   std::function<void(const std::string& message, llvm::Value* shown)> fail;
-  // Emits a parallel loop; without it they run as serial ones.
+  // Emits a parallel loop. Without this hook, parallel loops run as serial ones.
   std::function<void(const loop::For&)> parallel;
-  // A body of a parallel loop begins, with this value of its variable.
+  // Called where the body of a parallel loop begins, with the value of its variable.
   std::function<void(llvm::Value*)> iteration;
 };
 
-// What an integer division by zero fails with.
+// The message of an integer division by zero.
 inline constexpr const char* kZeroDivision = "ZeroDivisionError";
 
 class BodyEmitter {
  public:
-  // `copies` of the body in an iteration of a vector loop, where it may have them, instead of those that cost least.
+  // `copies`: of the body in an iteration of a vector loop, if it may have so many, instead of the number that costs
+  // least.
   BodyEmitter(Ir& b, const loop::Kernel& kernel, const target::Target& target, BodyHooks hooks,
               std::optional<int> copies = {});
 
@@ -50,8 +52,8 @@ class BodyEmitter {
   void emit(const std::vector<loop::Stmt>& statements);
   // Iterations [begin, end) of a loop that is not a vector loop, one by one.
   void emit_iterations(const loop::For& loop, llvm::Value* begin, llvm::Value* end);
-  // Iterations [first, first + lanes) of a vector loop without reductions and scans; with a mask, those of lanes in it, of
-  // which there is one. Nothing computed is kept: the code may stand in any block.
+  // Iterations [first, first + lanes) of a vector loop without reductions and scans; with a mask, those of lanes in it,
+  // of which there is at least one. Computed values are not reused later, so the code may be in any block.
   void emit_lanes(const loop::For& loop, llvm::Value* first, int lanes, llvm::Value* mask);
 
   // How many lanes a vector loop gets on the target.
@@ -62,11 +64,11 @@ class BodyEmitter {
     llvm::Value* value = nullptr;
     int depth = 0;
   };
-  // What a loop carries from one iteration to the next.
+  // The values that a loop carries from one iteration to the next.
   struct Carried {
     const loop::For* loop;
     int accumulators;  // per reduction, taken in turn
-    Values values;     // of each reduction all accumulators, or value and index; then of each scan the last result
+    Values values;     // for each reduction all accumulators, or value and index; then for each scan the last result
   };
   struct VectorPlan {
     int lanes;
@@ -117,8 +119,8 @@ class BodyEmitter {
   std::unordered_map<std::string, llvm::Value*> scalars_;
   std::unordered_set<std::string> indices_;  // "v<id>" of values that index expressions name
   Carried* scanning_ = nullptr;              // of the innermost loop
-  const loop::Store* aligned_ = nullptr;     // the store that may go past the caches here
-  int lanes_ = 0;                            // of the vector loop around; 0 outside
+  const loop::Store* aligned_ = nullptr;     // the store that may bypass the caches here
+  int lanes_ = 0;                            // of the enclosing vector loop; 0 outside of one
   llvm::Value* mask_ = nullptr;              // the lanes that run; null: all
 };
 

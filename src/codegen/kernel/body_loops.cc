@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops, and what they carry: reductions and scans.
+// Loops, and the reductions and scans that they carry.
 #include <algorithm>
 
 #include "base/error.h"
@@ -22,15 +22,16 @@ using loop::ValueId;
 
 namespace {
 
-// Sums of floats take some cycles each, so that several at a time are under way.
+// An addition of floats takes several cycles, so sums go to several accumulators in turn.
 constexpr int kFloatAccumulators = 4;
 
-// Registers in which a vector loop around a small loop that combines works on neighbours: of each line of memory that the
-// inner loop comes to, all is read at once.
+// A vector loop around a small loop with reductions or scans works on neighbouring elements in this many registers, so
+// that all of each line of memory that the inner loop reaches is read at once. Its body has at most kColumnStatements
+// statements.
 constexpr int kColumnRegisters = 4;
 constexpr int kColumnStatements = 8;
 
-// What the body of a vector loop is made of.
+// The contents of the body of a vector loop.
 struct BodySummary {
   int statements = 0;
   int combined = 0;             // reductions and scans of loops inside
@@ -68,7 +69,7 @@ bool is_multiple(const Expr& e, int64_t n) {
   return e.op() == ExprOp::kMul && std::any_of(args.begin(), args.end(), multiple);
 }
 
-// Whether iterations of `variable` store one behind the other, at places that are known before the loop.
+// Whether successive iterations of `variable` store to successive elements, at places that are known before the loop.
 bool is_contiguous(const Store& store, const std::string& variable) {
   std::vector<std::string> symbols;
   collect_symbols(store.index, symbols);
@@ -80,7 +81,8 @@ bool is_contiguous(const Store& store, const std::string& variable) {
 
 bool has_index(const Reduction& reduction) { return reduction.index_result != loop::kNone; }
 
-// Integers take a cycle each; an index follows its value.
+// The number of accumulators of each reduction without an index. Additions of integers take one cycle and need only
+// one.
 int accumulators_for(const loop::Kernel& kernel, const For& loop) {
   const bool floats = std::any_of(loop.reductions.begin(), loop.reductions.end(), [&](const Reduction& reduction) {
     return is_floating(kernel.dtypes[static_cast<size_t>(reduction.value)]);
@@ -102,14 +104,14 @@ BodyEmitter::Carried BodyEmitter::start_carried(const For& loop, int accumulator
     }
     out.values.insert(out.values.end(), static_cast<size_t>(accumulators), start);
   }
-  // In a vector loop a scan goes on from the last lane.
+  // In a vector loop a scan continues from the last lane.
   const int scan_lanes = loop.kind == For::Kind::kVector ? 0 : lanes;
   for (const Scan& scan : loop.scans)
     out.values.push_back(splat(b_, identity_of(b_, scan.combine, dtype(scan.value)), scan_lanes));
   return out;
 }
 
-// Takes up the values of the iteration whose body was just emitted.
+// Combines the values of the iteration whose body was just emitted into the reductions.
 void BodyEmitter::accumulate(Carried& carried, int slot, Value* iteration) {
   const bool across = carried.loop->kind == For::Kind::kVector;
   Value* mask = across ? mask_ : nullptr;
@@ -188,7 +190,7 @@ void BodyEmitter::emit_scans(ValueId value) {
 }
 
 void BodyEmitter::emit_iterations(const For& loop, Value* begin, Value* end) {
-  // Values of several registers are under way at the same time already.
+  // Values of several registers keep several additions in flight already.
   const bool is_wide = lanes_ * 4 > target_.vector_bytes();
   Carried start = start_carried(loop, is_wide ? 1 : accumulators_for(kernel_, loop), lanes_);
   llvm::BasicBlock* before = b_.GetInsertBlock();
@@ -232,7 +234,7 @@ void BodyEmitter::emit_unrolled(const For& loop) {
 int BodyEmitter::lanes_for(const For& loop) const {
   BodySummary body;
   summarise(kernel_, loop.body, body);
-  // Elements of 8 bytes fill two registers rather than halve the others.
+  // Elements of 8 bytes fill two registers, rather than halve the number of lanes of all others.
   return static_cast<int>(target_.vector_bytes() / std::min<int64_t>(body.largest_element, 4));
 }
 
@@ -252,11 +254,11 @@ BodyEmitter::VectorPlan BodyEmitter::plan_vector(const For& loop) const {
     const bool is_wanted = std::find(candidates.begin(), candidates.end(), copies_.value_or(0)) != candidates.end();
     plan.copies = is_wanted ? *copies_ : choose_copies(vector, target_);
   }
-  // The place of the first store decides where the main loop begins, which must not decide about sums.
+  // The address of the streaming store decides where the main loop begins. The order of sums must not depend on that.
   const bool carries = !loop.reductions.empty() || !loop.scans.empty();
   if (body.streaming && !carries && !body.has_loops && is_contiguous(*body.streaming, loop.var)) {
     plan.streaming = body.streaming;
-    // Whole cache lines go past the caches.
+    // Stores that bypass the caches write whole registers.
     const int full = target_.lanes(kernel_.buffers[static_cast<size_t>(body.streaming->buffer)].dtype);
     while (plan.copies > 1 && plan.lanes < full) {
       plan.copies /= 2;
@@ -293,7 +295,7 @@ void BodyEmitter::emit_lanes(const For& loop, Value* first, int lanes, Value* ma
   index_.close_scope();
 }
 
-// Vectors of which some lanes may not run.
+// Emits vectors of which some lanes may not run.
 void BodyEmitter::emit_masked(const For& loop, const VectorPlan& plan, Value* begin, Value* end, Carried& carried) {
   llvm::BasicBlock* before = b_.GetInsertBlock();
   carried.values = emit_loop(b_, begin, end, plan.lanes, carried.values, [&](Value* i, const Values& values) {
@@ -304,7 +306,7 @@ void BodyEmitter::emit_masked(const For& loop, const VectorPlan& plan, Value* be
   });
 }
 
-// How many iterations are before the first element that begins a whole vector of memory.
+// Number of iterations before the first one that stores to an address aligned to a whole vector.
 Value* BodyEmitter::elements_before_alignment(const For& loop, const VectorPlan& plan, Value* extent) {
   const Store& store = *plan.streaming;
   const auto size = static_cast<uint64_t>(size_of(kernel_.buffers[static_cast<size_t>(store.buffer)].dtype));
@@ -317,7 +319,7 @@ Value* BodyEmitter::elements_before_alignment(const For& loop, const VectorPlan&
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateUDiv(missing, b_.getInt64(size)), extent);
 }
 
-// What is left of a loop whose main part is [begin, end).
+// Emits the iterations before and behind the main part [begin, end) of a loop.
 void BodyEmitter::emit_ends(const For& loop, const VectorPlan& plan, Value* begin, Value* end, Value* extent) {
   llvm::BasicBlock* before = b_.GetInsertBlock();
   emit_loop(b_, b_.getInt64(0), b_.getInt64(2), 1, [&](Value* part) {

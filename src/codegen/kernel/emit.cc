@@ -27,7 +27,7 @@ bool has_streaming(const std::vector<Stmt>& statements) {
   return false;
 }
 
-// The values that statements define for those behind them.
+// The values that a statement defines for the statements behind it.
 std::vector<ValueId> defined_by(const Stmt& stmt) {
   if (const auto* let = std::get_if<loop::Let>(&stmt.node)) return {let->id};
   if (const auto* load = std::get_if<loop::Load>(&stmt.node)) return {load->id};
@@ -51,7 +51,7 @@ void add_messages(const std::vector<Stmt>& statements, std::vector<std::string>&
 
 struct KernelModule {
   IrModule ir;
-  std::vector<std::string> messages;  // by the number that checks fail with
+  std::vector<std::string> messages;  // by their number
 };
 
 // One function of the module, from its head to the place where statements go.
@@ -144,7 +144,7 @@ class FunctionEmitter {
   Function* function_;
   llvm::IRBuilder<> b_;
   BodyEmitter body_;
-  Value* iteration_ = nullptr;  // of the parallel loop, that failures of checks belong to
+  Value* iteration_ = nullptr;  // of the parallel loop, reported with failed checks
 };
 
 class KernelEmitter {
@@ -222,7 +222,7 @@ class KernelEmitter {
   const std::optional<int> copies_;
   KernelModule module_;
   FunctionEmitter* main_ = nullptr;
-  std::vector<ValueId> captured_;  // defined at the top so far
+  std::vector<ValueId> captured_;  // values defined at the top level so far
 };
 
 }  // namespace

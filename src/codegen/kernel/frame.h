@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the code of a kernel and its host exchange. The code knows the first fields by their numbers.
+// The data that the code of a kernel and its host exchange. The code knows the first fields by their numbers
+// (FrameField).
 #pragma once
 
 #include <cstdint>
@@ -22,17 +23,17 @@ struct KernelFrame {
   const ng_scalar* scalars;
   // Runs a parallel loop; not 0 if a check failed.
   int32_t (*parallel)(KernelFrame* frame, ChunkFunction* chunk, int64_t extent, int64_t grain);
-  // A check failed: which one, its value to show, the iteration of the parallel loop.
+  // Reports a failed check: the number of its message, the value to show, the iteration of the parallel loop.
   void (*fail)(KernelFrame* frame, int64_t message, int64_t shown, int64_t iteration);
   // Values that a parallel loop takes from the code before it, 8 bytes each.
   const void* captured;
 
   // Not for generated code.
   const ng_host* host;
-  char* locals;          // as many times as there are slots
+  char* locals;          // for each slot, memory for the local buffers of an iteration
   int64_t locals_bytes;  // of a slot
   Slots slots = Slots();
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the fields below
   bool failed = false;
   int64_t message = 0;
   int64_t shown = 0;

@@ -19,7 +19,8 @@ using target::Target;
 
 struct KernelCode {
   std::shared_ptr<const MachineCode> code;
-  MainFunction* main = nullptr;  // one of the two
+  // Either `main` or `chunk` is set.
+  MainFunction* main = nullptr;
   ChunkFunction* chunk = nullptr;
   std::vector<std::string> messages;
 };
@@ -42,12 +43,12 @@ SharedCode code_of(const loop::Kernel& kernel, const Target& target, std::option
   return cache->get(target, text, [&] { return make(kernel, target, copies, text); });
 }
 
-// What depends on sizes alone.
+// State that depends on sizes alone.
 struct KernelState {
   int64_t shared_bytes = 0;
   int64_t local_bytes = 0;         // of all local buffers of one iteration
   std::vector<int64_t> shared_at;  // where each shared buffer begins
-  int64_t extent = 0;              // of the only loop, where there is but one
+  int64_t extent = 0;              // of sole_parallel_loop(), if there is one
   int64_t grain = 1;
 };
 
@@ -71,7 +72,7 @@ class KernelTask {
 
   bool has_scratch() const { return !locals_.empty() || !shared_.empty(); }
 
-  // UserError where a size overflows.
+  // Throws UserError if a size overflows.
   KernelState bind(const ng_call& call) const {
     const auto lookup = [&](const std::string& name) { return scalar(call.scalars, name); };
     KernelState out = {.extent = evaluate(extent_, lookup).i, .grain = evaluate(grain_, lookup).i};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many copies of its body an iteration of a vector loop runs: the candidates, and what they cost.
+// The number of copies of its body that an iteration of a vector loop runs: the candidates and their costs.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace npugraph::codegen {
 
-// What a choice depends on.
+// The facts about a vector loop that the choice depends on.
 struct VectorBody {
   int statements = 0;             // that compute or move something
   int lanes = 1;                  // of an iteration
-  std::optional<int64_t> extent;  // of the loop, where it is known
+  std::optional<int64_t> extent;  // of the loop, if it is known
 };
 
-// 1 first.
+// In rising order, from 1 on.
 std::vector<int> copy_candidates(const VectorBody& body);
 
-// In instructions per vector, roughly.
+// Rough cost in instructions per vector.
 double cost_of(const VectorBody& body, int copies, const target::Target& target);
 
-// The cheapest; among equals, the least.
+// The cheapest number of copies; the smallest of equally cheap ones.
 int choose_copies(const VectorBody& body, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inverse trigonometric functions. Multiples of pi/2 are sums of two parts, added so that what is large cancels exactly.
+// Inverse trigonometric functions. Multiples of pi/2 are sums of two parts, added such that large terms cancel exactly.
 #include "codegen/math/coefficients.h"
 #include "codegen/math/functions.h"
 
@@ -9,7 +9,7 @@ namespace {
 constexpr double kHalfPiHigh = 0x1.921fb6p+0;
 constexpr double kHalfPiLow = -0x1.777a5cp-25;
 
-// asin(root) = root + tail, for 0 <= root <= 1/2: of |x|, or of sqrt((1 - |x|) / 2) where |x| is `large`, as then
+// asin(root) = root + tail, for 0 <= root <= 1/2. root is |x|, or sqrt((1 - |x|) / 2) if |x| is `large`, as then
 // asin(|x|) = pi/2 - 2 asin(root).
 struct Folded {
   Mask large;
@@ -59,7 +59,8 @@ Real emit_atan(Real x) {
   return flip_sign((t + select(large, kHalfPiHigh, 0, x)) + tail, sign_bit(x));
 }
 
-// The angle from the nearer axis, measured from the positive x axis by the signs, then y's sign.
+// Computes the angle from the nearer axis, converts it to the angle from the positive x axis by means of the signs, and
+// gives it the sign of y.
 Real emit_atan2(Real y, Real x) {
   const Real ax = abs(x);
   const Real ay = abs(y);

@@ -11,7 +11,7 @@ namespace npugraph::codegen {
 Real emit_erf(Real x) {
   const Real magnitude = abs(x);
   const Real factor = polynomial(x * x, kErfTail);
-  // In two steps the small product could be flushed where the sum is not.
+  // Without fma, x * factor + x could flush the small product although the sum is not flushed.
   const Real near = x.emitter().target.fma ? fma(x, factor, x) : x * (factor + 1);
 
   const Real exponent = polynomial(at_most(magnitude, 4), kLog2Erfc);

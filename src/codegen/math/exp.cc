@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp and what follows from it. x = n log(2) + r; exp(x) = 2^n exp(r), and exp(r) is a polynomial.
+// exp and the functions computed from it. x = n log(2) + r; exp(x) = 2^n exp(r), and exp(r) is a polynomial.
 #include <numbers>
 
 #include "codegen/math/coefficients.h"
@@ -10,12 +10,12 @@ namespace {
 
 struct Constants {
   double overflow;   // exp() is infinite from here on
-  double underflow;  // zero to here
-  double ln2_high;   // n times it is exact
+  double underflow;  // exp() is zero up to here
+  double ln2_high;   // its product with n is exact
   double ln2_low;
-  double expm1_is_minus_1;  // to here
-  double tanh_is_1;         // from here on
-  double tiny;              // odd functions are the identity to here
+  double expm1_is_minus_1;  // expm1() is -1 up to here
+  double tanh_is_1;         // tanh() is 1 from here on
+  double tiny;              // odd functions are the identity up to here
   std::span<const double> tail;
 };
 
@@ -51,7 +51,7 @@ Real quarter_expm1(Real x) {
 
 Real emit_exp(Real x) {
   const Constants& c = constants(x);
-  // What becomes 0 is not computed: processors take long to underflow, and masks are full of it.
+  // Results that are 0 are not computed, because underflow is slow on processors and masked inputs often cause it.
   const Mask vanishes = x < c.underflow;
   const auto [n, r] = reduce(at_most(select(vanishes, 0.0, x), c.overflow));
   return select(vanishes, 0.0, scale(exp_of_rest(r), n));
@@ -64,7 +64,7 @@ Real emit_exp2(Real x) {
   return scale(fma(polynomial(r, kExp2Tail), r, 1), n);
 }
 
-// Of f32 up to 0, and NaN. What would be no normal number is 0.
+// For f32 up to 0, and NaN. Results below the smallest normal number are 0.
 Real emit_exp2_to_one(Real x, std::span<const double> tail) {
   const Rounded n = round_small(x);
   const Real r = x - n.value;
@@ -77,8 +77,8 @@ Real emit_expm1(Real x) {
   return select(abs(x) < x.same(c.tiny), x, quarter * 4);
 }
 
-// t / (1 + t) or 1 / (1 + t) for t = exp(-|x|), which does not overflow, so that small results are right. As s - s q with
-// q = t / (1 + t), because the rounding of 1 + t then counts less.
+// t / (1 + t) or 1 / (1 + t) for t = exp(-|x|), which does not overflow, so that small results are right. Computed as s
+// - s q with q = t / (1 + t), because the rounding of 1 + t then matters less.
 Real emit_sigmoid(Real x) {
   const Real t = emit_exp(-abs(x));
   const Real q = t / (t + 1);

@@ -6,7 +6,7 @@
 
 namespace npugraph::codegen {
 
-// exp.cc: f32 and f64, but for exp2, which is f32.
+// exp.cc: f32 and f64, except exp2, which is f32 only.
 Real emit_exp(Real x);
 Real emit_exp2(Real x);
 Real emit_exp2_to_one(Real x, std::span<const double> tail);
@@ -41,9 +41,9 @@ Real emit_erfc(Real x);
 Real emit_pow(Real x, Real y);
 Real emit_fmod(Real x, Real y);
 
-// lanes.cc: `fast`, but in lanes of `slow` what the function of libm gives. `name` is that of its f64 form.
+// lanes.cc: `fast`, with the results of a function of libm in the lanes of `slow`. `name` is the name of its f64 form.
 Real call_lanes(std::string_view name, Mask slow, std::span<const Real> args, Real fast);
-// The same in all lanes.
+// The results of the function of libm in all lanes.
 Real call_lanes(std::string_view name, std::span<const Real> args);
 
 }  // namespace npugraph::codegen

@@ -30,7 +30,7 @@ Value* lane_array(llvm::IRBuilderBase& b, llvm::Type* vector) {
   return at_entry.CreateAlloca(vector);
 }
 
-// body(lane) for each bit that is set, of which there is one at least.
+// body(lane) for each bit that is set. At least one must be.
 void emit_lane_loop(llvm::IRBuilderBase& b, Value* bits, const std::function<void(Value* lane)>& body) {
   llvm::Function* function = b.GetInsertBlock()->getParent();
   BasicBlock* before = b.GetInsertBlock();

@@ -11,7 +11,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Of a base: log(2) and 1 / log(base) in it, as sums. Multiples of ln2_high up to 2^8 are exact.
+// Constants of a base: its logarithms of 2 (ln2) and of e (unit), each as a sum of two parts. Multiples of ln2_high up
+// to 2^8 are exact.
 struct Base {
   double ln2_high, ln2_low, unit_high, unit_low;
 };
@@ -22,10 +23,10 @@ constexpr Base kDecimal = {0x1.3440p-2, 0x1.3509f8p-18, 0x1.bcb7b2p-2, -0x1.5b23
 struct Split {
   Real e;
   Real f;
-  Bits exponent_field;  // e in the place of an exponent
+  Bits exponent_field;  // e, shifted to the exponent field
 };
 
-// Of normal x; 1 + f is in [2/3, 4/3).
+// For normal x; 1 + f is in [2/3, 4/3).
 Split split(Real x) {
   constexpr uint64_t kLow = 0x3f2aaaab;
   const Bits shifted = x.bits() - kLow;
@@ -33,7 +34,7 @@ Split split(Real x) {
   return {to_real(arithmetic_shift_right(shifted, 23)), m - 1, shifted & 0xff800000};
 }
 
-// The same of denormal x too, without `exponent_field`.
+// The same for normal and denormal x, without `exponent_field`.
 Split split_any(Real x) {
   const Mask small = x < 0x1p-126;
   Split s = split(select(small, x * 0x1p24, x));
@@ -48,7 +49,7 @@ Real combine(const Split& s, const Base& base) {
   return fma(s.e, base.ln2_high, fused(s.f, s.f.same(base.unit_high), low));
 }
 
-// `y`, but for arguments that have no finite logarithm.
+// `y`, corrected for arguments that have no finite logarithm.
 Real with_limits(Real x, Real y) {
   y = select(x < kInfinity, y, x);
   y = select(x == 0, -kInfinity, y);
@@ -79,7 +80,8 @@ Real emit_log(Real x) { return x.is_f64() ? log_f64(x) : with_limits(x, combine(
 Real emit_log2(Real x) { return with_limits(x, combine(split_any(x), kBinary)); }
 Real emit_log10(Real x) { return with_limits(x, combine(split_any(x), kDecimal)); }
 
-// Of 1 + x = 2^e (1 + f), where f comes from x itself. Large x, whose 2^-e may be denormal, lose nothing by adding 1.
+// With 1 + x = 2^e (1 + f), where f comes from x itself. For large x, whose 2^-e may be denormal, f comes from the sum,
+// as adding 1 loses nothing.
 Real emit_log1p(Real x) {
   const Real sum = x + 1;
   Split s = split(sum);

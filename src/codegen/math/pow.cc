@@ -11,7 +11,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// log2(x) in f64 for 0 <= x <= infinity that were f32.
+// log2(x) in f64, for 0 <= x <= infinity that has been converted from f32.
 Real log2_wide(Real x) {
   constexpr uint64_t kLow = 0x3fe6a09e667f3bcd;  // sqrt(1/2)
   const Bits shifted = x.bits() - kLow;
@@ -21,7 +21,7 @@ Real log2_wide(Real x) {
   return select(x == 0, -kInfinity, select(x < kInfinity, finite, x));
 }
 
-// |x|^y. In f64, whose error in log2(x) survives the product with y.
+// |x|^y. Computed in f64, where the error of log2(x) stays small enough after the product with y.
 Real power_of_magnitude(Real x, Real y) {
   const Real exponent = log2_wide(to_f64(abs(x))) * to_f64(y);
   const Real in_range = at_most(at_least(exponent, -160), 160);
@@ -43,14 +43,14 @@ Real emit_pow(Real x, Real y) {
   return select(unit, 1, result);
 }
 
-// |x| - trunc(|x| / |y|) |y|, exact while the quotient is: its rounding is off by 1 at most.
+// |x| - trunc(|x| / |y|) |y|. Exact for quotients below 2^22: rounding makes these too large by 1 at most.
 Real emit_fmod(Real x, Real y) {
   const Real ax = abs(x);
   const Real ay = abs(y);
   const Real quotient = trunc(ax / ay);
   Real rest = fused(-quotient, ay, ax);
   rest = select(rest < 0, rest + ay, rest);
-  rest = select(ax < ay, ax, rest);  // also of infinite y
+  rest = select(ax < ay, ax, rest);  // also for infinite y
   const Mask slow = !(quotient < quotient.same(0x1p22));
   return call_lanes("fmod", slow, {{x, y}}, flip_sign(rest, sign_bit(x)));
 }

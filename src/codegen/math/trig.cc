@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sin, cos and tan: x = k pi/2 + r, polynomials of r, and the quarter of the turn from k.
+// sin, cos and tan: x = k pi/2 + r. Polynomials of r give the values, and k the quarter of the turn.
 #include "codegen/math/coefficients.h"
 #include "codegen/math/functions.h"
 
@@ -14,7 +14,8 @@ struct Turned {
   Real r;
 };
 
-// Of 0 <= x <= kLargest. pi/2 in three parts: the first step is exact, the last one counts where x is near a multiple.
+// For 0 <= x <= kLargest. pi/2 has three parts: the first step is exact, and the last one matters if x is near a
+// multiple.
 Turned reduce(Real x) {
   constexpr double kParts[] = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
   const Rounded k = round_product(x, kTwoOverPi);

@@ -10,7 +10,7 @@ using llvm::Type;
 using llvm::Value;
 using llvm::Intrinsic::ID;
 
-// What the layout of a format says; `magic` puts the integer part of a small number into the lowest bits.
+// Layout of a format. Adding `magic` puts the integer part of a small number into the lowest bits.
 struct Format {
   int fraction_bits;
   int bias;
@@ -139,7 +139,7 @@ Real select(Mask mask, Real a, double b) { return select(mask, a, a.same(b)); }
 Real select(Mask mask, double a, Real b) { return select(mask, b.same(a), b); }
 Real select(Mask mask, double a, double b, Real like) { return select(mask, like.same(a), like.same(b)); }
 
-// Written in the order of operands in which minps and maxps keep the NaN.
+// In this order of operands, minps and maxps keep a NaN.
 Real at_most(Real a, double limit) { return select(a.same(limit) < a, limit, a); }
 Real at_least(Real a, double limit) { return select(a < a.same(limit), limit, a); }
 

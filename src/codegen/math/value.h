@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on LLVM values in the notation of formulas: what the emitters of mathematical functions are written in. A Real
-// holds f32 or f64, Bits integers of the same size, a Mask bits; all are vectors, or all are scalars.
+// Arithmetic on LLVM values in the notation of formulas, for the emitters of mathematical functions. A Real holds f32
+// or f64, Bits hold integers of the same size, and a Mask holds bits; all are vectors, or all are scalars.
 #pragma once
 
 #include <span>
@@ -83,7 +83,7 @@ Real operator-(double a, Real b);
 Real operator*(double a, Real b);
 Real operator/(double a, Real b);
 
-// False if either is NaN, but for !=.
+// False if either is NaN, except !=, which is true.
 Mask operator<(Real a, Real b);
 Mask operator<(Real a, double b);
 Mask operator>(Real a, double b);
@@ -92,11 +92,12 @@ Mask operator==(Real a, Real b);
 Mask operator==(Real a, double b);
 Mask operator!=(Real a, Real b);
 
-// a * b + c: rounded once where the target does that in one instruction, else twice.
+// a * b + c, rounded once if the target has an instruction for that, else twice.
 Real fma(Real a, Real b, Real c);
 Real fma(Real a, double b, Real c);
 Real fma(Real a, Real b, double c);
-// The same, but f32 is rounded once on every target, or nearly so: by way of f64 a tie may be rounded the wrong way.
+// The same, but f32 is rounded once on every target. A target without that instruction computes it in f64 and may round
+// a tie the wrong way.
 Real fused(Real a, Real b, Real c);
 
 Real abs(Real a);
@@ -110,10 +111,10 @@ Real select(Mask mask, double a, double b, Real like);
 Real at_most(Real a, double limit);
 Real at_least(Real a, double limit);
 
-Bits sign_bit(Real a);              // of each lane, alone
-Mask is_negative(Real a);           // has its sign bit set
-Real flip_sign(Real a, Bits sign);  // of lanes whose bit is set in `sign`, which holds sign bits alone
-Real real(Bits a);                  // the bits of the result
+Bits sign_bit(Real a);              // of each lane; all other bits are 0
+Mask is_negative(Real a);           // whether the sign bit is set
+Real flip_sign(Real a, Bits sign);  // in lanes whose bit is set in `sign`, which holds sign bits only
+Real real(Bits a);                  // the number with these bits
 
 Real to_f64(Real a);
 Real to_f32(Real a);
@@ -123,8 +124,8 @@ Real to_real(Bits a);
 // The polynomial with these coefficients, lowest power first.
 Real polynomial(Real x, std::span<const double> coefficients);
 
-// The nearest integer of a number of small magnitude (f32: 2^22, f64: 2^51), and its value in the lowest bits of `bits`,
-// under bits that `<<` to the place of an exponent shifts out.
+// The integer nearest to a number of small magnitude (f32: 2^22, f64: 2^51). The lowest bits of `bits` hold it as an
+// integer; `<<` to the exponent field shifts out the bits above it.
 struct Rounded {
   Real value;
   Bits bits;
@@ -134,7 +135,7 @@ Rounded round_product(Real a, double factor);  // of a * factor
 
 // 2^(n + offset) for a rounded n; the result has to be a normal number.
 Real power_of_two(const Rounded& n, int offset = 0);
-// x * 2^n, rounded once, for x near 1 and any n that x * 2^n exceeds the range of the format by a few binades at most.
+// x * 2^n, rounded once, for x near 1. x * 2^n may exceed the range of the format by a few binades at most.
 Real scale(Real x, const Rounded& n);
 
 }  // namespace npugraph::codegen

@@ -24,7 +24,7 @@ constexpr int64_t kConfigBytes = 64;
 constexpr int kFirstRows = 4;
 constexpr int kFirstColumns = 6;
 
-// Where the configuration says how many bytes a row of a register has, in 2 bytes, and how many rows there are, in one.
+// Offsets in the configuration: of the bytes in a row of a register (2 bytes), and of its number of rows (1 byte).
 int64_t row_bytes_at(int number) { return 16 + 2 * number; }
 int64_t rows_at(int number) { return 48 + number; }
 
@@ -77,7 +77,7 @@ class AmxEmitter {
   void call(llvm::Intrinsic::ID id, const Values& arguments) { b_.CreateIntrinsic(id, {}, arguments); }
   Value* number(int register_number) { return b_.getInt8(static_cast<uint8_t>(register_number)); }
 
-  // Whole registers, or those of `steps` steps. Clears them all.
+  // Configures whole registers, or those of `steps` steps. Clears them all.
   void configure(Value* steps) {
     constexpr uint64_t kPalette = 1;  // the first byte
     const auto store = [&](Value* value, int64_t at) { b_.CreateAlignedStore(value, bytes(config_, at), Align(1)); };
@@ -94,7 +94,7 @@ class AmxEmitter {
     call(llvm::Intrinsic::x86_ldtilecfg, {config_});
   }
 
-  // `body(register, address, stride in bytes)` of all sums.
+  // `body(register, address, stride in bytes)` for all sums.
   template <typename Body>
   Values for_sums(Body body) {
     for (int r = 0; r < kAmxRows / kSide; ++r) {
@@ -120,7 +120,7 @@ class AmxEmitter {
     return operand == passing_ ? llvm::Intrinsic::x86_tileloaddt164 : llvm::Intrinsic::x86_tileloadd64;
   }
 
-  // As many steps as registers are configured for.
+  // Multiplies as many steps as registers are configured for.
   void multiply(Value* step) {
     Value* stride = t_->row_stride;
     Value* rows = bytes(t_->rows, b_.CreateMul(b_.CreateUDiv(step, b_.getInt64(kCutSteps)), t_->cut_stride));
@@ -146,7 +146,7 @@ class AmxEmitter {
     return {};
   }
 
-  // The lines of 16 steps, as TileFunction says.
+  // Prefetches the lines of 16 steps (TileFunction).
   void prefetch(Value* step) {
     Value* at = bytes(t_->prefetch, b_.CreateMul(b_.CreateUDiv(step, b_.getInt64(kCutSteps)), t_->prefetch_step));
     for (int r = 0; r < fetched_rows_; ++r) {

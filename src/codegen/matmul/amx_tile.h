@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of matrix products (tile_shape.h) on AMX, whose registers hold 16 rows of 64 bytes each. A step of 4 bytes of 16 rows
-// and of 16 columns is one instruction.
+// Tiles of matrix products (tile_shape.h) on AMX, whose registers hold 16 rows of 64 bytes each. One instruction
+// multiplies 16 steps of 4 bytes of 16 rows and 16 columns.
 //
-// How the registers are divided is a state of the thread: it is set by an AmxScope around the calls of tile functions, and
-// given up with it, so that nothing else sees it and the kernel need not save the registers.
+// The configuration of the registers is state of the thread. An AmxScope around the calls of tile functions sets it and
+// releases it at its end, so that no other code sees it and the operating system need not save the registers.
 #pragma once
 
 #include "codegen/matmul/tile_shape.h"
@@ -11,7 +11,7 @@
 
 namespace npugraph::codegen {
 
-// Null where the processor has none, or the kind of tile needs none.
+// Both are null if the processor has no AMX, or the kind of tile does not use it.
 struct AmxCode {
   void (*configure)() = nullptr;
   void (*release)() = nullptr;
@@ -34,12 +34,12 @@ class AmxScope {
   void (*release_)();
 };
 
-// Steps of a tile's rows that stay in the first cache while many panels pass it.
+// Steps of a tile's rows that stay in the L1 cache while many panels pass through it.
 inline constexpr int64_t kAmxSteps = 192;
-// Rows that come next are fetched once, by the tiles of the panels together: so many of them by each.
+// The tiles of the panels together prefetch the next rows once. Returns how many rows each of them prefetches.
 int rows_for_each(int64_t rows, int64_t panels);
 
-// Fills in the body of a TileFunction. Sums of i8 are those of numbers with sign: nothing is to be taken off.
+// Fills in the body of a TileFunction. Both factors of i8 are signed, so nothing is to be subtracted from the sums.
 void emit_amx_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 
 }  // namespace npugraph::codegen

@@ -11,32 +11,33 @@
 namespace npugraph::codegen {
 namespace {
 
-// Parts of one size, each at most `most`, which is a multiple of 16; so are they, unless there is but one.
+// The size of equal parts, at most `most`, which is a multiple of 16. So is the size, unless there is only one part.
 int64_t part_of(int64_t whole, int64_t most) {
   if (whole <= most) return std::max<int64_t>(whole, 1);
   return round_up(divide_up(whole, divide_up(whole, most)), 16);
 }
 
-// Bytes of rows of A that a work item of AMX goes through for each tile or panel of B, and how many the second cache keeps.
+// Bytes of rows of A that a work item of AMX goes through for each tile or panel of B, and how many the L2 cache
+// keeps.
 int64_t bytes_of_rows(const MatmulPlan& plan, int64_t rows) { return rows * plan.steps * 4; }
 int64_t kept_bytes(const target::Target& target) { return target.l2_bytes / 2; }
 
-// What follows from the form.
+// Sets the fields that follow from the form.
 MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
-  // Tiles find i8 exact in bf16.
+  // Tiles may take i8 as bf16, which holds it exactly.
   const bool as_bf16 = plan.b.dtype == DType::kBF16 || (plan.b.dtype == DType::kI8 && form == Form::kPackA);
   const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
   const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
   plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, plan.kind);
   plan.steps = divide_up(plan.k, plan.elements_of_step());
-  // The last step of an odd row lies partly outside of it.
+  // The last step of an odd row is partly outside of it.
   const bool odd = plan.k % plan.elements_of_step() != 0;
   plan.dense_a =
       plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (plan.has_tiles() && odd);
   plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
-  // What AMX reads lies one after the other: rows of B in the first cache, or A.
+  // AMX reads cut rows of A faster (TileFunction).
   plan.cuts_a = plan.shape.amx && form == Form::kPackB;
   plan.dense_a = plan.dense_a || plan.cuts_a;
   plan.rows_last = plan.shape.amx && bytes_of_rows(plan, plan.m) > kept_bytes(target);
@@ -56,12 +57,12 @@ void add_matvec(Plans& plans, MatmulPlan plan) {
   add(plans, plan);
 }
 
-// AMX, of rows that stay in the first cache. Where few panels pass, what comes next is nearer.
+// Steps of rows that stay in the L1 cache on AMX; fewer if few panels pass, so that the next steps come sooner.
 int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? kAmxSteps : 128; }
-// Rows so far apart push each other out of it unless they are copied.
+// Rows that are a multiple of this apart evict each other from the L1 cache unless they are copied.
 constexpr int64_t kFarApart = 4096;
 
-// Blocks of as many panels of A as sums have room for, down to one.
+// Adds blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   // Whole tiles, and whole vectors of C.
   plan.block_columns = plan.shape.amx ? kAmxRows : kMostTileColumns;
@@ -85,7 +86,7 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   }
 }
 
-// The rows that fill no vector may be products of single rows.
+// Rows that do not fill a vector may be matrix-vector products.
 void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   const int64_t beyond = plan.m % plan.shape.lanes;
   if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b()) {
@@ -96,9 +97,9 @@ void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target)
   add_pack_a(plans, plan, target);
 }
 
-constexpr int kFetchedLines = 4;  // of rows of B, by a tile
+constexpr int kFetchedLines = 4;  // of rows of B that a tile prefetches
 
-// Rows of B are the longer the more panels are packed at once, and memory is the faster.
+// If more panels are packed at once, longer pieces of rows of B are read, which makes memory faster.
 void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   plan.shape.fetched_rows = kFetchedLines;
   if (plan.shape.amx) plan.shape.passing = Passing::kRows;
@@ -106,7 +107,7 @@ void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
     plan.block_columns = panels * plan.shape.columns();
     const int64_t room = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);
     const int64_t tiles = std::clamp<int64_t>(divide_up(plan.m, plan.shape.rows), 1, room);
-    // A part of a panel stays in the first cache.
+    // A part of a panel stays in the L1 cache.
     const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps / panels;
     for (const int64_t steps : {most_steps, most_steps / 2}) {
       plan.block_steps = part_of(plan.steps, steps);
@@ -118,13 +119,13 @@ void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   }
 }
 
-// Nanoseconds of multiplying, of one thread for all.
+// Nanoseconds of all multiplications in one thread.
 double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
   const double of_tiles = plan.shape.amx ? costs.amx_multiply : costs.multiply;
   const auto lanes = static_cast<double>(plan.shape.lanes);
   const auto n = static_cast<double>(plan.n), steps = static_cast<double>(plan.steps);
   const auto matvec = [&](int64_t vectors, double factor) {
-    constexpr double kTotals = 6;  // of the lanes of each sum
+    constexpr double kTotals = 6;  // to add up the lanes of each sum
     // Processors with AMX multiply pairs of bf16 in vectors at half the speed of f32.
     const double pairs = plan.shape.amx && plan.kind == TileKind::kBf16Pairs ? 2 : 1;
     return static_cast<double>(vectors) * n * (pairs * factor * steps / lanes + kTotals) * costs.multiply;
@@ -133,7 +134,7 @@ double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
     case Form::kRowsMatvec: return matvec(plan.m, 1.3);
     case Form::kColumnsMatvec: return matvec(plan.m, 2);
     case Form::kPackA: {
-      // A tile with one vector a step loads as much as it multiplies.
+      // A tile with one vector per step loads as much as it multiplies.
       constexpr double kNarrow = 1.2;
       const int64_t count = divide_up(plan.tile_rows, plan.shape.lanes);
       const double vectors = static_cast<double>(count) + (kNarrow - 1) * static_cast<double>(count % 2);
@@ -155,7 +156,8 @@ double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
 // Instructions that pack a vector of B.
 constexpr double kPacking = 5;
 
-// Ranges of the columns of a product whose rows of B lie across them, and bytes that follow each other in one of them.
+// Adjacent bytes of a row of B that are read one after the other, if rows of B are contiguous along n. The columns of a
+// matrix-vector product are assumed to be cut into kRanges ranges.
 int64_t bytes_in_row(const MatmulPlan& plan) {
   if (plan.form == Form::kPackB) return plan.block_columns * size_of(plan.b.dtype);
   constexpr int64_t kRanges = 8, kMostColumns = 512;
@@ -163,24 +165,24 @@ int64_t bytes_in_row(const MatmulPlan& plan) {
   return std::min(blocks * plan.block_columns, kMostColumns) * size_of(plan.b.dtype);
 }
 
-// AMX multiplies faster than rows of A come from the third cache.
+// Nanoseconds to read rows of A from the L3 cache, which is slower than AMX multiplies.
 double rows_from_l3(const MatmulPlan& plan, const target::Target& target) {
   if (!plan.shape.amx || !plan.has_tiles() || bytes_of_rows(plan, plan.block_rows) <= kept_bytes(target)) return 0;
   const auto bytes = static_cast<double>(bytes_of_rows(plan, plan.tile_rows));
   return bytes * static_cast<double>(plan.column_blocks()) * target::costs_of(target).l3_byte;
 }
 
-// What one thread for all moves from memory.
+// Nanoseconds to move and pack all operands in one thread.
 double transfers(const MatmulPlan& plan, const target::Target& target) {
   const target::Costs costs = target::costs_of(target);
   const auto bytes = static_cast<double>(plan.n) * static_cast<double>(plan.k * size_of(plan.b.dtype));
-  // A single matrix are the weights of a layer, which come from memory.
+  // A single matrix is assumed to be the weights of a layer, which come from memory.
   const auto batches = static_cast<double>(plan.batches);
   const double once = bytes * (batches == 1 ? costs.memory_byte : target::byte_cost(target, bytes * batches));
-  // What a panel takes to be packed, by each block of rows.
+  // Nanoseconds to pack B once; each block of rows does it.
   const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
   const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));
-  // Pieces of rows begin with what nothing was fetched for.
+  // The processor has not prefetched the first bytes of a piece of a row.
   constexpr double kBegin = 256;
   const bool in_pieces = plan.form == Form::kColumnsMatvec || plan.form == Form::kPackB;
   const double pieces = in_pieces ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
@@ -188,11 +190,11 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
   return once * pieces + again * bytes * costs.l2_byte + packed + rows_from_l3(plan, target);
 }
 
-// Tiles of A fetch the weights that come next while they multiply; matrix-vector products do so in part. Panels of B wait
-// for what is packed.
+// Nanoseconds of both. Tiles of kPackA prefetch the next weights while they multiply; matrix-vector products do so in
+// part. Tiles of kPackB wait until their panels are packed.
 double together(const MatmulPlan& plan, double busy, double waits) {
   switch (plan.form) {
-    // Rows that AMX reads as they lie come slower.
+    // AMX reads rows of B more slowly in place.
     case Form::kPackA: return std::max(busy, plan.shape.amx && !plan.stage_b ? 1.3 * waits : waits);
     case Form::kPackB: return busy + waits;
     default: return std::max(busy, waits + busy / 4);
@@ -207,7 +209,7 @@ Plans candidates_of(const MatmulPlan& plan, const target::Target& target) {
   Plans plans;
   if (plan.m <= kMostVectors && (k_is_dense || n_is_dense))
     add_matvec(plans, with_form(plan, k_is_dense ? Form::kRowsMatvec : Form::kColumnsMatvec, target));
-  // Of one row, or none, there are no tiles.
+  // One row, or none, needs no tiles.
   if (plan.m <= 1 && !plans.empty()) return plans;
   if (k_is_dense)
     add_tiles_of_a(plans, with_form(plan, Form::kPackA, target), target);

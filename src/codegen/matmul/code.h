@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code of the pieces of matrix products: made on first use, shared by all products of the process, but for their
-// ends kept as long as it lives. Thread-safe.
+// Machine code of the pieces of matrix products: made on first use, shared by all products of the process and, except
+// for epilogues, kept as long as it lives. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind ki
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 StoreSumsFunction* store_sums_code(const target::Target& target, DType c);
 
-// The end of a product, which lives as long as the tasks that have it. Those of equal text share it.
+// The epilogue of a product, which lives as long as the tasks that use it. Epilogues of equal text share it.
 struct EpilogueCode {
   std::shared_ptr<const MachineCode> code;
   EpilogueFunction* function = nullptr;

@@ -26,7 +26,8 @@ struct F16 {
   static float value(Bits bits) {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
     const uint32_t rest = bits & 0x7fff;
-    // The exponents of f16 scaled into those of f32: exact for denormals too, and beyond them infinities and NaN.
+    // Scales the exponents of f16 to those of f32, which is exact for denormals too. Infinities and NaN are done
+    // separately.
     float scaled = std::bit_cast<float>(rest << 13) * 0x1p112f;
     if (rest >= 0x7c00) scaled = std::bit_cast<float>((rest << 13) | 0x7f800000);
     return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | sign);
@@ -66,7 +67,7 @@ void convert(const char* from, int64_t stride, int64_t count, float* to) {
   }
 }
 
-// As they are, then zeros up to `padded`.
+// Copies elements without conversion, then zeros up to `padded`.
 template <typename Element, typename Bits = typename Element::Bits>
 void copy_bits(const char* from, int64_t stride, int64_t count, Bits* to, int64_t padded) {
   if (stride == sizeof(Bits)) {
@@ -77,7 +78,7 @@ void copy_bits(const char* from, int64_t stride, int64_t count, Bits* to, int64_
   for (int64_t i = count; i < padded; ++i) to[i] = 0;
 }
 
-// Rows a and b, element by element.
+// Interleaves rows a and b, element by element.
 void interleave(const char* a, const char* b, int64_t stride, int64_t count, uint16_t* to) {
   if (stride == 2) {
     for (int64_t c = 0; c < count; ++c) {
@@ -123,7 +124,8 @@ void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t c
   }
 }
 
-// Piece p of the result was piece p % rows * columns + p / rows. These places form cycles, each of which moves by one.
+// Piece p of the result was piece p % rows * columns + p / rows. These places form cycles; pieces move by one in their
+// cycle.
 void transpose_in_place(char* matrix, int64_t rows, int64_t columns, int64_t bytes) {
   std::bitset<kMostPieces> moved;
   char first[kMostPieceBytes];

@@ -9,19 +9,19 @@
 
 namespace npugraph::codegen {
 
-// `lanes` elements of f32, bf16, f16 or i8 that lie one after the other, as <lanes x float>.
+// `lanes` adjacent elements of f32, bf16, f16 or i8, as <lanes x float>.
 llvm::Value* load_as_f32(llvm::IRBuilderBase& b, llvm::Value* pointer, DType dtype, int lanes);
 
-// To nearest even.
+// Rounds to nearest even.
 void store_f32_as(llvm::IRBuilderBase& b, llvm::Value* value, llvm::Value* pointer, DType dtype);
 
-// x * y + sum, in one rounding where the target can.
+// x * y + sum, rounded once if `fma`.
 llvm::Value* multiply_add(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* sum, bool fma);
 
 // sum + the products of pairs of bf16 in two vectors of any type of 512 bits.
 llvm::Value* dot_bf16_pairs(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* sum);
 
-// sum + the products of quads of i8, of which those of x count as numbers without sign, in vectors of 512 or 256 bits. Sums are
+// sum + the products of quads of i8, of which those of x are taken as unsigned, in vectors of 512 or 256 bits. Sums are
 // i32 and wrap.
 llvm::Value* dot_i8_quads(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* sum);
 

@@ -110,7 +110,7 @@ class EpilogueEmitter {
   const For& rows_;
   const For& columns_;
   BodyEmitter body_;
-  Value* row_ = nullptr;  // the sums of the row, and of the lanes in it
+  Value* row_ = nullptr;  // index of the sums of the row, and of the lanes in it
   Value* column_ = nullptr;
   int lanes_ = 0;
 };

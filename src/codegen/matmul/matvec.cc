@@ -11,8 +11,8 @@ namespace {
 
 using llvm::Value;
 
-// How far ahead of the reads of all rows together memory is fetched. Not for one vector and rows of f32, which are long
-// enough for the processor to do it by itself.
+// How far memory is prefetched ahead of the reads of all rows together. Not for one vector and rows of f32, which are
+// long enough for the processor to do it by itself.
 constexpr int64_t kPrefetchBytes = 8192;
 
 class MatvecEmitter {
@@ -39,8 +39,8 @@ class MatvecEmitter {
   void emit_rows() {
     Value* rows = f_->getArg(2);
     row_bytes_ = times(k_, matrix_size());
-    // Of a group: its sums, a vector of each row, and one of x stay in registers. More streams bring nothing, and where
-    // memory is fetched ahead for one vector, one stream is fastest.
+    // The sums of a group of rows, a vector of each row, and one of x stay in registers. More streams gain nothing, and
+    // if memory is prefetched for one vector, one stream is fastest.
     const int most = fetches_ && vectors_ == 1 ? 1 : registers_ / 4;
     const int group = std::clamp((registers_ - 3) / (vectors_ + 1), 1, most);
     sums_ = b_.CreateAlloca(vector_, b_.getInt64(group * vectors_));
@@ -66,7 +66,7 @@ class MatvecEmitter {
   DType matrix_type() const { return element_of(kind_); }
   DType x_type() const { return pairs() || quads() ? matrix_type() : DType::kF32; }
   int64_t matrix_size() const { return size_of(matrix_type()); }
-  // Of a row of the matrix, or of a vector, as they are multiplied.
+  // Elements of a row of the matrix, or of a vector, in the form in which they are multiplied.
   Value* load(Value* from, DType dtype) {
     if (!pairs() && !quads()) return load_as_f32(b_, from, dtype, lanes_);
     return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), lanes_), from, llvm::Align(size_of(dtype)));
@@ -82,7 +82,7 @@ class MatvecEmitter {
   Value* load_one(Value* from, DType dtype) {
     return b_.CreateExtractElement(load_as_f32(b_, from, dtype, 1), b_.getInt64(0));
   }
-  // One element of each, multiplied.
+  // Adds the product of one element of each to the sum.
   Value* multiplied_one(Value* element, Value* x, Value* sum) {
     if (!quads()) return multiply_add(b_, load_one(element, matrix_type()), load_one(x, x_type()), sum, fma_);
     const auto byte = [&](Value* from) { return b_.CreateAlignedLoad(b_.getInt8Ty(), from, llvm::Align(1)); };
@@ -98,7 +98,7 @@ class MatvecEmitter {
     return total;
   }
 
-  // `group` rows from r on, with each of the vectors.
+  // Multiplies `group` rows from r on with each of the vectors.
   void emit_group(Value* r, int group) {
     const RowPointers rows(b_, bytes(matrix_, b_.CreateMul(r, row_stride_)), row_stride_, group);
     const RowPointers xs(b_, x_, x_stride_, vectors_);
@@ -130,15 +130,16 @@ class MatvecEmitter {
     emit_totals(r, group, whole);
   }
 
-  // Where memory is fetched while a group is read: from `begin` on as many places as it has rows, `apart` from each other, and
-  // each step of the sums so many bytes further.
+  // The memory that is prefetched while a group is read: from `begin` on, as many places as the group has rows, `apart`
+  // bytes from each other, and `step` bytes further in each step of the sums.
   struct Ahead {
     Value* begin;
     Value* apart;
     Value* step;
   };
 
-  // Rows that follow each other are one piece of memory, and so are the groups behind them; of others, the next group.
+  // Adjacent rows, and the groups behind them, are one piece of memory, which is prefetched at a fixed distance. For
+  // other rows, the next group is prefetched.
   Ahead ahead_of(Value* first_row, int group, int64_t step_bytes) {
     Value* piece = b_.CreateICmpEQ(row_stride_, row_bytes_);
     return {bytes(first_row, b_.CreateSelect(piece, b_.getInt64(kPrefetchBytes), times(row_stride_, group))),
@@ -158,7 +159,7 @@ class MatvecEmitter {
     }
   }
 
-  // Adds up the lanes of sums_ and what follows the last whole vector of each row.
+  // Adds up the lanes of sums_ and the products behind the last whole vector of each row.
   void emit_totals(Value* r, int group, Value* whole) {
     emit_loop(b_, b_.getInt64(0), b_.getInt64(group), 1, [&](Value* i) {
       Value* row_number = b_.CreateAdd(r, i);
@@ -177,7 +178,7 @@ class MatvecEmitter {
     });
   }
 
-  // `count` rows of the matrix from k on, over all columns.
+  // Adds the products of `count` rows of the matrix from k on, over all columns.
   void emit_pass(Value* k, int count) {
     Value* columns = f_->getArg(2);
     Value* whole = b_.CreateAnd(columns, b_.getInt64(-lanes_));

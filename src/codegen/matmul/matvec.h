@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated products of a matrix with a few vectors, at the speed of memory: the matrix is read once, from where it lies.
+// Generated products of a matrix with a few vectors, at the speed of memory: the matrix is read once, in place.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,24 @@ namespace npugraph::codegen {
 
 inline constexpr int kMostVectors = 8;
 
-// What the matrix holds and how it is multiplied. The vectors are f32, but for kBf16Dot and kI8Dot. Sums of the latter are
-// those of kI8Quads (tile.h), where the matrix is the one that counts without sign.
+// The type of the matrix and how it is multiplied. The vectors are f32, except for kBf16Dot and kI8Dot. Sums of the
+// latter are those of kI8Quads (tile_shape.h), with the matrix as the unsigned factor.
 enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8, kI8Dot };
 
-// Of the matrix.
+// The type of the elements of the matrix.
 DType element_of(MatvecKind kind);
 
-// acc[v * acc_stride + r] = sum over k of matrix[r][k] * x[v][k]; rows and vectors are contiguous along k. Strides in bytes,
-// but acc_stride in elements.
+// acc[v * acc_stride + r] = sum over k of matrix[r][k] * x[v][k]; rows and vectors are contiguous along k. Strides in
+// bytes, but acc_stride in elements.
 using RowsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t rows, const void* x, int64_t x_stride,
                                 int64_t k, float* acc, int64_t acc_stride);
 
-// acc[v * acc_stride + c] += sum over k of matrix[k][c] * x[v][k]; rows are contiguous along c. Not for kBf16Dot and kI8Dot.
+// acc[v * acc_stride + c] += sum over k of matrix[k][c] * x[v][k]; rows are contiguous along c. Not for kBf16Dot and
+// kI8Dot.
 using ColumnsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t columns, const void* x,
                                    int64_t x_stride, int64_t k, float* acc, int64_t acc_stride);
 
-// Of both.
+// The LLVM type of both functions.
 llvm::FunctionType* matvec_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type, for `vectors` vectors.

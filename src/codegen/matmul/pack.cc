@@ -11,7 +11,7 @@ namespace {
 using llvm::Align;
 using llvm::Value;
 
-// Alternating runs of `run` elements, first of a, then of b, from every second run of each, beginning at run `first`.
+// Every second run of `run` elements of x, then of y, beginning at run `first` of each.
 Value* take_runs(llvm::IRBuilderBase& b, Value* x, Value* y, int lanes, int run, int first) {
   llvm::SmallVector<int> mask;
   for (const int base : {0, lanes}) {
@@ -21,7 +21,7 @@ Value* take_runs(llvm::IRBuilderBase& b, Value* x, Value* y, int lanes, int run,
   return b.CreateShuffleVector(x, y, mask);
 }
 
-// Elements of runs of `run` of x and y by turns, of the lower or upper half of every 128 bits.
+// Runs of `run` elements of x and y in turn, from the lower or upper half of every 128 bits.
 Value* unpack(llvm::IRBuilderBase& b, Value* x, Value* y, int lanes, int run, bool upper) {
   llvm::SmallVector<int> mask;
   for (int block = 0; block < lanes; block += 4) {
@@ -33,7 +33,7 @@ Value* unpack(llvm::IRBuilderBase& b, Value* x, Value* y, int lanes, int run, bo
   return b.CreateShuffleVector(x, y, mask);
 }
 
-// The transpose of a matrix of 128-bit blocks, one row per vector; `order` maps results to vectors.
+// The transpose of a matrix of 128-bit blocks, one row per vector.
 Values transpose_blocks(llvm::IRBuilderBase& b, Values rows, int lanes) {
   const int blocks = static_cast<int>(rows.size());
   if (blocks == 1) return rows;

@@ -10,10 +10,11 @@
 namespace npugraph::codegen {
 namespace {
 
-// Of the cost of a plan, below which another one is taken instead: costs are rough.
+// Fraction of the cost of a plan below which another plan is taken instead. Costs are rough, so small gains do not
+// count.
 constexpr double kLeastGain = 0.97;
 
-// The dimension `from_last` from the end of a buffer, as a size and a stride in bytes; ones where it has none.
+// The dimension `from_last` from the end of a buffer, as a size and a stride in bytes; size 1 if there is none.
 struct Dimension {
   int64_t size = 1;
   int64_t stride = 0;
@@ -62,7 +63,7 @@ bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan
   return true;
 }
 
-// C, where there is no epilogue that knows its place.
+// Sets the place of C, for specs without an epilogue.
 bool place_c(const MatmulSpec& spec, const ng_buffer& c, MatmulPlan& plan) {
   const int batch = static_cast<int>(plan.batch_sizes.size());
   if (c.rank != batch + 2 || static_cast<DType>(c.dtype) != spec.c) return false;
@@ -76,7 +77,7 @@ bool place_c(const MatmulSpec& spec, const ng_buffer& c, MatmulPlan& plan) {
   return true;
 }
 
-// Whether A is dense rows, matrix after matrix, that nobody reads later.
+// Whether A is dense rows, matrix after matrix, that are not read after this task.
 bool dies(const ng_buffer& a, const MatmulPlan& plan) {
   if ((a.flags & NG_BUFFER_DIES) == 0 || plan.a.column != size_of(plan.a.dtype)) return false;
   int64_t bytes = plan.k * plan.a.column;
@@ -88,8 +89,8 @@ bool dies(const ng_buffer& a, const MatmulPlan& plan) {
   return true;
 }
 
-// Moves the inner batch dimensions that B does not have into the rows: [b, s, k] with weights is one product. Rows are
-// numbered alike before and after.
+// Moves the inner batch dimensions that B does not have into the rows: [b, s, k] with weights is one product. The
+// numbers of rows do not change.
 void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
   while (!plan.batch_sizes.empty()) {
     const int64_t size = plan.batch_sizes.back();
@@ -109,11 +110,12 @@ void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
 }
 
 size_t buffers_behind_a(const MatmulSpec& spec) {
-  // The sums, which are in no buffer of the task, are the first of an epilogue.
+  // The first buffer of an epilogue is the sums, which are not a buffer of the task.
   return spec.epilogue ? spec.epilogue->buffers.size() : 2;
 }
 
-// Whether panels have the bytes of the rows that they are made of, begin where vectors may, and are whole squares.
+// Whether panels can replace the rows of A: they have as many bytes as these, are aligned for vectors, and are whole
+// squares.
 bool fits_in_place(const MatmulPlan& plan) {
   const int64_t columns = plan.shape.columns(), beyond = plan.tile_rows % columns;
   return plan.form == Form::kPackA && !plan.dense_a && plan.k % plan.elements_of_step() == 0 &&
@@ -121,7 +123,7 @@ bool fits_in_place(const MatmulPlan& plan) {
          plan.steps % columns == 0 && plan.steps <= kMostPieces && columns * 4 <= kMostPieceBytes;
 }
 
-// Completes a plan that knows its buffers.
+// Completes a plan whose numbers of buffers are set.
 bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call, MatmulPlan& plan) {
   if (!place_a_and_b(spec, call, plan)) return false;
   const bool has_c = !spec.epilogue.has_value();
@@ -195,7 +197,7 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
     made.as_one = made.as_one && uses_same_a(x, y) && (order == Order::kApart || has_same_items(x, y));
   }
   if (call.num_buffers != buffer) return {};
-  // Each of them that packs for itself needs A as it was.
+  // If each product packs A for itself, no panels may replace A.
   for (MatmulPlan& plan : made.plans) plan.in_place = plan.in_place && (made.as_one || made.plans.size() == 1);
   return made;
 }

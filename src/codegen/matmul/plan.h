@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one product of given sizes and strides is computed: a function of those and of the target alone.
+// The plan by which a product is computed. It depends on sizes, strides and the target alone.
 #pragma once
 
 #include <optional>
@@ -20,13 +20,13 @@ struct Place {
   int64_t offset(int64_t batch_index, const std::vector<int64_t>& sizes) const;
 };
 
-// What the stacks of those who run a plan have room for.
-inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: of a block,
-inline constexpr int64_t kMostTileColumns = 48;    // kPackA: of a block
+// Sizes of the memory on the stack of a thread that runs a plan.
+inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: sums of a block
+inline constexpr int64_t kMostTileColumns = 48;    // kPackA: columns of a block
 inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
-inline constexpr int64_t kMostTiles = 42;          // kPackB: of a block,
-inline constexpr int64_t kMostRowsOfTiles = 576;   // and their rows, of all panels
-inline constexpr int64_t kMostPanelSteps = 1024;   // of parts of all panels of B
+inline constexpr int64_t kMostTiles = 42;          // kPackB: tiles of a block in one panel
+inline constexpr int64_t kMostRowsOfTiles = 576;   // kPackB: rows of the tiles of a block in all panels
+inline constexpr int64_t kMostPanelSteps = 1024;   // kPackB: steps of the parts of all panels
 
 struct MatmulPlan : MatmulBlocks {
   int64_t m = 0;
@@ -34,7 +34,7 @@ struct MatmulPlan : MatmulBlocks {
   int64_t k = 0;
   std::vector<int64_t> batch_sizes;
   int64_t batches = 1;
-  size_t first_buffer = 1;  // of the task: B, behind which are those of the end of the product
+  size_t first_buffer = 1;  // of the task: B, then those of the epilogue or C, up to end_buffer
   size_t end_buffer = 3;
   size_t first_scalar = 0;  // of the epilogue
   Place a;
@@ -44,10 +44,10 @@ struct MatmulPlan : MatmulBlocks {
   TileKind kind = TileKind::kF32;
   TileShape shape;
   bool dense_a = false;    // A is first copied to dense rows of the type that is multiplied
-  bool cuts_a = false;     // which are cut (TileFunction), those of one tile after the other
+  bool cuts_a = false;     // dense rows of A are cut (TileFunction), tile after tile
   bool in_place = false;   // kPackA: panels take the place of A's rows
   bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
-  bool rows_last = false;  // work items go through the columns first: what they read of A fits no cache
+  bool rows_last = false;  // work items go through the columns first, because the rows of A do not fit in the cache
   int64_t steps = 0;       // of the whole sum
 
   const MatmulBlocks& blocks() const { return *this; }
@@ -56,7 +56,7 @@ struct MatmulPlan : MatmulBlocks {
     if (kind == TileKind::kI8Quads) return DType::kI8;
     return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
   }
-  // Whether B becomes bf16 for tiles, which products of single rows do not take.
+  // Whether B is widened from i8 to bf16 for tiles. Matrix-vector products do not support that.
   bool widens_b() const { return kind == TileKind::kBf16Pairs && b.dtype == DType::kI8; }
   int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
   int64_t last_rows() const { return m - tile_rows; }
@@ -67,30 +67,30 @@ struct MatmulPlan : MatmulBlocks {
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   int64_t dense_batch_bytes() const;                                   // of one matrix
   int64_t dense_a_bytes() const;
-  // From the panels of one matrix to those of the next.
+  // Bytes from the panels of one matrix to those of the next.
   int64_t panels_bytes() const { return in_place ? m * steps * 4 : panels() * panel_bytes(); }
-  // kI8Quads: what the sums of each row of A start from, i32.
+  // kI8Quads: bytes of the numbers (i32) that the sums of each row of A start from.
   int64_t starts_bytes() const;
   bool has_starts() const;
   int64_t workspace() const;
 };
 
-// Completes a plan whose sizes and places are known with these blocks, or with those that cost least. False where they are
-// none of its candidates (candidates.h).
+// Completes a plan whose sizes and places are known, with these blocks or, without any, with those that cost least.
+// Returns false if the blocks are not among its candidates (candidates.h).
 bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks);
 
 // Products of one A, as make_matmuls takes them.
 struct MatmulPlans {
   std::vector<MatmulPlan> plans;
   Order order = Order::kApart;
-  // Whether their items run as those of one product: what is made of A is the same for all of them and, in step, items are
-  // the same parts of C. Else one product is followed by the next one.
+  // Whether their items run as those of one product: the copies and panels of A are the same for all of them and, in
+  // step, items are the same parts of C. Otherwise the products run one after the other.
   bool as_one = true;
 
   int64_t workspace() const;
 };
 
-// Nothing where the buffers do not fit each other or the specs, or the blocks of a spec do not fit them.
+// Returns nullopt if the buffers do not fit each other or the specs, or the blocks of a spec do not fit them.
 std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
                                         const ng_call& call, Order order = Order::kApart);
 

@@ -35,7 +35,7 @@ class Run {
   int64_t items() const { return p_.items(); }
   int64_t multiplications_each() const { return std::min(p_.block_rows, p_.tile_rows) * p_.block_columns * p_.k; }
 
-  // What the items read in the workspace.
+  // Fills the parts of the workspace that the items read.
   void prepare() {
     if (items() == 0) return;
     if (p_.dense_a) make_a_dense();
@@ -57,7 +57,8 @@ class Run {
     int64_t batch, row, rows, column, columns;
   };
 
-  // Blocks of rows are the inner ones, so that a part of B is used while it is in a cache, or else those of columns.
+  // Items count through blocks of rows first, so that a part of B is used while it is in a cache; with `rows_last`
+  // through blocks of columns.
   Block block(int64_t item) const {
     const int64_t rows = p_.row_blocks(), columns = p_.column_blocks();
     const int64_t batch = item / (rows * columns);
@@ -95,7 +96,7 @@ class Run {
                     p_.multiplied(), elements(kCutSteps));
   }
 
-  // What sums of products with B + 128 are too large by, taken off before they begin. They wrap.
+  // Sums of products with B + 128 are too large. They start from numbers that compensate for that. Sums wrap.
   void sum_rows_of_a() {
     for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
       const auto* row = reinterpret_cast<const int8_t*>(a_row(item / p_.m, item % p_.m));
@@ -107,7 +108,7 @@ class Run {
 
   int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? dense_row_bytes() : p_.a.row; }
   int64_t cut_row_bytes() const { return round_up(p_.steps, kCutSteps) * 4; }
-  // From 16 steps of a tile's rows to the next ones.
+  // Bytes from 16 steps of a tile's rows to the next ones.
   int64_t cut_stride() const { return p_.cuts_a ? p_.shape.rows * kCutBytes : kCutBytes; }
   const char* a_row(int64_t batch, int64_t row) const {
     const int64_t of_batch = p_.dense_a ? batch * p_.dense_batch_bytes() : p_.a.offset(batch, p_.batch_sizes);
@@ -120,7 +121,7 @@ class Run {
   char* panel(int64_t batch, int64_t panel) const {
     return packed_ + batch * p_.panels_bytes() + panel * p_.panel_bytes();
   }
-  // The last panel may have one vector a step.
+  // The last panel may have one vector per step.
   int64_t panel_columns(int64_t panel) const {
     return p_.tile_rows - panel * p_.shape.columns() <= p_.shape.lanes ? p_.shape.lanes : p_.shape.columns();
   }
@@ -131,8 +132,8 @@ class Run {
               [&](int64_t i) { pack_in_place(panel(i / panels, i % panels), panel_columns(i % panels)); });
   }
 
-  // As many rows as the panel has columns become the panel: squares of them are transposed, and their rows, which are pieces of
-  // rows of the panel, put into the order of the panel.
+  // Turns as many rows as the panel has columns into the panel: squares of them are transposed, and the rows of the
+  // squares, which are steps of the panel, are put into the order of the panel.
   void pack_in_place(char* rows, int64_t columns) {
     alignas(64) char square[kMostPanelColumns * kMostPanelColumns * 4];
     const int64_t piece = columns * 4, row_bytes = p_.steps * 4;
@@ -174,8 +175,8 @@ class Run {
     }
   }
 
-  // The first `count` of a tile's rows from `from` on, copied to `staged` as dense rows; rows that are missing repeat the
-  // last one.
+  // Copies the first `count` of a tile's rows from `from` on to `staged` as dense rows; missing rows repeat the last
+  // one.
   void stage(const char* from, const Place& place, int64_t row_stride, int64_t count, int64_t first, int64_t steps,
              char* staged) const {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
@@ -237,20 +238,22 @@ class Run {
       run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns});
   }
 
-  // What a tile prefetches: TileFunction.
+  // The memory that a tile prefetches (TileFunction).
   struct Ahead {
     const char* from;
     int64_t stride, step;
   };
 
-  // The rows of B that a tile at column `c` of the block is followed by: those of the next tile, the next part, the next item.
+  // The rows of B that come after the tile at column `c` of the block: those of the next tile, the next part of the
+  // sums, or the next item.
   const char* next_rows(const Block& block, int64_t c, int64_t first) const {
     if (c + p_.shape.rows < block.columns) return b_at(block.batch, block.column + c + p_.shape.rows, elements(first));
     if (first + p_.block_steps < p_.steps) return b_at(block.batch, block.column, elements(first + p_.block_steps));
     return b_at(block.batch, block.column + block.columns, 0);
   }
 
-  // What the tile of each panel fetches of them: some of the rows, or a part of all.
+  // The share of the next rows that the tile of a panel prefetches: on AMX some of the rows, otherwise a part of each
+  // row.
   Ahead share_of_rows(const char* next, int64_t steps, int64_t part, int64_t panels) const {
     if (!p_.shape.amx) return {next + part * steps * 4 / panels, p_.b.row, divide_up(kLineBytes, panels)};
     const int64_t row = part * p_.shape.fetched_rows;
@@ -274,8 +277,8 @@ class Run {
           p_.block_columns);
   }
 
-  // The rows of B that are packed next, a part of one for each 16 steps of a tile: those of the next part of these panels, or
-  // of the next ones.
+  // The rows of B that are packed next, of which a tile prefetches a part of a row in each 16 steps: those of the next
+  // part of these panels, or of the next panels.
   Ahead ahead_of_panels(const Block& block, int64_t first, int64_t steps, int64_t tile) const {
     const bool last = first + steps >= p_.steps, moves = p_.rows_last || block.row + block.rows == p_.tile_rows;
     const int64_t part = p_.shape.fetched_rows * kLineBytes, row_bytes = p_.block_columns * size_of(p_.b.dtype);
@@ -285,7 +288,7 @@ class Run {
     return {b_at(block.batch, column, elements(next) + row) + tile % parts * part, kLineBytes, p_.b.column};
   }
 
-  // A few rows of all panels at a time: they follow each other.
+  // Packs a few rows of all panels at a time, because the panels are adjacent in a row of B.
   void pack_b(const Block& block, int64_t first, int64_t steps, char* packed) const {
     constexpr int64_t kSteps = 32;
     const int64_t width = p_.shape.columns();
@@ -332,7 +335,8 @@ class Run {
     }
   }
 
-  // A last tile that is not whole starts earlier, and computes rows again, if there are enough; one of cuts has room for more.
+  // A last tile that is not whole starts earlier and computes some rows again, if there are enough rows. Cut rows have
+  // room for whole tiles.
   int64_t tile_row(const Block& block, int64_t r) const {
     if (p_.cuts_a) return r;
     return block.rows < p_.shape.rows ? 0 : std::min<int64_t>(r, block.rows - p_.shape.rows);
@@ -352,7 +356,7 @@ class Run {
     code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
   }
 
-  // Neighbours in one go: an element's sum does not depend on which others are computed with it.
+  // Computes neighbouring items together: the sum of an element does not depend on which others are computed with it.
   void run_matvecs(int64_t first, int64_t last) {
     const int64_t most = kMostColumns / p_.block_columns;
     while (first < last) {
@@ -399,7 +403,7 @@ class Run {
   const char* b_;
   int32_t* starts_;
   char* packed_;
-  std::vector<void*> ends_;  // buffers behind B, where an epilogue finds its own
+  std::vector<void*> ends_;  // buffers behind B: those of the epilogue, or C
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
@@ -439,12 +443,12 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
 }
 
 void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan) {
-  // Each number of rows that matrix-vector products take, then narrow tiles, and wide ones.
+  // Makes code for each number of rows that matrix-vector products take, then for narrow tiles and wide ones.
   const int64_t width = plan.shape.columns();
   const auto make = [&](int64_t m) {
     MatmulPlan other = plan;
     other.m = m;
-    // All that code depends on; equal ones are neighbours.
+    // All that code depends on. Candidates with equal code are neighbours.
     std::optional<std::tuple<Form, int64_t, int, Passing>> made;
     for (const MatmulPlan& candidate : candidates_of(other, target)) {
       const TileShape& shape = candidate.shape;
@@ -454,7 +458,8 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
     }
   };
   for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
-  // Panels enough for all ways to fetch what comes next, while they stay in the first cache and while they pass it.
+  // Enough panels for all ways to prefetch, both for panels that stay in the L1 cache and for those that pass
+  // through it.
   for (const int64_t panels : {int64_t{1}, kFewPanels, 2 * kFewPanels}) {
     make(panels * width);
     make(panels * width - plan.shape.lanes);
@@ -470,7 +475,7 @@ void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& c
 
 namespace {
 
-// Items of the products one after the other.
+// Runs the items of one product after those of the other.
 void run_apart(std::vector<Run>& runs, int64_t multiplications_each, const ng_host& host) {
   int64_t items = 0;
   for (const Run& run : runs) items += run.items();
@@ -483,7 +488,8 @@ void run_apart(std::vector<Run>& runs, int64_t multiplications_each, const ng_ho
   });
 }
 
-// An item of each product, then the next ones; of products of single vectors, whose results are short, all of a thread.
+// Runs an item of each product, then the next item of each. Of matrix-vector products, whose results are short, a
+// thread runs all of its items of one product before those of the next.
 void run_in_step(std::vector<Run>& runs, const ng_host& host) {
   const int64_t each = runs.front().multiplications_each() * std::ssize(runs);
   for_ranges(host, runs.front().items(), each, [&](int64_t first, int64_t last) {
@@ -505,7 +511,7 @@ void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes,
   std::vector<Run> runs;
   runs.reserve(count);
   for (size_t i = 0; i < count; ++i) runs.emplace_back(plans.plans[i], codes[i], call);
-  // One of them that has items makes for all what they read.
+  // The first product that has items prepares the workspace for all of them.
   const auto first_run = std::ranges::find_if(runs, [](const Run& run) { return run.items() > 0; });
   if (first_run == runs.end()) return;
   first_run->prepare();

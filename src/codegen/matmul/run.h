@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a planned product: cuts it into work items, none of which depends on how many threads there are.
+// Runs a planned product: cuts it into work items, which do not depend on the number of threads.
 #pragma once
 
 #include "codegen/matmul/amx_tile.h"
@@ -8,23 +8,24 @@
 
 namespace npugraph::codegen {
 
-// The machine code that a plan needs; `epilogue` is its owner's to fill in.
+// The machine code that a plan needs. The caller of find_code() fills in `epilogue`.
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
   AmxCode amx;                               // for tiles that need it
   TransposeFunction* transpose = nullptr;    // kPackA
-  CopyTileRowsFunction* copy = nullptr;      // kPackA, where whole cuts of rows of B are copied as they are
-  WidenFunction* widen = nullptr;            // kPackA, where rows of B are i8 that are multiplied as something else
+  CopyTileRowsFunction* copy = nullptr;      // kPackA, if whole cuts of rows of B are copied without conversion
+  WidenFunction* widen = nullptr;            // kPackA, if rows of B are i8 and are multiplied as another type
   InterleaveFunction* interleave = nullptr;  // kPackB
-  RowsMatvecFunction* matvec = nullptr;      // the others, and rows that kPackA leaves
-  StoreSumsFunction* store = nullptr;        // one of these two
+  RowsMatvecFunction* matvec = nullptr;      // the other forms, and the rows behind the tiles of kPackA
+  // Either `store` or `epilogue` is set.
+  StoreSumsFunction* store = nullptr;
   EpilogueFunction* epilogue = nullptr;
 };
 
 MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan);
 
-// Makes what find_code() finds for plans that differ from this one in their number of rows.
+// Makes the code that find_code() returns for plans that differ from this one in their number of rows.
 void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, const MatmulPlan& plan);
 
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call);

@@ -14,7 +14,7 @@ namespace {
 using llvm::Align;
 using llvm::Value;
 
-// Steps of an iteration: so many that what counts and points seldom takes an instruction's place that multiplies.
+// Steps of an iteration: so many that few instructions beside multiplications are needed for counters and pointers.
 constexpr int kUnroll = 8;
 constexpr int64_t kStepBytes = 4;
 
@@ -97,7 +97,7 @@ class TileEmitter {
     return pairs() ? dot_bf16_pairs(b_, element, column, sum) : multiply_add(b_, element, column, sum, shape_.fma);
   }
 
-  // An iteration is a part of 16 steps: it takes as many of the rows.
+  // An iteration is a part of 16 steps and prefetches the same part of the rows.
   void prefetch(Value* i) {
     constexpr int kParts = 16 / kUnroll;
     Value* stride = arguments_.prefetch_stride;
@@ -130,7 +130,7 @@ class TileEmitter {
   TileShape shape_;
   bool packs_;
   llvm::FixedVectorType* vector_;
-  size_t first_row_ = 0;  // of the pointers among what the loops carry: behind those of the panel
+  size_t first_row_ = 0;  // of the row pointers among the values that the loops carry: behind the pointer to the panel
   const RowPointers* rows_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of generated matrix products, as the driver calls them: tiles (tile_shape.h), and what packs their panels and rows.
+// The pieces of generated matrix products, as the driver calls them: tiles (tile_shape.h), and functions that pack
+// their panels and rows.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,20 @@
 
 namespace npugraph::codegen {
 
-// Packs a panel of whole columns from a matrix that is contiguous along them: row after row of f32, or pairs of rows of bf16
+// Packs a whole panel from a matrix with contiguous rows: row after row of f32, or pairs of rows of bf16, interleaved
 // element by element. row_stride is in bytes.
 using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t steps, void* panel);
 
-// to[c][r] = from[r][c] for elements of 4 bytes: packs rows into a panel, and turns tiles around. Strides are in bytes, from
-// row to row. `columns` is a multiple of lanes; rows of `to` are written up to a multiple of lanes, behind `rows` (at least 1)
-// with anything.
+// to[c][r] = from[r][c] for elements of 4 bytes: packs rows into a panel, and transposes tiles. Strides are in bytes,
+// from row to row. `columns` is a multiple of lanes. `rows` is at least 1; rows of `to` are written up to a multiple of
+// lanes, with arbitrary elements from `rows` on.
 using TransposeFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t columns, void* to,
                                int64_t to_stride);
 
-// Copies whole cuts (kCutBytes) of the rows of a tile, dense; those from `count` on are the last one again.
+// Copies whole cuts (kCutBytes) of the rows of a tile to dense rows; rows from `count` on repeat the last one.
 using CopyTileRowsFunction = void(const void* rows, int64_t row_stride, int64_t count, int64_t cuts, void* to);
 
-// `count` i8 that lie one after the other, as f32 or bf16, which hold them exactly.
+// Converts `count` adjacent i8 to f32 or bf16, which hold them exactly.
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);

@@ -3,7 +3,8 @@
 
 namespace npugraph::codegen {
 
-// Sums stay in registers, beside the vectors of a step and one broadcast; so many hide the latency of multiply-add.
+// Sums stay in registers, beside the vectors of a step and one broadcast. They are enough to hide the latency of
+// multiply-add.
 TileShape tile_shape(const target::Target& target, TileKind kind) {
   TileShape shape{.lanes = target.lanes(DType::kF32), .fma = target.fma};
   shape.amx = target.amx && kind != TileKind::kF32;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tile of a generated matrix product is, and how it is called.
+// The tiles of generated matrix products, and how they are called.
 //
-// A tile is the product of `rows` rows of one operand, whose elements are broadcast from where they lie, and a panel of the
-// other one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
-// row and each column: one f32, or a pair of bf16 or four i8 that one instruction multiplies and adds. A panel is packed:
-// `columns()` columns of one step beside each other, then the next step.
+// A tile is the product of `rows` rows of one operand, whose elements are broadcast in place, and a panel of the other
+// one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
+// row and each column: one f32, or a pair of bf16 or four i8 that one instruction multiplies and adds. A panel is
+// packed: the `columns()` columns of one step, then those of the next one.
 //
-// Sums of i8 are i32. That instruction takes one factor without sign, so the elements of rows are 128 larger: acc[r][j] is too
-// large by 128 * the sum of column j of the panel, which whoever calls takes off. AMX has one for two factors with sign.
+// Sums of i8 are i32. That instruction takes one unsigned factor, so 128 is added to the elements of rows: acc[r][j] is
+// too large by 128 * the sum of column j of the panel, which the caller subtracts. AMX has an instruction for two
+// signed factors.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace npugraph::codegen {
 
 enum class TileKind : uint8_t { kF32, kBf16Pairs, kI8Quads };
 
-// AMX: the operand that is read once while the other one stays in the first cache, which it is kept out of.
+// AMX: the operand that is read once and kept out of the L1 cache, in which the other one stays.
 enum class Passing : uint8_t { kNone, kPanel, kRows };
 
 struct TileShape {
@@ -28,9 +29,9 @@ struct TileShape {
   int vectors = 2;  // in a step of a panel
   int rows = 6;
   bool fma = false;
-  bool amx = false;  // as amx_tile.h says
+  bool amx = false;  // see amx_tile.h
   Passing passing = Passing::kNone;
-  int fetched_rows = 6;  // of those that come next, by a tile
+  int fetched_rows = 6;  // rows that a tile prefetches
   int columns() const { return lanes * vectors; }
 };
 
@@ -41,14 +42,15 @@ TileShape narrow(TileShape shape);
 
 inline constexpr int kAmxRows = 32;  // of a tile on AMX: two registers
 
-// Steps that lie one after the other in rows. AMX reads rows faster that are cut: those of all rows first, then the next ones,
-// `cut_stride` bytes behind. It is kCutBytes where rows are whole, as all others need them.
+// Number of steps that are adjacent in rows. AMX reads cut rows faster: the first kCutSteps steps of all rows, then the
+// next ones, `cut_stride` bytes further. In rows that are not cut, `cut_stride` is kCutBytes; all other tiles need such
+// rows.
 inline constexpr int64_t kCutSteps = 16;
 inline constexpr int64_t kCutBytes = kCutSteps * 4;
 
-// acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile what comes next is fetched
-// into the second cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r * prefetch_stride for
-// each r below fetched_rows. Any address will do. Sums of i8 have the bits of i32.
+// acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile memory is prefetched
+// into the L2 cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r *
+// prefetch_stride for each r below fetched_rows. Any address is allowed. Sums of i8 have the bits of i32.
 using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t cut_stride, int64_t steps,
                           float* acc, int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
                           int64_t prefetch_step);

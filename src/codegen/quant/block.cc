@@ -14,7 +14,7 @@ namespace {
 
 using llvm::Value;
 
-// Keys of what is emitted once.
+// Keys of the values that are emitted once.
 enum Part : int { kBytes, kWord, kHalf, kScales, kOffsets, kScale, kOffset, kTable };
 
 Value* shifted(Ir& b, Value* value, int count) {
@@ -57,7 +57,8 @@ Value* BlockReader::half(int at, int lanes) {
   });
 }
 
-// 8 numbers of 6 bits: 4 in the low bits of a word; the other 4 have 4 bits in the last word, and 2 in the upper bits of that.
+// 8 numbers of 6 bits: 4 in the low bits of the bytes of a word; the other 4 have 4 bits in the last word, and 2 in the
+// upper bits of the first one.
 Value* BlockReader::q4k_scales(bool offsets) {
   Value* first = word(offsets ? 8 : 4);
   Value* low = b_.CreateAnd(first, 0x3f3f3f3f);
@@ -70,7 +71,7 @@ Value* BlockReader::q4k_scales(bool offsets) {
   return offsets ? b_.CreateFNeg(scaled) : scaled;
 }
 
-// Of all groups of a block of 256, beside each other.
+// The scales, or offsets, of all groups of a block of 256, one per lane.
 Value* BlockReader::shared_scales(bool offsets) {
   return once({offsets ? kOffsets : kScales}, [&] {
     if (type_ == loop::BlockType::kQ4K) return q4k_scales(offsets);
@@ -89,12 +90,13 @@ Value* BlockReader::offset(int group, int lanes) {
   return once({kOffset, group, lanes}, [&] { return one_lane(b_, shared_scales(true), group, lanes); });
 }
 
-// Whether 4 bits find their value in a register with the 16 that there are. That permutation looks at no other bits.
+// Whether values of codes of 4 bits are looked up in a register that holds all 16. That permutation ignores all other
+// bits.
 bool BlockReader::looks_up(int lanes) const {
   return target_.masks && lanes == 16 && (format_.has_offsets || type_ == loop::BlockType::kQ4_0);
 }
 
-// As i32, with anything above.
+// Codes of 4 bits, or the low 4 bits of codes, as i32 with arbitrary higher bits.
 Value* BlockReader::nibbles(int first, int lanes) {
   const loop::CodeBits bits = loop::low_bits(type_, first);
   return shifted(b_, b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes)), bits.shift);

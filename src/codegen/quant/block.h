@@ -11,27 +11,27 @@
 
 namespace npugraph::codegen {
 
-// Emits reads of one block. What several reads share (scales, codes that lie in one byte) is emitted by the first of them, so
-// all must stand in one basic block.
+// Emits reads of one block. Values that several reads share (scales, codes in one byte) are emitted by the first of
+// these reads, so all of them must be in one basic block.
 class BlockReader {
  public:
-  // `block`: a pointer to it.
+  // `block` points to the block.
   BlockReader(Ir& b, const target::Target& target, loop::BlockType type, llvm::Value* block)
       : b_(b), target_(target), type_(type), format_(loop::format_of(type)), block_(block) {}
 
   // Elements [first, first + lanes) as f32, rounded once; lanes divides 16 and `first`.
   llvm::Value* elements(int first, int lanes);
 
-  // Codes [first, first + 32) as bytes without sign; `first` is a multiple of 32.
+  // Codes [first, first + 32) as unsigned bytes; `first` is a multiple of 32.
   llvm::Value* codes(int first);
-  // What 4 codes each, of the 32 from `first` on, are multiplied with: <8 x float>; and what is added to each, where there are
-  // offsets.
+  // <8 x float>: for each 4 of the 32 codes from `first` on, the scale and, in formats with offsets, the offset of each
+  // code.
   llvm::Value* scales_of_quads(int first);
   llvm::Value* offsets_of_quads(int first);
 
  private:
   using Key = std::array<int, 3>;
-  // What `emit` gives, emitted once for each key.
+  // The result of `emit`, which is called once for each key.
   llvm::Value* once(const Key& key, const std::function<llvm::Value*()>& emit);
   llvm::Value* bytes(int at, int count);
   llvm::Value* word(int at);

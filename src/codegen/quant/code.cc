@@ -60,7 +60,7 @@ class QuantMatvecEmitter {
 
   void emit() {
     blocks_ = b_.CreateUDiv(k_, b_.getInt64(format_.elements));
-    // The sums of a group of rows stay in registers, beside what reading a block needs.
+    // The sums of a group of rows stay in registers, beside those that reading a block needs.
     const int group = std::clamp((target_.vector_registers - 8) / (vectors_ + 1), 1, 4);
     Value* whole = b_.CreateSub(rows_, b_.CreateURem(rows_, b_.getInt64(group)));
     emit_loop(b_, b_.getInt64(0), whole, group, [&](Value* r) { emit_group(r, group); });
@@ -73,8 +73,8 @@ class QuantMatvecEmitter {
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(factor)); }
   Value* vector_at(int v) { return bytes(x_, times(x_stride_, v)); }
 
-  // Rows follow each other in memory, so what a group reads is one piece of it, and the next groups' pieces are behind it. A
-  // share of them for each block of this group.
+  // Rows are adjacent in memory, so a group reads one piece of it, and the next groups' pieces are behind it.
+  // Prefetches a share of those for each block of this group.
   void prefetch(Value* first_row, Value* block, int group) {
     const int share = group * format_.bytes;
     Value* ahead = bytes(first_row, b_.CreateAdd(times(block, share), b_.getInt64(kPrefetchBytes)));
@@ -131,11 +131,11 @@ class QuantMatvecEmitter {
 
   Value* as_float(Value* words) { return b_.CreateSIToFP(words, sum_type_); }
 
-  // A group of a vector, and what all rows need of it.
+  // A group of a vector, in the form that all rows use.
   struct Group {
     Value* digits;
     Value* scale;
-    Value* start;  // of the sums of products: minus what codes without sign are too large
+    Value* start;  // of the sums of products; compensates for the zero_code of unsigned codes
     Value* sums;   // of elements, for the offsets
   };
 

@@ -41,14 +41,14 @@ class DigitsEmitter {
   Value* whole(int64_t number) { return llvm::ConstantInt::get(words_, static_cast<uint64_t>(number)); }
   Value* at(int64_t byte) { return b_.CreateConstGEP1_64(b_.getInt8Ty(), to_, byte); }
 
-  // As i32; `scale` is set.
+  // The elements as i32. Sets `scale`.
   Value* rounded(Value* x, Value*& scale) {
     const double limit = layout_.digits == 1 ? 127 : 127 * 65536;
-    // As whole numbers a NaN is the largest magnitude of all.
+    // Compared as integers, a NaN has the largest magnitude of all.
     Value* magnitude = b_.CreateIntMaxReduce(b_.CreateAnd(b_.CreateBitCast(x, words_), whole(0x7fffffff)));
     Value* most = b_.CreateBitCast(magnitude, b_.getFloatTy());
     const auto number = [&](double value) { return llvm::ConstantFP::get(b_.getFloatTy(), value); };
-    // Of numbers so small that its inverse overflows, a group counts as zeros.
+    // A group of numbers so small that the inverse overflows counts as zeros.
     Value* vanishes = b_.CreateFCmpOLT(most, number(0x1p-96));
     Value* inverse = b_.CreateSelect(vanishes, number(0), b_.CreateFDiv(number(limit), most));
     scale = b_.CreateFDiv(most, number(limit));
@@ -56,7 +56,7 @@ class DigitsEmitter {
     return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::nearbyint, scaled), words_);
   }
 
-  // The lowest digit, which is taken off.
+  // Removes the lowest digit from the numbers and returns it.
   Value* take_digit(Value*& number) {
     Value* digit = b_.CreateAShr(b_.CreateShl(number, whole(24)), whole(24));
     number = b_.CreateAShr(b_.CreateSub(number, digit), whole(8));

@@ -23,9 +23,9 @@ using llvm::Value;
 
 constexpr int kZeroCode = 8;
 constexpr int kUnroll = 2;                // steps of an iteration
-constexpr int64_t kPrefetchBytes = 8192;  // how far ahead codes are fetched
+constexpr int64_t kPrefetchBytes = 8192;  // how far ahead codes are prefetched
 
-// Columns are taken in chunks of a vector.
+// Works on chunks of as many columns as a vector has lanes.
 class Int4Emitter {
  public:
   Int4Emitter(llvm::Function* function, const Int4Block& block, const target::Target& target)
@@ -38,7 +38,7 @@ class Int4Emitter {
         integers_(llvm::FixedVectorType::get(b_.getInt32Ty(), lanes_)) {}
 
   void emit_matvec(int vectors) {
-    // Sums of a strip of chunks stay in registers, beside what reading codes needs.
+    // Sums of a strip of chunks stay in registers, beside those that reading codes needs.
     const int chunks = block_.columns / lanes_;
     const int most = std::clamp(target_.vector_registers / 2 / vectors, 1, 4);
     int strip = std::min(most, chunks);
@@ -75,7 +75,7 @@ class Int4Emitter {
   Value* groups() { return f_->getArg(3); }
   Value* group() { return f_->getArg(4); }
 
-  // Codes of one step, as floats around 0. What chunks share is emitted once.
+  // Codes of one step, as floats around 0. Loads that chunks share are emitted once.
   class Codes {
    public:
     Codes(Int4Emitter& e, Value* step) : e_(e), from_(e.bytes(e.f_->getArg(0), e.times(step, e.block_.columns / 2))) {}
@@ -113,10 +113,10 @@ class Int4Emitter {
     std::map<int, Value*> loaded_;
   };
 
-  // Of codes in the low 4 bits, with anything above.
+  // The floats of codes in the low 4 bits; higher bits are arbitrary.
   Value* value_of(Value* codes) {
     if (target_.masks && lanes_ == 16) {
-      // That permutation looks at no other bits.
+      // That permutation ignores all other bits.
       std::vector<float> table;
       for (int code = 0; code < 16; ++code) table.push_back(static_cast<float>(code - kZeroCode));
       return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {},
@@ -144,7 +144,7 @@ class Int4Emitter {
     b_.CreateAlignedStore(value, bytes(panel, column % panel_columns * 4), Align(4));
   }
 
-  // `count` of them, in an order in which those that share bytes follow each other.
+  // `count` chunks, in an order in which those that share bytes follow each other.
   std::vector<int> chunks_from(int first, int count) const {
     const int chunks = block_.columns / lanes_;
     std::vector<int> order;
@@ -157,12 +157,12 @@ class Int4Emitter {
     return bytes(row, int64_t{4} * chunk * lanes_);
   }
 
-  // Sums of products with codes are kept by group: scales and zeros enter once for each. The first strip of a block comes from
-  // memory.
+  // Sums of products with codes are kept for one group at a time, so that its scales and zeros are applied once. The
+  // first strip of a block is read from memory, so it prefetches.
   void emit_strip(const std::vector<int>& strip, int vectors, bool fetches) {
     const auto count = static_cast<int>(strip.size()) * vectors;
     const RowPointers x(b_, f_->getArg(5), f_->getArg(6), vectors);
-    // Few sums are kept apart for even and odd steps: a multiply-add takes longer than reading codes.
+    // If there are few sums, even and odd steps have their own, because a multiply-add takes longer than reading codes.
     const int turns = count * 4 <= target_.vector_registers ? kUnroll : 1;
     for (const int chunk : strip) {
       for (int v = 0; v < vectors; ++v)
@@ -187,7 +187,7 @@ class Int4Emitter {
     });
   }
 
-  // Of the next group: the processor does not see them coming, they lie apart.
+  // Prefetches the scales of the next group. They are far apart, so the processor does not prefetch them by itself.
   void prefetch_scales(Value* g) {
     Value* from = bytes(f_->getArg(1), b_.CreateMul(b_.CreateAdd(g, b_.getInt64(1)), f_->getArg(2)));
     for (int64_t line = 0; line < 2 * block_.columns * size_of(block_.scales); line += 64)

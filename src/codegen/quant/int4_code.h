@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code of the pieces of products with weights as torch packs them in 4 bits (loop/int4.h): made on first use, shared
-// by all of the process. Thread-safe. A weight is scale * (code - 8) + zero, where `group` steps (elements along k) share both;
-// in memory, the scale and the zero of one column follow each other, then come those of the next column.
+// Machine code of the pieces of products with weights as torch packs them in 4 bits (loop/int4.h): made on first use,
+// shared by the process. Thread-safe. A weight is scale * (code - 8) + zero, where `group` steps (elements along k)
+// share both. In memory, the scale of a column is followed by its zero, then by those of the next column.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct Int4Block {
   DType scales = DType::kF32;
 };
 
-// acc[v * acc_stride + c] = sum over k of x[v][k] * weight[k][c], for all columns c of a block; x_sums[v * sums_stride + g] is
-// the sum of x[v] over group g. Strides in bytes, but acc_stride and sums_stride in elements.
+// acc[v * acc_stride + c] = sum over k of x[v][k] * weight[k][c], for all columns c of a block; x_sums[v * sums_stride
+// + g] is the sum of x[v] over group g. Strides in bytes, but acc_stride and sums_stride in elements.
 using Int4MatvecFunction = void(const void* codes, const void* scales, int64_t scales_stride, int64_t groups,
                                 int64_t group, const float* x, int64_t x_stride, const float* x_sums,
                                 int64_t sums_stride, float* acc, int64_t acc_stride);
 
-// The weights of `groups` groups as f32, in panels of `panel_columns` columns for tiles (matmul/tile_shape.h), panel_stride bytes
-// from panel to panel; columns that the block lacks are zero.
+// Unpacks the weights of `groups` groups to f32, in panels of `panel_columns` columns for tiles (matmul/tile_shape.h),
+// panel_stride bytes from panel to panel. Columns of the last panel that the block lacks are zero.
 using Int4UnpackFunction = void(const void* codes, const void* scales, int64_t scales_stride, int64_t groups,
                                 int64_t group, float* panels, int64_t panel_stride);
 

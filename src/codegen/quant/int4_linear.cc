@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights as torch packs them in 4 bits (loop/int4.h). Few rows of x: the codes are multiplied as they are read.
-// Many: tiles, for which the weights of a block become panels of f32 in the cache of who multiplies them.
+// Products with weights as torch packs them in 4 bits (loop/int4.h). With few rows of x, codes are multiplied as they
+// are read. With many, a work item unpacks the weights of a block to panels of f32 in its cache, for tiles.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -19,10 +19,10 @@ namespace {
 
 constexpr int64_t kMostColumns = 64;   // of a block
 constexpr int64_t kSteps = 512;        // whole groups, unpacked at a time
-constexpr int64_t kMostStreamed = 20;  // rows of x, more than those of a tile: beyond, tiles are faster
+constexpr int64_t kMostStreamed = 20;  // rows of x, beyond which tiles are faster; more than those of a tile
 constexpr int64_t kMostRows = 252;     // of a work item: whole tiles
 
-// How one product of given sizes is computed.
+// The plan by which a product of given sizes is computed.
 struct Plan {
   int64_t m = 0, n = 0, k = 0;
   DType type = DType::kF32;         // of x, scales and zeros
@@ -33,7 +33,7 @@ struct Plan {
   TileShape shape;
   int64_t block_rows = 1;
 
-  // Matrix-vector products of so many rows each; the last one may begin earlier, and compute rows again.
+  // Number of matrix-vector products, and rows of each. The last one may begin earlier and compute some rows again.
   int64_t passes() const { return divide_up(m, kMostVectors); }
   int64_t vectors() const { return std::max<int64_t>(divide_up(m, std::max<int64_t>(passes(), 1)), 1); }
   int64_t groups() const { return k / group; }
@@ -44,7 +44,7 @@ struct Plan {
   int64_t workspace() const { return dense_bytes() + (streams ? m * groups() * 4 : 0); }
 };
 
-// For whole blocks, and for the rest.
+// Arrays: for whole blocks, then for the rest.
 struct Code {
   Int4MatvecFunction* matvec[2] = {nullptr, nullptr};
   Int4UnpackFunction* unpack[2] = {nullptr, nullptr};
@@ -98,7 +98,7 @@ Code find_code(const Int4LinearSpec& spec, const target::Target& target, const P
   return code;
 }
 
-// In an order that does not depend on anything.
+// The sum of `count` elements, in an order that depends on nothing else.
 float sum_of(const float* x, int64_t count) {
   constexpr int64_t kParts = 8;
   double parts[kParts] = {};
@@ -135,7 +135,7 @@ class Run {
   }
 
  private:
-  // Whether the block that begins at `column` is what is left of a whole one.
+  // Whether the block that begins at `column` is not a whole one.
   bool is_rest(int64_t column) const { return p_.n - column < p_.columns; }
   int64_t width(int64_t column) const { return std::min(p_.columns, p_.n - column); }
   // Bytes from the scales of one group to those of the next.
@@ -150,7 +150,7 @@ class Run {
     return reinterpret_cast<const float*>(x_ + row * x_row_ + step * 4);
   }
 
-  // Rows of f32, and the sums of their groups.
+  // Makes rows of f32, and the sums of their groups.
   void prepare_x() {
     const char* from = x_;
     const int64_t from_row = x_row_;
@@ -182,7 +182,7 @@ class Run {
     }
   }
 
-  // Where the tile of a row starts: a last one that is not whole starts earlier, and computes rows again.
+  // The first row of the tile at `row`. A last tile that is not whole starts earlier and computes some rows again.
   int64_t tile_row(int64_t row) const { return std::min(row, p_.m - p_.shape.rows); }
 
   // acc: [panel][tile][row of C][column of C].

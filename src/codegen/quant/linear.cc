@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rows of x: matrix-vector products that stream the blocks; one row as digits where the target multiplies them. Many:
-// tiles, for which some rows of blocks at a time become f32 in the cache of who multiplies them.
+// Products with weights in blocks. With few rows of x, these are matrix-vector products that stream the blocks; a
+// single row is converted to digits if the target multiplies them. With many rows, a work item converts some rows of
+// blocks at a time to f32 in its cache, for tiles.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -23,18 +24,18 @@ namespace {
 
 constexpr int64_t kColumns = 48;  // of a work item of tiles: whole tiles, and whole vectors of C
 constexpr int64_t kMostRows = 128;
-constexpr int64_t kSteps = 512;         // of them at a time, whole blocks
+constexpr int64_t kSteps = 512;         // elements of a row of weights at a time, whole blocks
 constexpr int64_t kStreamColumns = 16;  // of a work item of matrix-vector products
 constexpr int64_t kCostOfElement = 32;  // to copy and round one, in multiplications
-constexpr int64_t kMostColumns = 512;   // of several such items in one go
+constexpr int64_t kMostColumns = 512;   // of several such items that are computed together
 
-// How one product of given sizes is computed.
+// The plan by which a product of given sizes is computed.
 struct Plan {
   int64_t m = 0, n = 0, k = 0;
   DType x_type = DType::kF32;
   int64_t x_row = 0, x_column = 0, w_row = 0;  // strides in bytes
   bool streams = false;
-  int digits = 0;        // of x in matrix-vector products, or f32
+  int digits = 0;        // of x in matrix-vector products; 0: x is f32
   bool by_16 = false;    // 16 rows of weights at a time
   bool dense_x = false;  // x is first copied to rows of f32
   TileShape shape;
@@ -59,7 +60,7 @@ struct Code {
   EpilogueFunction* epilogue = nullptr;
 };
 
-// What follows from the number of rows.
+// Sets the fields that follow from the number of rows.
 void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan& plan) {
   plan.streams = plan.m <= kMostVectors;
   plan.by_16 = plan.m == 1 && plan.n >= kRowsAtOnce && plan.w_row < int64_t{1} << 27 && has_quant_matvec16(target);
@@ -103,7 +104,7 @@ Code find_code(const QuantLinearSpec& spec, const target::Target& target, const 
   return code;
 }
 
-// A group to what 8 bits of it give.
+// Rounds the elements of a group to 8 bits.
 void round_group(float* x) {
   float most = 0;
   for (int i = 0; i < kGroup; ++i) most = std::max(most, std::abs(x[i]));
@@ -170,7 +171,7 @@ class Run {
 
   void stream_columns(int64_t column, int64_t count) const {
     alignas(64) float acc[kMostVectors * kMostColumns + 16];
-    // Columns that are too few for the code are computed with some before them.
+    // If there are too few columns for the code, some columns before them are computed too.
     const int64_t more = p_.by_16 ? std::max(kRowsAtOnce - count, int64_t{0}) : 0;
     code_.matvec(w_ + (column - more) * p_.w_row, p_.w_row, count + more, x_, x_row_, p_.k, acc, kMostColumns);
     code_.epilogue(acc + more, kMostColumns, p_.m, count, 0, column, ends_.data(), call_.scalars);
@@ -190,7 +191,8 @@ class Run {
     });
   }
 
-  // Some rows of weights from `column` on, elements [first, first + steps); rows that are missing repeat the last one.
+  // Converts elements [first, first + steps) of kColumns rows of weights from `column` on; missing rows repeat the last
+  // one.
   void dequantize(int64_t column, int64_t first, int64_t steps, float* to) const {
     for (int64_t c = 0; c < kColumns; ++c) {
       const int64_t row = std::min(column + c, p_.n - 1);

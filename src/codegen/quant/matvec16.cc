@@ -38,7 +38,7 @@ class Matvec16Emitter {
     apart_ = b_.CreateMul(stride, llvm::ConstantDataVector::get(f_->getContext(), numbers));
     blocks_ = b_.CreateUDiv(f_->getArg(5), b_.getInt64(static_cast<uint64_t>(format_.elements)));
     Value* rows = f_->getArg(2);
-    // Last rows that are no whole group start earlier, and are computed again.
+    // A last group of rows that is not whole starts earlier and computes some rows again.
     Value* last = b_.CreateSub(rows, b_.getInt64(kLanes));
     emit_loop(b_, b_.getInt64(0), rows, kLanes, [&](Value* begin) {
       Value* row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, begin, last);
@@ -54,12 +54,12 @@ class Matvec16Emitter {
   Value* as_float(Value* words) { return b_.CreateSIToFP(words, floats_); }
   Value* none() { return llvm::Constant::getNullValue(words_); }
 
-  // Rows follow each other in memory: while some are read, a line for each line of theirs, the next ones are fetched.
+  // Rows are adjacent in memory. For each line of the rows that are read, prefetches a line of the next rows.
   void prefetch(Value* at) {
     for (int line = 0; line < kLanes * format_.bytes; line += 64) emit_prefetch(b_, bytes(at, line));
   }
 
-  // Sums of pairs of rows, then those of offsets.
+  // The sums of kLanes rows. The loop carries the sums of pairs of rows, then those of offsets.
   Value* emit_rows(Value* first_row) {
     const RowPointers rows(b_, first_row, row_stride_, kLanes);
     Values carried = rows.pointers();
@@ -103,7 +103,8 @@ class Matvec16Emitter {
     sums[kPairs] = multiply_add(b_, blocks.offsets(first), number(group, layout_.sum()), sums[kPairs], target_.fma);
   }
 
-  // Half of the lanes are of one row, half of the other; of each row, as many of each part.
+  // Half of the lanes belong to one row, half to the other. Each part of the group has an equal number of lanes of each
+  // row.
   Value* scales_of_pair(const Values& scales, int pair) {
     std::vector<int> lanes;
     const int of_part = kPairs / static_cast<int>(scales.size());

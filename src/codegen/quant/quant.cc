@@ -23,7 +23,7 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-// Nothing where the words mean no such product.
+// Returns nullopt if the words name no such product.
 std::optional<Int4LinearSpec> packed_product(const std::vector<std::string>& words) {
   const auto packing = words.size() == 6 ? loop::int4_packing(words[3], words[4]) : std::nullopt;
   for (const int64_t group : {32, 64, 128, 256}) {

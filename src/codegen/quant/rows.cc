@@ -51,7 +51,7 @@ class QuantRows {
   }
 
  private:
-  // Row-major, whatever the strides.
+  // The indices in row-major order, whatever their strides.
   static std::vector<int64_t> indices(const ng_buffer& index) {
     int64_t count = 1;
     for (int32_t d = 0; d < index.rank; ++d) count *= index.sizes[d];

@@ -13,7 +13,7 @@ namespace {
 using llvm::Align;
 using llvm::Value;
 
-// Keys of what is emitted once.
+// Keys of the values that are emitted once.
 enum Part : int { kWords, kHalves };
 
 llvm::Type* words_type(Ir& b) { return in_lanes(b.getInt32Ty(), kRowsAtOnce); }
@@ -30,7 +30,7 @@ Value* Blocks16::once(const Key& key, const std::function<Value*()>& emit) {
   return value;
 }
 
-// The 4 bytes there of each row.
+// The 4 bytes of each row at `byte`.
 Value* Blocks16::words(int byte) {
   return once({kWords, byte}, [&] {
     llvm::Constant* every = llvm::ConstantInt::getAllOnesValue(in_lanes(b_.getInt1Ty(), kRowsAtOnce));
@@ -40,7 +40,7 @@ Value* Blocks16::words(int byte) {
   });
 }
 
-// The f16 there, as f32.
+// The f16 of each row at `byte`, as f32.
 Value* Blocks16::halves(int byte) {
   return once({kHalves, byte}, [&] {
     const bool upper = byte % 4 == 2 || byte + 4 > format_.bytes;
@@ -54,8 +54,8 @@ Value* Blocks16::bits(Value* from, int first, int count) {
   return b_.CreateAnd(b_.CreateLShr(from, all(b_, static_cast<uint32_t>(first))), all(b_, (1U << count) - 1));
 }
 
-// Of 6 bits: those of 4 groups are in the bytes of a word. Those of the other 4 have 4 bits in the last word, scales in the low
-// half of each byte, and 2 above what that word has.
+// A number of 6 bits. Those of 4 groups are in the low bits of the bytes of a word. Those of the other 4 have 4 bits in
+// the last word, scales in the low half of each byte, and 2 in the upper bits of the first one.
 Value* Blocks16::number_of_q4k(int group, bool offset) {
   Value* first = words(offset ? 8 : 4);
   const int at = group % 4 * 8;
@@ -70,7 +70,7 @@ Value* Blocks16::scales(int first) {
   if (format_.elements == format_.group) return of_block;
   const int group = first / format_.group;
   if (type_ == loop::BlockType::kQ4K) return b_.CreateFMul(number_of_q4k(group, false), of_block);
-  // Bytes with a sign.
+  // Signed bytes.
   Value* raised = b_.CreateShl(words(192 + group / 4 * 4), static_cast<uint64_t>(24 - group % 4 * 8));
   return b_.CreateFMul(b_.CreateSIToFP(b_.CreateAShr(raised, 24), floats_type(b_)), of_block);
 }
@@ -81,7 +81,7 @@ Value* Blocks16::offsets(int first) {
   return b_.CreateFNeg(b_.CreateFMul(number_of_q4k(first / format_.group, true), of_block));
 }
 
-// `count` bytes there of two rows, those of each row as often as they fit half a register.
+// `count` bytes of two rows at `byte`. Those of each row are repeated until they fill half a register.
 Value* Blocks16::both_rows(int pair, int byte, int count) {
   const auto row = [&](int r) {
     Value* part = b_.CreateAlignedLoad(in_lanes(b_.getInt32Ty(), count / 4), rows_.row(r, byte), Align(1));

@@ -14,17 +14,18 @@ namespace npugraph::codegen {
 
 inline constexpr int kRowsAtOnce = 16;
 
-// Emits them. What several reads share is emitted by the first of them, so all must stand in one basic block.
+// Emits such reads. Values that several reads share are emitted by the first of these reads, so all of them must be in
+// one basic block.
 class Blocks16 {
  public:
-  // `rows` are at the blocks; `apart` has their distances from the first one in bytes, as i32.
+  // `rows` point to the blocks; `apart` has their distances from the first one in bytes, as i32.
   Blocks16(Ir& b, const target::Target& target, loop::BlockType type, const RowPointers& rows, llvm::Value* apart)
       : b_(b), target_(target), type_(type), format_(loop::format_of(type)), rows_(rows), apart_(apart) {}
 
-  // <16 x float>: what codes [first, first + loop::BlockFormat::group) of each row are multiplied with, and what is added.
+  // <16 x float>: for each row, the scale and the offset of codes [first, first + loop::BlockFormat::group).
   llvm::Value* scales(int first);
   llvm::Value* offsets(int first);
-  // <16 x i32>: codes [first, first + 32) of rows 2 * pair and 2 * pair + 1, as bytes without sign.
+  // <16 x i32>: codes [first, first + 32) of rows 2 * pair and 2 * pair + 1, as unsigned bytes.
   llvm::Value* codes(int pair, int first);
 
  private:

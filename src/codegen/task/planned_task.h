@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks of which sizes and strides decide how they run: planned when they are bound.
+// Tasks that are planned when they are bound, because sizes and strides decide how they run.
 #pragma once
 
 #include <mutex>
@@ -12,12 +12,13 @@
 namespace npugraph::codegen {
 
 // A Planner has
-//   std::optional<Plan> plan(const ng_call&) const   nothing where the buffers do not fit; a Plan knows its workspace()
+//   std::optional<Plan> plan(const ng_call&) const   nullopt if the buffers do not fit; a Plan has a workspace()
 //   Code code(const Plan&) const                     the machine code that a plan needs
 //   static void run(const Plan&, const Code&, const ng_call&)
-// and, where calls may differ in their number of rows,
-//   void prepare(const Plan&) const                  makes the code that plans of other numbers of rows need
-// which runs once, for a task whose rows vary, so that a call of another size waits for no compiler.
+// and, if calls may differ in their number of rows,
+//   void prepare(const Plan&) const                  makes the code that plans for other numbers of rows need
+// prepare() runs once, for a task whose number of rows varies, so that calls of other sizes do not wait for the
+// compiler.
 template <typename Planner>
 class PlannedTask {
  public:

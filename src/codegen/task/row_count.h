@@ -5,8 +5,8 @@
 
 namespace npugraph::codegen {
 
-// Whether calls of a task may differ in their number of rows: of A, or of queries. All machine code is then made when the
-// first one is bound, so that no later call waits for a compiler.
+// Whether calls of a task may differ in their number of rows (of A, or of queries). If they may, all machine code is
+// made when the first call is bound, so that no later call waits for the compiler.
 enum class RowCount : uint8_t { kFixed, kVaries };
 
 }  // namespace npugraph::codegen

@@ -24,10 +24,10 @@ struct Sequence {
   Sequence& operator=(const Sequence&) = delete;
 };
 
-// Per part, null where it has none.
+// One state per part, null if the part has none.
 using States = std::vector<void*>;
 
-// Calls visit(part index, the part's own call) until it gives false; whether none did.
+// Calls visit(part index, the part's own call) until it returns false. Returns whether all calls returned true.
 template <typename Visit>
 bool for_each_call(const Sequence& sequence, const ng_call& call, Visit visit) {
   ng_call own = call;
@@ -43,7 +43,7 @@ bool for_each_call(const Sequence& sequence, const ng_call& call, Visit visit) {
   return true;
 }
 
-// The services of the runtime, as a part gets them.
+// The services of the runtime, as a part sees them.
 class PartHost {
  public:
   PartHost(const ng_host& host, int64_t workers) : host_(host), limit_(workers) {
@@ -66,7 +66,7 @@ class PartHost {
     real.parallel_for(&real, begin, end, grain, body, arg);
   }
 
-  // As many turns as threads may take part, each of which takes one range after the other.
+  // Runs as many turns as threads may take part; each turn takes one range after the other.
   static void run_in_few(const ng_host* host, int64_t begin, int64_t end, int64_t grain,
                          void (*body)(void*, int64_t, int64_t), void* arg) {
     struct Turns {
@@ -141,7 +141,7 @@ void unbind_sequence(void* context, void* state) {
   delete states;
 }
 
-// They run one after the other, so the largest serves all.
+// The parts run one after the other, so the largest workspace serves all of them.
 int64_t workspace_of_sequence(void* context, const ng_call* call) {
   int64_t most = 0;
   const bool known = for_each_call(sequence_of(context), *call, [&](size_t i, const ng_call& own) {

@@ -10,7 +10,7 @@
 
 namespace npugraph::codegen {
 
-// A task of a sequence, and how much of the call is its: operands and scalars stand one after the other.
+// A task of a sequence, and how many buffers and scalars of the call it takes. Those of all parts follow each other.
 struct SequencePart {
   ng_task task;
   uint32_t buffers = 0;
@@ -18,8 +18,9 @@ struct SequencePart {
   std::string label;  // names it in errors
 };
 
-// Each part begins when the one before it is done, in all threads. One that fails ends the sequence, and its message names it.
-// No part defines symbols or allocates results. At most `workers` threads take part, where that is not 0. Owns the tasks.
+// Each part begins after the previous one is done in all threads. A part that fails ends the sequence, and the error
+// message names it. No part may define symbols or allocate results. If `workers` is not 0, at most that many threads
+// take part. The sequence owns the tasks.
 ng_task make_sequence(std::vector<SequencePart> parts, int64_t workers = 0);
 
 }  // namespace npugraph::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of a task's workspace that ranges of a parallel loop hold while they run.
+// Slots: parts of a task's workspace, each held by one range of a parallel loop while it runs.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace npugraph::codegen {
 
-// As many parts as a task plans for at most: one for each thread of the machine, up to 64.
+// Largest number of slots that a task plans for: one for each thread of the machine, up to 64.
 int most_slots();
 
-// Which of some parts, up to most_slots(), are free. Thread-safe.
+// Keeps track of which of `count` slots, at most 64, are free. Thread-safe.
 class Slots {
  public:
   explicit Slots(int count = most_slots()) : free_(~uint64_t{0} >> (64 - count)) {}
 
-  // One that nobody has. Waits if there is none, which grain_for() prevents.
+  // Takes a free slot. Waits if there is none, which grain_for() prevents.
   int take() {
     uint64_t free = free_.load(std::memory_order_relaxed);
     while (free == 0 || !free_.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire)) {
@@ -33,7 +33,7 @@ class Slots {
   std::atomic<uint64_t> free_;
 };
 
-// A grain that lets no more ranges run at once than there are slots.
+// Returns a grain with which at most `slots` ranges run at the same time.
 inline int64_t grain_for(const ng_host& host, int slots, int64_t extent, int64_t grain) {
   return host.workers > slots ? std::max(grain, (extent + slots - 1) / slots) : grain;
 }

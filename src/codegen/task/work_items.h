@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work cut into items, none of which depends on how many threads there are.
+// Loops over work items. Items do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace npugraph::codegen {
 
-// Of numbers that are not negative.
+// For numbers that are not negative.
 inline int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 inline int64_t round_up(int64_t x, int64_t to) { return divide_up(x, to) * to; }
 
-// Multiplications per thread, below which a second one costs more than it brings.
+// Multiplications per thread below which a second thread costs more than it saves.
 inline constexpr int64_t kGrainMultiplications = 1 << 17;
 
 inline int64_t grain_of(int64_t multiplications_each) {
@@ -44,7 +44,7 @@ struct Scratch {
   int slots = 1;
 };
 
-// body(first, last, memory) for ranges of items; nobody else has that memory meanwhile.
+// body(first, last, memory) for ranges of items; no other range uses that memory at the same time.
 template <typename Body>
 void for_ranges(const ng_host& host, int64_t items, int64_t multiplications_each, const Scratch& scratch, Body body) {
   Slots slots(scratch.slots);
@@ -64,7 +64,7 @@ void for_items(const ng_host& host, int64_t items, int64_t multiplications_each,
   });
 }
 
-// body(item) for each; whoever is done takes the next one. For few and large items.
+// body(item) for each; a thread that is done takes the next item. For few and large items.
 template <typename Body>
 void for_items_by_turns(const ng_host& host, int64_t items, int64_t multiplications_each, Body body) {
   if (items * std::max<int64_t>(multiplications_each, 1) <= kGrainMultiplications || host.workers == 1)

@@ -22,7 +22,7 @@ constexpr int kNoCluster = -1;
 
 bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
 
-// Whether the value has the images and channels of a convolution.
+// Whether the value has as many images and channels as the result of a convolution.
 bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution) {
   return type.sizes.size() > 2 && std::equal(type.sizes.begin(), type.sizes.begin() + 2, convolution.sizes.begin());
 }
@@ -106,11 +106,11 @@ bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
     return value == ir::kNone ||
            (graph_.value(value).is_tensor() && is_simple(graph_.value(value).tensor(), rank, row));
   };
-  // An index says where the elements of a gather are.
+  // Operands of a gather may have any strides: an index says where its elements are.
   const auto fits_operand = [&](ir::ValueId value) {
     return is_generator(value) || kinds_.is(id, TermKind::kGather) || fits(value);
   };
-  // A value per row stands in registers before it is stored.
+  // So may a result with one value per row, which is in a register before it is stored.
   const auto fits_result = [&](ir::ValueId value) {
     return value == ir::kNone || (is_by_rows(id) && graph_.value(value).tensor().sizes.size() != rank) || fits(value);
   };
@@ -119,8 +119,8 @@ bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
          std::all_of(node.results.begin(), node.results.end(), fits_result);
 }
 
-// The dimension whose neighbours share vectors: the last one, or that in which the results of elementwise nodes and the
-// operands of reductions are dense.
+// The dimension whose neighbours share vectors: the last one, or the one along which the results of elementwise nodes
+// and the operands of reductions are contiguous.
 std::optional<Lanes> Finder::find_lanes(ir::NodeId id, const std::vector<Expr>& space) const {
   const size_t rank = space.size();
   if (is_by_rows(id)) {
@@ -139,7 +139,8 @@ std::optional<Lanes> Finder::find_lanes(ir::NodeId id, const std::vector<Expr>& 
   return std::nullopt;
 }
 
-// Of an elementwise node whose results are simple along `lanes`: the dimension along which all operands are that are not.
+// For an elementwise node whose results are simple along `lanes`: the one dimension along which all operands that are
+// not simple there are contiguous.
 std::optional<int> Finder::find_tile(ir::NodeId id, size_t rank, size_t lanes) const {
   const ir::Node& node = graph_.node(id);
   const auto is_simple_result = [&](ir::ValueId value) {
@@ -160,7 +161,7 @@ std::optional<int> Finder::find_tile(ir::NodeId id, size_t rank, size_t lanes) c
   return tile;
 }
 
-// Whether a node of this space has a value for each element of the cluster's, or one for each of its rows.
+// Whether a node of this space has a value for each element of the cluster's space, or one for each of its rows.
 bool Finder::fits_space(ir::NodeId id, const std::vector<Expr>& own, const Cluster& cluster) const {
   if (own.size() != cluster.space.size() || (is_by_rows(id) && own != cluster.space)) return false;
   const int last = static_cast<int>(own.size()) - 1;
@@ -171,7 +172,7 @@ bool Finder::fits_space(ir::NodeId id, const std::vector<Expr>& own, const Clust
   return true;
 }
 
-// Whether the nodes of a cluster without reductions may stand in one that combines these dimensions.
+// Whether the nodes of a cluster without reductions may join one that combines these dimensions.
 bool Finder::can_combine(const Cluster& cluster, const std::vector<int>& walk) const {
   const auto is_cat = [&](ir::NodeId node) { return kinds_.is(node, TermKind::kConcatenation); };
   if (std::any_of(cluster.nodes.begin(), cluster.nodes.end(), is_cat))
@@ -181,7 +182,7 @@ bool Finder::can_combine(const Cluster& cluster, const std::vector<int>& walk) c
                      [&](ir::NodeId node) { return fits_space(node, *space_of(graph_, graph_.node(node)), with); });
 }
 
-// Whether the node may be written over the cluster's space.
+// Whether the node can be computed in the loops of the cluster.
 bool Finder::joins(ir::NodeId id, const std::vector<Expr>& space, int cluster) const {
   const Cluster& home = clusters[cluster];
   if (home.nodes.empty() || kinds_.is_writer(home.nodes.back())) return false;
@@ -211,8 +212,8 @@ bool Finder::are_alike(int a, int b) const {
   return first.walk.empty() ? can_combine(first, second.walk) : second.walk.empty() && can_combine(second, first.walk);
 }
 
-// Clusters that an operand comes from, those first that save most. One without elements saves nothing, and its cluster may be
-// a loop over other places: aten.cat takes it beside parts of any size.
+// The clusters that operands come from, those that save most first. Operands without elements are skipped: they save
+// nothing, and their clusters may loop over other places, because aten.cat takes them beside parts of any size.
 std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& space) {
   std::vector<std::pair<int, Expr>> scored;
   std::vector<int> found;
@@ -236,7 +237,7 @@ std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& spac
   return found;
 }
 
-// A cluster that `id` could have joined.
+// Records a cluster that `id` could have joined.
 void Finder::add_conflict(int cluster, ir::NodeId id) {
   const Expr bytes =
       bytes_between(graph_, graph_.node(id), [&](ir::NodeId node) { return cluster_of_[node] == cluster; });
@@ -245,7 +246,7 @@ void Finder::add_conflict(int cluster, ir::NodeId id) {
                        objection != nullptr ? objection : "another operand's cluster saves more"});
 }
 
-// Whether all of the cluster is computed for this part of the concatenation alone.
+// Whether all nodes of the cluster compute only this part of the concatenation.
 bool Finder::are_parts(int cluster, ir::NodeId id, ir::ValueId operand) const {
   const Cluster& parts = clusters[cluster];
   const auto& sizes = graph_.value(operand).tensor().sizes;
@@ -257,7 +258,7 @@ bool Finder::are_parts(int cluster, ir::NodeId id, ir::ValueId operand) const {
   });
 }
 
-// A concatenation takes over what computes its parts.
+// Puts a concatenation into one cluster with the nodes that compute its parts.
 void Finder::place_parts(ir::NodeId id, std::vector<Expr> space) {
   const int home = static_cast<int>(clusters.size());
   const int last = static_cast<int>(space.size()) - 1;
@@ -272,7 +273,7 @@ void Finder::place_parts(ir::NodeId id, std::vector<Expr> space) {
   cluster_of_[id] = home;
 }
 
-// Gives the nodes of `cluster` to `home`, if they may all run where `id` does.
+// Moves the nodes of `cluster` to `home` if they may all run at the place of `id`. Returns whether they do.
 bool Finder::merge(int home, int cluster, ir::NodeId id) {
   std::vector<ir::NodeId> both = clusters[home].nodes;
   both.insert(both.end(), clusters[cluster].nodes.begin(), clusters[cluster].nodes.end());
@@ -286,7 +287,7 @@ bool Finder::merge(int home, int cluster, ir::NodeId id) {
 
 void Finder::place(ir::NodeId id, std::vector<Expr> space, Lanes lanes) {
   const std::vector<int> found = candidates(id, space);
-  // Some may move only together: of two that may fail, the first one not behind the second.
+  // Some clusters may move only together: of two that may fail, the first one must not move behind the second.
   const auto home_of = [&](int candidate) {
     if (legality_.is_legal(clusters[candidate].nodes, id)) return true;
     return std::any_of(found.begin(), found.end(), [&](int other) {
@@ -338,7 +339,8 @@ std::vector<ir::ValueId> Finder::results_of(const Cluster& cluster) const {
   return results;
 }
 
-// Whether a value in the memory of a result is all of its elements. A product computes every row, whatever is read of them.
+// Whether a value in the memory of a result has all of its elements. A product computes every row, even those that
+// are not read.
 bool Finder::is_whole(ir::ValueId view, ir::ValueId result) const {
   const auto& type = graph_.value(view).tensor();
   const auto& all = graph_.value(result).tensor();
@@ -347,14 +349,15 @@ bool Finder::is_whole(ir::ValueId view, ir::ValueId result) const {
          numel(type.sizes) == numel(all.sizes);
 }
 
-// Whether the product adds numbers that differ from row to row.
+// Whether the product adds a bias that differs from row to row.
 bool Finder::adds_matrix(const ir::Node& product) const {
   if (!aten::addmm::is(product)) return false;
   const auto& sizes = graph_.value(aten::addmm::self(product)).tensor().sizes;
   return sizes.size() > 1 && !sizes[sizes.size() - 2].is_int(1);
 }
 
-// Whether the values of a cluster with neighbours along `lanes` are the sums, in rows of the same places.
+// Whether `view`, in loops with neighbours along `lanes`, has the sums of the product in the order in which the
+// product computes them.
 bool Finder::lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes) const {
   const auto& type = graph_.value(view).tensor();
   const auto& sums = graph_.value(product.results.front()).tensor();
@@ -367,7 +370,7 @@ bool Finder::lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes
   return type.sizes.back() == sums.sizes.back() && (type.sizes == sums.sizes || !adds_matrix(product));
 }
 
-// Whether the nodes are all that reads the product, and read it as `view`, element by element.
+// Whether only the cluster's nodes read the product, and all read it as `view`, element by element.
 bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const {
   if (!is_product(graph_, graph_.node(product)) && !find_convolution(graph_, graph_.node(product))) return false;
   const ir::ValueId result = graph_.node(product).results.front();
@@ -385,7 +388,7 @@ bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& clu
   return true;
 }
 
-// The last product whose sums the cluster can take over.
+// Finds the last product whose epilogue the cluster can be.
 void Finder::find_product(Cluster& cluster) const {
   if (!cluster.walk.empty() || cluster.tile != ir::kNone) return;
   Terms terms(cluster.space, cluster.lanes);
@@ -413,11 +416,12 @@ void Finder::add_products(std::vector<Cluster>& kept) {
   }
 }
 
-// Elements of a tensor up to which a host operator is done before code for it alone would pay.
+// Largest number of elements for which a host operator is faster than generated code for it alone.
 constexpr int64_t kSmallTensor = 16 * 1024;
 
-// Of single nodes, those that move elements anywhere, or many of them, or need no other task for an operand. What precompiled
-// kernels and copies of parts do stays with them.
+// Whether the cluster becomes generated code. A single node does if it gathers or scatters. Any other single node,
+// unless it is a concatenation, does if it reads a generator (which then needs no task), or if it has many elements and
+// no precompiled kernel.
 bool Finder::is_worth_code(const Cluster& cluster) const {
   if (cluster.nodes.size() > 1) return true;
   const ir::NodeId node = cluster.nodes.front();
@@ -432,7 +436,7 @@ bool Finder::is_worth_code(const Cluster& cluster) const {
   return elements > kSmallTensor;
 }
 
-// Orders members, finds products in front and drops clusters that save nothing.
+// Sorts the nodes of clusters, finds the products in front of them and drops clusters that are not worth code.
 void Finder::finish() {
   std::vector<Cluster> kept;
   std::fill(cluster_of_.begin(), cluster_of_.end(), kNoCluster);

@@ -74,14 +74,14 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                                               : "no generated code for this operator with these operands";
     }
   }
-  // Readers first: what is made where it is read does not read either.
+  // Readers first: a node whose elements are computed where they are read does not read its operands.
   for (auto id = graph.order().rbegin(); clusters_ && id != graph.order().rend(); ++id) {
     if (!graph.node(*id).dead && is_read_by_loops_alone(graph, aliases, uses, *id))
       decisions_[*id].is_made_where_read = true;
   }
 }
 
-// Whether the node makes a generator that nothing but loops reads.
+// Whether the node makes a generator that only loops read.
 bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
                                        ir::NodeId node) const {
   const std::vector<ir::ValueId>& results = graph.node(node).results;

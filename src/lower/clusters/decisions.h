@@ -19,12 +19,12 @@ namespace npugraph::lower {
 
 // Nodes that generated code cannot compute after all, and why.
 using Refusals = std::map<ir::NodeId, std::string>;
-// The reason, from the text of an error that may show the code too.
+// The reason for a refusal, from the text of an error that may show the code too.
 std::string refusal(std::string_view error);
 
-// The first of them that there is; the host's operator where there is none.
+// How a node runs: the first member that is set decides; if none is set, the host's operator runs.
 struct Decision {
-  bool is_made_where_read = false;         // nothing: loops compute its elements, see Generators
+  bool is_made_where_read = false;         // no task: loops compute its elements, see Generators
   const Cluster* cluster = nullptr;        // generated code, together with others
   std::optional<GeneratedNode> generated;  // generated code, by itself
   std::optional<KernelChoice> kernel;      // a precompiled kernel
@@ -35,8 +35,8 @@ struct Decision {
 // A snapshot of a Graph. Immutable.
 class Decisions {
  public:
-  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself. Without `place_parts` so does
-  // every concatenation.
+  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself. Without
+  // `place_parts`, so does every concatenation.
   Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
             const Refusals& refused);
 

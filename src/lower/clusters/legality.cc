@@ -14,7 +14,8 @@ Legality::Legality(const ir::Graph& graph, const ir::AliasInfo& aliases, const i
   }
 }
 
-// Whether somebody outside reads what the member computes before `at`, or `at` reads it otherwise than as it is.
+// Whether a node other than `nodes` and `at` reads a result of the member before `at`, or one of these reads it through
+// a view or not place by place.
 bool Legality::is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const {
   for (const ir::ValueId result : graph_.node(member).results) {
     if (result == ir::kNone) continue;
@@ -30,7 +31,7 @@ bool Legality::is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& n
   return false;
 }
 
-// Whether something that the member reads is written between it and `at`.
+// Whether a node between the member and `at` writes memory that the member reads.
 bool Legality::is_overwritten(ir::NodeId member, ir::NodeId at) const {
   for (const ir::NodeId writer : writers_) {
     if (uses_.position[writer] <= uses_.position[member] || uses_.position[writer] >= uses_.position[at]) continue;
@@ -43,7 +44,7 @@ bool Legality::is_overwritten(ir::NodeId member, ir::NodeId at) const {
   return false;
 }
 
-// Whether something between the member and `at` would see that the member has not failed yet.
+// Whether the member may fail and a node between it and `at` would make a late failure visible.
 bool Legality::fails_late(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const {
   if (!graph_.node(member).op->is(ir::Trait::kMayThrow)) return false;
   const auto& order = graph_.order();
@@ -70,7 +71,8 @@ const char* Legality::objection(const std::vector<ir::NodeId>& nodes, ir::NodeId
   return nullptr;
 }
 
-// Whether what the node writes is read, by itself and the nodes before it, only where it is written and before it is.
+// Whether the node and `nodes`, which run before it, read the memory that the node writes only at the place that is
+// written, and before it is.
 bool Legality::can_write(ir::NodeId id, const std::vector<ir::NodeId>& nodes) const {
   if (!kinds_.is_writer(id)) return true;
   const ir::ValueId written = ir::written_operands(graph_.node(id)).front();

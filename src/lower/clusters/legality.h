@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes may run later than they stand: nobody reads or writes in between what would move, nothing fails in another
-// order, and no event stands in between. Internal to lower/. What it is made of must outlive it.
+// Which nodes may run later than at their place: no node in between reads or writes their data, failures keep their
+// order, and no event lies in between. Internal to lower/. The arguments of the constructor must outlive it.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class Legality {
  public:
   Legality(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses, const NodeKinds& kinds);
 
-  // Why the nodes may not all run where `at` stands, in one loop with it; null when they may.
+  // Why the nodes may not all run at the place of `at`, in one loop with it; null if they may.
   const char* objection(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
   bool is_legal(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const { return objection(nodes, at) == nullptr; }
   bool is_overwritten(ir::NodeId member, ir::NodeId at) const;

@@ -13,15 +13,15 @@ class NodeKinds {
  public:
   explicit NodeKinds(const ir::Graph& graph);
 
-  // Nothing for nodes without terms.
+  // Returns nullopt for nodes without terms.
   std::optional<TermKind> kind(ir::NodeId id) const { return kinds_[id]; }
   bool is(ir::NodeId id, TermKind kind) const { return kinds_[id] == kind; }
   // The dimensions that a node of kind kRows combines.
   const std::vector<int>& walk(ir::NodeId id) const { return walks_[id]; }
   bool is_writer(ir::NodeId id) const { return is(id, TermKind::kWrite) || is(id, TermKind::kScatter); }
   bool reads_elsewhere(ir::NodeId id) const { return is(id, TermKind::kGather) || is(id, TermKind::kWindow); }
-  // Whether the user takes from the value, at each place of its space, the element of that place (or of that row): only then
-  // it may be computed where it is read.
+  // Whether the user reads, at each place of its space, only the element of the value at that place (or of that row).
+  // Only then may the value be computed where it is read.
   bool reads_by_place(ir::NodeId user, ir::ValueId value) const;
 
  private:

@@ -21,7 +21,7 @@ int64_t at_usual_sizes(const Expr& bytes) {
   try {
     return evaluate(bytes, [](const std::string&) { return Scalar::of_int(kUsualSize); }).as_int();
   } catch (const UserError&) {
-    return 0;  // no such sizes occur together
+    return 0;  // these sizes cannot occur together
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What running nodes together is worth: bytes that are neither stored nor loaded. Internal to lower/.
+// The gain of running nodes together: bytes that are neither stored nor loaded. Internal to lower/.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,18 @@
 
 namespace npugraph::lower {
 
-// Of operands of `node` that nodes in a group compute: what is not loaded.
+// Bytes of the operands of `node` that nodes of a group compute, and that are then not loaded.
 Expr bytes_between(const ir::Graph& graph, const ir::Node& node, const std::function<bool(ir::NodeId)>& is_in_group);
 
-// Of a group of nodes that stores `stored`: all that its nodes, each by itself, would store or load besides.
+// Bytes that the nodes of a group would store or load if each ran by itself, beyond those of the group,
+// which stores `stored`.
 Expr bytes_saved(const ir::Graph& graph, const ir::Uses& uses, const std::vector<ir::NodeId>& nodes,
                  const std::vector<ir::ValueId>& stored);
 
-// What a symbolic size counts as where sizes are compared before any is known.
+// The value of a symbolic size in comparisons before sizes are known.
 inline constexpr int64_t kUsualSize = 128;
 
-// (what, bytes), those first that save most at usual sizes; in the order given where they save the same.
+// Sorts pairs (id, bytes saved) by their bytes at usual sizes, the largest first. Stable.
 void sort_by_score(std::vector<std::pair<int, Expr>>& scored);
 
 }  // namespace npugraph::lower

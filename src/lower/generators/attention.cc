@@ -15,8 +15,8 @@ bool is_element(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || (dtype == DType::kF16 && target::host_target().f16c);
 }
 
-// Whether queries, keys and values are [b, heads, rows, elements] of one type, with whole groups of query heads (which the
-// operator demands of symbolic numbers too).
+// Whether queries, keys and values are [b, heads, rows, elements] of one type, and the number of query heads is a
+// multiple of that of key heads (for symbolic numbers the operator itself demands it).
 bool are_heads(const ir::TensorType* q, const ir::TensorType* k, const ir::TensorType* v) {
   for (const ir::TensorType* type : {q, k, v}) {
     if (type == nullptr || type->sizes.size() != 4 || type->dtype != q->dtype) return false;
@@ -32,7 +32,7 @@ bool is_read(const ir::Uses& uses, ir::ValueId value) {
 
 bool is_absent(const Attr& argument) { return std::holds_alternative<None>(argument); }
 
-// Puts a constant number into `to`; false where it is another one.
+// Stores a constant number in `to`; an absent argument leaves it empty. Returns false for other arguments.
 template <typename Number>
 bool read_number(const Attr& argument, std::optional<Number>& to) {
   if (is_absent(argument)) return true;
@@ -45,13 +45,13 @@ bool read_number(const Attr& argument, std::optional<Number>& to) {
   return true;
 }
 
-// A flash kernel has its booleans as numbers.
+// Whether generated code takes the mask. `booleans`: also one of booleans, which a flash kernel gets as numbers.
 bool is_mask(const ir::TensorType* mask, bool booleans) {
   if (mask == nullptr || (!is_element(mask->dtype) && !(booleans && mask->dtype == DType::kBool))) return false;
   return mask->sizes.size() == 2 || mask->sizes.size() == 4;
 }
 
-// The words of the text; nothing where an argument is not what code can be generated for.
+// Describes the node; nullopt if code cannot be generated for its arguments.
 std::optional<loop::Attention> describe_flash(const ir::Node& node) {
   const auto dropout = Flash::dropout_p.as_constant(node), causal = Flash::is_causal.as_constant(node);
   if (!dropout || dropout->as_float() != 0.0 || !causal) return {};

@@ -11,7 +11,7 @@ namespace {
 
 using Conv = aten::convolution;
 
-// A number for each of `rank` dimensions; one number stands for all.
+// A constant number for each of `rank` dimensions; a single number stands for all of them. Otherwise nullopt.
 std::optional<std::vector<int64_t>> as_ints(const std::vector<Expr>* list, size_t rank) {
   if (list == nullptr || (list->size() != rank && list->size() != 1)) return {};
   std::vector<int64_t> numbers;
@@ -27,7 +27,8 @@ bool is_element(DType dtype) {
   return dtype == DType::kF32 || (dtype == DType::kBF16 && target::host_target().bf16_dot);
 }
 
-// Nothing for transposed convolutions, for groups that are neither products nor direct, and where numbers are not known.
+// Returns nullopt for transposed convolutions, for groups that are computed neither as products nor directly, and for
+// numbers that are not constant.
 std::optional<loop::Convolution> describe(const ir::Node& node, const ir::TensorType& weight, bool channels_last) {
   const size_t rank = weight.sizes.size() - 2;
   const auto stride = as_ints(Conv::stride(node), rank), padding = as_ints(Conv::padding(node), rank),
@@ -45,7 +46,7 @@ std::optional<loop::Convolution> describe(const ir::Node& node, const ir::Tensor
   return is_product || loop::is_direct(found, *sizes) ? std::optional(found) : std::nullopt;
 }
 
-// Images whose channels are neighbours, dense.
+// Whether these are dense images whose channels are neighbours in memory.
 bool has_channels_last(const ir::TensorType& type) {
   if (type.sizes.size() != 4) return false;
   Expr stride = 1;

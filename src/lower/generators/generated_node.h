@@ -14,17 +14,19 @@ namespace npugraph::lower {
 
 struct GeneratedNode {
   program::TaskKind kind;
-  std::string name;  // of the task
-  std::string text;  // of what is generated: codegen/ says what it means
-  // Operands in the order in which the code takes them: first these.
+  std::string name;  // name of the task
+  std::string text;  // text form of the generated code; codegen/ says what it means
+  // Operands in the order in which the code takes them: `reads`, then `writes`.
   std::vector<ir::ValueId> reads;
   std::vector<ir::ValueId> writes;  // results
 };
 
-// Nothing for other nodes, and where code cannot be generated. Each has its rules in a file of its own.
+// Each returns nullopt for other nodes, and for nodes that cannot be generated. The rules of each have a file
+// of their own.
 std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node);
 std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node);
-// What choose_convolution takes, without the bias; nothing for others. Printed, it stands in front of the text of an epilogue.
+// The convolution that choose_convolution takes, without the bias; nullopt for other nodes. Its printed form stands in
+// front of the text of an epilogue.
 std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const ir::Node& node);
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node);
 

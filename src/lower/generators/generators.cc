@@ -19,7 +19,7 @@ std::optional<Expr> integer(const Attr* argument, int64_t otherwise) {
   return e != nullptr && e->kind() == ScalarKind::kInt ? std::optional(*e) : std::nullopt;
 }
 
-// Whole numbers of a type that holds them exactly.
+// A range of integers, in a type that holds them exactly.
 Made make_range(const ir::Node& node, DType dtype) {
   const auto start = integer(arg::start.find(node), 0), step = integer(arg::step.find(node), 1);
   if (!start || !step || (dtype != DType::kI64 && dtype != DType::kI32)) return {};
@@ -68,7 +68,7 @@ Made find_made(const ir::Graph& graph, const ir::Node& node) {
   return make == nullptr ? std::nullopt : (*make)(node, type->dtype);
 }
 
-// Per root: whether nodes write its memory, or may.
+// Per root: whether a node writes its memory, or may write it.
 std::vector<bool> find_written(const ir::Graph& graph, const ir::AliasInfo& aliases) {
   std::vector<bool> written(static_cast<size_t>(graph.num_values()), false);
   for (const ir::NodeId id : graph.order()) {
@@ -125,7 +125,7 @@ Generators::Generators(const ir::Graph& graph, const ir::AliasInfo& aliases) {
   }
 }
 
-// Views of the root are the same elements in another order.
+// Views of the root have its elements in another order.
 void Generators::add(const ir::Graph& graph, const ir::AliasInfo& aliases, ir::ValueId root, const Generator& made) {
   const DType dtype = graph.value(root).tensor().dtype;
   for (const ir::ValueId member : aliases.members(root)) {

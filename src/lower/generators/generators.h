@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that are known from places alone: numbers in order, and one number everywhere. Loops compute their elements instead
-// of loading them, through any view; what makes them has a task only where something else reads their memory.
+// Values whose elements follow from their places: numbers in order, and one number everywhere. Loops compute their
+// elements instead of loading them, through any view. The node that makes such a value has a task only if something
+// else reads its memory.
 //
 //   %p = aten.arange(s0)                                        no task
 //   %q = aten.unsqueeze(%p, 1) view(0)
@@ -17,7 +18,7 @@
 
 namespace npugraph::lower {
 
-// The element that lies `i` elements behind the first one: `number`, or first + i * step.
+// Element `i`, counted in memory from the first one, is `number`, or first + i * step.
 struct Generator {
   std::optional<Scalar> number;
   Expr first;
@@ -30,7 +31,7 @@ class Generators {
  public:
   Generators(const ir::Graph& graph, const ir::AliasInfo& aliases);
 
-  // Null: the value must be read from memory.
+  // Null if the value must be read from memory.
   const Generator* find(ir::ValueId value) const {
     const auto at = of_values_.find(value);
     return at == of_values_.end() ? nullptr : &at->second;
@@ -42,12 +43,12 @@ class Generators {
   std::unordered_map<ir::ValueId, Generator> of_values_;
 };
 
-// The element that lies `index` elements behind the first one, of this type.
+// Element `index`, counted in memory from the first one, of this type.
 loop::Value emit_element(loop::Builder& builder, const Generator& generator, DType dtype, const Expr& index);
 
-// Whether every element of this type can be this number, as torch converts it.
+// Whether an element of this type can hold this number, as torch converts it.
 bool can_hold(DType dtype, const Scalar& number);
-// The number in this type. Requires can_hold().
+// The number, converted to this type. Requires can_hold().
 loop::Value emit_number(loop::Builder& builder, DType dtype, const Scalar& number);
 
 }  // namespace npugraph::lower

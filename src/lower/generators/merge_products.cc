@@ -20,7 +20,7 @@ const std::string* text_of(const Task& task) {
   return task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
 }
 
-// A product that writes memory of its own, and nothing else.
+// Whether the task is a plain product that updates no operand in place.
 bool is_product(const Task& task) {
   const std::string* text = text_of(task);
   return task.kind == program::TaskKind::kMatmul && text != nullptr && loop::is_kernel_text(*text) &&
@@ -45,11 +45,12 @@ bool passes(const Task& product, const Task& other) {
          !touches_operand_of(product, other);
 }
 
-// Where the kernel of a product reads or writes a buffer, each time with the loops around it; not known where that is computed.
+// The places where the kernel of a product accesses a buffer: the loops around each access, and its index. They are
+// unknown if an index uses computed values.
 class Places {
  public:
   Places(const loop::Kernel& kernel, int32_t buffer) : buffer_(buffer) { find(kernel.body); }
-  // Whether all are one place, and that of others.
+  // Whether all accesses are at one place, which is also the only place of `other`.
   bool all_are(const Places& other) const {
     const auto is_first = [&](const std::vector<Expr>& place) { return place == found_.front(); };
     return known_ && other.known_ && !found_.empty() && std::ranges::all_of(found_, is_first) &&
@@ -81,13 +82,13 @@ class Places {
   bool known_ = true;
 };
 
-// Whether the end of `second`, a product of the same form, reads what `first` writes as a gate: beside each sum what `first`
-// puts there.
+// Whether the epilogue of `second`, a product of the same form, reads the result of `first` as a gate: for each sum,
+// the element that `first` stores at that place.
 bool is_in_step(const Task& first, const Task& second) {
   if (writes_operand_of(second, first) || !same_window(first.operands[1], second.operands[1])) return false;
   const auto made = loop::parse_all(*text_of(first), first.name), read = loop::parse_all(*text_of(second), second.name);
   if (made.size() != 1 || read.size() != 1) return false;
-  // Buffers of a kernel: sums, then the operands behind both factors.
+  // Buffers of a kernel: the sums, then the operands of the task behind both factors.
   const auto writes = [](const Operand& x) { return x.access == Access::kWrite; };
   if (std::ranges::count_if(first.operands, writes) != 1) return false;
   const auto gate = std::ranges::find_if(first.operands, writes);
@@ -120,7 +121,8 @@ bool merge(Task& first, const Task& second) {
   return true;
 }
 
-// Results live longer for each task that is passed: over no more than a norm and a rotation of each of the others.
+// Most tasks that a product moves up over, each of which makes its results live longer: a norm and a rotation for each
+// of the other products.
 constexpr size_t kMostPassed = 4;
 
 }  // namespace

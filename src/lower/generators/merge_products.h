@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of one first factor as one task, which packs that factor once and starts its threads once:
+// Merges products with the same first factor into one task, which packs that factor once and starts its threads once:
 //
 //   q = matmul(x, wq)        q, k = matmul(x, wq, wk)
 //   k = matmul(x, wk)
 //
-// Weights stay where they are. A product moves up over a few generated tasks that neither read nor write what it does. A gate
-// and what it is multiplied with go in step (codegen::Order::kInStep): the end of the second one reads the result of the first
-// one, element by element.
+// Weights are not moved. A product may move up over a few generated tasks that neither write its operands nor touch its
+// results. A gate and the product that it is multiplied with run in step (codegen::Order::kInStep): the epilogue of the
+// second product reads the result of the first one, element by element.
 //
 //   g = matmul(x, wg)                   g, u = matmul(x, wg, wu, silu(g) * u)
 //   u = silu(g) * matmul(x, wu)
@@ -19,8 +19,9 @@
 
 namespace npugraph::lower {
 
-// Merges the last of `tasks` into an earlier one, and says which; nothing is done where none is such a product, or where one of
-// them, or a task in between, writes what another one reads or writes, but in step.
+// Merges the last of `tasks` into an earlier one and returns that task's index. Returns nullopt and changes nothing if
+// there is no such product, or if one of the two, or a task in between, writes a buffer that another one touches
+// (except in step).
 std::optional<size_t> merge_product(std::vector<program::Task>& tasks);
 
 }  // namespace npugraph::lower

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on quantised weights (python/npugraph/gguf) as generated tasks: their texts are those of codegen/quant.h.
+// Operators on quantised weights (python/npugraph/gguf) as generated tasks, with the texts of codegen/quant/quant.h.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace npugraph::lower {
 
-// A product of a matrix x and weights in blocks, of types that generated code takes.
+// Whether the node is a product of a matrix x and weights in blocks, of types that generated code takes.
 bool is_quantised_product(const ir::Graph& graph, const ir::Node& node);
 
-// A product of x [m, k] and weights i8 [n, k], times a scale for each of their rows.
+// Whether the node is a product of x [m, k] and weights i8 [n, k], times a scale for each row of the weights.
 bool is_int8_product(const ir::Graph& graph, const ir::Node& node);
 
-// A product of x [m, k] and weights of 4 bits that torch packed, with scales and zeros.
+// Whether the node is a product of x [m, k] and weights of 4 bits that torch packed, with scales and zeros.
 bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
 
-// A product of integers i8 [m, k] and [k, n], contiguous along k, as i32.
+// Whether the node is a product of i8 matrices [m, k] and [k, n], the second contiguous along k, with a result of i32.
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node);
 
 // Whether the host packs the weights of an int4 product in a way that generated code does not read.
 bool is_packed_otherwise(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog);
 
-// What stands in front of the epilogue's text: nothing for other products. Requires !is_packed_otherwise().
+// The text in front of the epilogue's text; empty if the product needs none. Requires !is_packed_otherwise().
 std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog);
 
 }  // namespace npugraph::lower

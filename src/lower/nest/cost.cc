@@ -21,10 +21,10 @@ using loop::Store;
 
 constexpr int64_t kSmallSize = 64;
 constexpr int64_t kLargeSize = 1024;
-// Operands that lie in a cache together.
+// Number of operands that share a cache.
 constexpr double kSharing = 4;
 
-// Instructions on vectors.
+// Number of vector instructions of an operation.
 double instructions_of(Op op, DType dtype) {
   const bool is_float = is_floating(dtype);
   switch (op) {
@@ -72,7 +72,7 @@ class Estimate {
   double total() { return time(block(kernel_.body)); }
 
  private:
-  // What instructions take, and what memory takes meanwhile.
+  // Time of instructions, and of the memory accesses that overlap with them.
   struct Cost {
     double busy = 0, waits = 0;
     Cost& operator+=(const Cost& other) {
@@ -111,12 +111,12 @@ class Estimate {
     body.busy += static_cast<double>(loop.reductions.size()) * costs_.instruction;
     if (loop.kind == For::Kind::kVector) return vector_cost(loop, extent, body);
     if (loop.kind == For::Kind::kParallel) return parallel_cost(loop, extent, body);
-    // In lanes, it works on some registers at a time.
+    // Inside a vector loop, it works on several registers at a time.
     body.busy += costs_.iteration * (in_lanes() ? 0.5 : 2);
     return static_cast<double>(extent) * body;
   }
 
-  // Of so many iterations, of which `body` is what a vector of them takes.
+  // Cost of a vector loop of `extent` iterations; `body` is the cost of one vector of them.
   Cost vector_cost(const For& loop, int64_t extent, Cost body) const {
     const int64_t lanes = target_.lanes(DType::kF32);
     body.busy += costs_.iteration;
@@ -133,7 +133,7 @@ class Estimate {
     return {time(body) * target::share_of(extent, grain) + region, 0};
   }
 
-  // Memory of iterations that another thread had before.
+  // Cost of local memory that another thread used before.
   double handing_over() const {
     int64_t bytes = 0;
     for (const loop::Buffer& buffer : kernel_.buffers) {
@@ -142,8 +142,8 @@ class Estimate {
     return static_cast<double>(bytes) * costs_.handed_byte;
   }
 
-  // What a statement moves: by the first one that uses a buffer, from where all of it is; by others, from where that part
-  // is which an iteration of the parallel loop uses.
+  // Cost of an access. The first statement that uses a buffer moves it from the cache or memory that holds all of it;
+  // later ones move it from the one that holds the part which an iteration of the parallel loop uses.
   Cost access(int32_t buffer, const Expr& index) {
     const bool is_first = seen_.insert(buffer).second && !is_scratch(kernel_.buffers[buffer].kind);
     const int64_t size = size_of(kernel_.buffers[buffer].dtype);
@@ -168,7 +168,7 @@ class Estimate {
             bytes * target::byte_cost(target_, is_first ? all : kSharing * part) + (is_apart ? costs_.line : 0)};
   }
 
-  // Bytes from the first place that a loop comes to up to the last one.
+  // Bytes between the first and the last place that a loop accesses.
   static double walked(int64_t step, const Around& loop, int64_t size) {
     return std::abs(static_cast<double>(step)) * static_cast<double>(loop.extent) * static_cast<double>(size);
   }
@@ -177,7 +177,7 @@ class Estimate {
     return std::any_of(around_.begin(), around_.end(), [](const Around& a) { return a.kind == For::Kind::kVector; });
   }
 
-  // With this loop variable at a place, and all others at 0.
+  // The value of an expression with this loop variable at `place`, and all others at 0.
   int64_t value(const Expr& e, const std::string& var, int64_t place) const {
     if (const auto known = e.as_int()) return *known;
     const auto lookup = [&](const std::string& name) {
@@ -191,7 +191,7 @@ class Estimate {
     try {
       return evaluate(e, lookup).as_int();
     } catch (const UserError&) {
-      return symbol_;  // no such sizes occur together
+      return symbol_;  // these sizes cannot occur together
     }
   }
 
@@ -202,7 +202,7 @@ class Estimate {
   const target::Costs costs_;
   const int64_t symbol_;
   std::vector<Around> around_;
-  std::unordered_set<int32_t> seen_;  // buffers that statements before use
+  std::unordered_set<int32_t> seen_;  // buffers that earlier statements use
 };
 
 }  // namespace

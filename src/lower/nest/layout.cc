@@ -26,7 +26,7 @@ bool continues(const Layout& layout, const Expr& size, const std::vector<std::ve
   return true;
 }
 
-// Whether so many elements are read again in each iteration of dimension `d`.
+// Whether each iteration of dimension `d` reads the same elements again, and they are too many for the cache.
 bool is_large_broadcast(const Layout& layout, const std::vector<Expr>& strides, size_t d) {
   constexpr int64_t kElementsInCache = 1 << 18;
   if (!strides[d].is_int(0)) return false;

@@ -11,18 +11,18 @@ namespace npugraph::lower {
 // Outermost first.
 struct Layout {
   std::vector<Expr> sizes;
-  std::vector<std::vector<Expr>> strides;  // per access, in each of them
-  std::vector<int> place;                  // per dimension of the space: which one it is; kNone where it has size 1
-  size_t row = 0;                          // the first one of the row
-  size_t reused = 0;                       // how many of those in front of the row large accesses are broadcast over
+  std::vector<std::vector<Expr>> strides;  // per access, in each of these dimensions
+  std::vector<int> place;                  // per dimension of the space: its index here; kNone if it has size 1
+  size_t row = 0;                          // index of the first dimension of the row
+  size_t reused = 0;  // number of dimensions directly in front of the row over which large accesses are broadcast
 };
 
 struct LayoutRequest {
   const std::vector<Expr>& space;
   const std::vector<std::vector<Expr>>& strides;  // per access, in the dimensions of the space
-  const std::vector<bool>& stay;                  // dimensions that are kept as they are
-  size_t row_rank = 0;      // how many of the last dimensions are a row that stays apart; 0: all may be one
-  bool by_columns = false;  // there is a dimension in front of the row
+  const std::vector<bool>& stay;                  // per dimension: whether it is kept as it is
+  size_t row_rank = 0;      // number of last dimensions that form a row and stay apart; 0: all may be merged
+  bool by_columns = false;  // there must be a dimension in front of the row
 };
 
 // The product of sizes [begin, end).
@@ -32,8 +32,8 @@ Expr ceil_div(const Expr& a, const Expr& b);
 // Merges dimensions that all accesses walk through as if they were one, and drops those of size 1.
 Layout collapse(const LayoutRequest& request);
 
-// Where an access that no cache holds is broadcast over dimensions in front of the row, these go inside the others: what one of
-// them read is read again at once. Sizes must be known.
+// If an access too large for the cache is broadcast over dimensions in front of the row, moves these inside the others,
+// so that the same elements are read again at once. Accesses of symbolic size are left as they are.
 void put_reused_inside(Layout& layout);
 
 }  // namespace npugraph::lower

@@ -19,10 +19,10 @@ using loop::BufferId;
 using loop::Builder;
 using loop::Value;
 
-// Of the cost of a nest, below which another one is taken instead: costs are rough.
+// Another nest is taken only if its cost is below this part of the cost of the best one: costs are approximate.
 constexpr double kLeastGain = 0.97;
 
-// The loops around the walks, in one of the forms of a nest.
+// Writes the loops around the walks, in one of the forms of a nest.
 class NestWriter {
  public:
   explicit NestWriter(NestPlan plan)
@@ -72,8 +72,8 @@ class NestWriter {
   NestPlace place_;
   NestValues values_;
   NestWalks walks_;
-  std::vector<Expr> walked_;  // elements of an iteration of each parallel loop
-  int64_t split_piece_ = 1;   // elements of a piece, where the row has one dimension
+  std::vector<Expr> walked_;  // per parallel loop: elements of an iteration
+  int64_t split_piece_ = 1;   // elements of a piece, if the row has one dimension
 };
 
 template <typename Body>
@@ -98,8 +98,8 @@ void NestWriter::write_epilogue() {
   });
 }
 
-// Nothing goes from one element to the next: rows may be cut. What is read again for the last dimensions in front of the row is
-// so for each piece.
+// Elements do not depend on each other, so rows may be cut. The reused dimensions (Layout::reused) are inside the loop
+// over pieces, so that each piece is read again at once.
 void NestWriter::write_elements() {
   const Expr row = layout_.sizes.back();
   const Expr piece = plan_.shape.piece;
@@ -118,7 +118,7 @@ void NestWriter::write_elements() {
   });
 }
 
-// Tiles in which some loads have neighbours along one side and the stores along the other one.
+// Writes tiles in which some loads are contiguous along one side, and the stores along the other one.
 void NestWriter::write_tiles() {
   const size_t lane = layout_.sizes.size() - 1;
   const auto tile = static_cast<size_t>(layout_.place[static_cast<size_t>(terms_.tile())]);
@@ -148,7 +148,7 @@ void NestWriter::write_rows() {
   });
 }
 
-// Neighbouring rows in lanes; each walks over its elements.
+// Puts neighbouring rows in lanes, each of which walks over its elements.
 void NestWriter::write_columns() {
   const size_t lane = layout_.row - 1;
   const Expr columns = layout_.sizes[lane];
@@ -165,7 +165,7 @@ void NestWriter::write_columns() {
   });
 }
 
-// Pieces of the first dimension of a row that is split: what a thread takes at a time.
+// The number of pieces of the first dimension of a split row. A thread takes one at a time.
 Expr NestWriter::split_pieces() const {
   const bool is_one = layout_.row + 1 == layout_.sizes.size();
   return is_one ? ceil_div(layout_.sizes[layout_.row], split_piece_) : layout_.sizes[layout_.row];
@@ -184,7 +184,7 @@ std::vector<Value> NestWriter::walk_piece(const Expr& piece, int level, const st
   return values_.inside([&] { return walks_.walk_over(dim, level, reductions); });
 }
 
-// Puts what the reductions of a piece come to into memory that all loops of the kernel share.
+// Stores the results of the reductions of a piece in memory that all loops of the kernel share.
 void NestWriter::store_parts(std::vector<BufferId>& parts, const std::vector<int>& reductions,
                              const std::vector<Value>& values, const Expr& elements, const Expr& at) {
   for (size_t r = 0; r < reductions.size(); ++r) {
@@ -216,7 +216,7 @@ void NestWriter::write_split_rows() {
   values_.store_results(true, plan_.last_level);
 }
 
-// A few columns: pieces of all of them, then what the pieces come to.
+// A few columns: one loop reduces pieces of all of them, a second one combines the results of the pieces.
 void NestWriter::write_split_columns() {
   const size_t lane = layout_.row - 1;
   const Expr columns = layout_.sizes[lane];

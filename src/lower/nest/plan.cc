@@ -9,7 +9,7 @@
 namespace npugraph::lower {
 namespace {
 
-// Marks what the value of a term takes in a walk of this level, and what is kept for it.
+// Marks the terms that a term needs in a walk of this level, and those that are kept for it.
 void need(NestPlan& plan, int id, int walk) {
   const Terms& terms = plan.terms;
   const Term& term = terms.term(id);
@@ -21,14 +21,14 @@ void need(NestPlan& plan, int id, int walk) {
     walk = term.level;
   }
   plan.needed[id] = true;
-  // What a row term reads is read where it stands.
+  // A row term needs its arguments at their own level.
   for (const int arg : term.args) need(plan, arg, term.row ? terms.term(arg).level : walk);
   for (const TermAccess::Index& index : term.access.indices) need(plan, index.term, walk);
   if (term.access.inside != ir::kNone) need(plan, term.access.inside, walk);
   if (term.access.part != ir::kNone) need(plan, terms.part(term.access.part).inside, walk);
 }
 
-// Which terms are computed at all, and which are kept from one walk to the next.
+// Chooses the terms that are computed at all, and those that are kept from one walk to the next.
 void choose_terms(NestPlan& plan) {
   const Terms& terms = plan.terms;
   plan.needed.assign(terms.size(), false);
@@ -50,7 +50,8 @@ void choose_terms(NestPlan& plan) {
   for (const TermCheck& check : terms.checks()) add_read(check.index);
 }
 
-// Its strides in the dimensions of the space: 0 where it is broadcast. What it is shifted by is an offset.
+// Adds an access: its strides in the dimensions of the space, 0 where it is broadcast, and its shifts as one offset.
+// Returns its index.
 size_t add_access(NestPlan& plan, const TermAccess& access) {
   const Terms& terms = plan.terms;
   const std::vector<Expr> own = plan.strides_of(access.value);
@@ -92,7 +93,7 @@ void lay_out(NestPlan& plan) {
 
 }  // namespace
 
-// One dimension is a row; those of a matrix are evenly spaced.
+// A row must be one dimension. The rows of a matrix must be one dimension too, because they are evenly spaced.
 bool NestPlan::has_rows_of_sums() const {
   return layout.sizes.size() == layout.row + 1 && (sums == Sums::kImages || layout.row <= 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loop nest computes and where that lies, before any statement is written. Internal to lower/.
+// The terms that a loop nest computes and where they lie, planned before any statement is written. Internal to lower/.
 #pragma once
 
 #include <functional>
@@ -12,42 +12,43 @@
 
 namespace npugraph::lower {
 
-// What it refers to must outlive it.
+// The objects that it refers to must outlive it.
 struct NestPlan {
   const ir::Graph& graph;
   const Terms& terms;
   const StridesOf& strides_of_memory;
   const Generators& generators;
   const NestShape shape;
-  std::optional<Sums> sums;                     // how those of the product in front lie
+  std::optional<Sums> sums;                     // how the sums of the product in front lie
   std::vector<ir::ValueId> writes;              // results
-  std::vector<ir::ValueId> reads = {};          // of memory
-  std::vector<ir::ValueId> made = {};           // what is computed where it would be read
+  std::vector<ir::ValueId> reads = {};          // values that are read from memory
+  std::vector<ir::ValueId> made = {};           // generators, computed where they would be read
   std::vector<bool> needed = {};                // per term: whether it is computed
   std::vector<int> kept = {};                   // full terms that later walks read from a local row
-  int last_level = 0;                           // of terms that are computed
+  int last_level = 0;                           // highest level of the terms that are computed
   Layout layout = {};                           // of all accesses
   std::vector<std::vector<Expr>> strides = {};  // per access: in the dimensions of the space
-  std::vector<Expr> offsets = {};               // per access: elements before its place 0
-  std::vector<size_t> slots = {};               // per term: of a load, its access
-  std::vector<size_t> stores = {};              // per result: its access
+  std::vector<Expr> offsets = {};               // per access: index of its element at place 0
+  std::vector<size_t> slots = {};               // per term: the access of a load
+  std::vector<size_t> stores = {};              // per result: the access of its store
 
-  // Of a value; 0 where all elements of a generator are the same, which need no place.
+  // The strides of a value; 0 for a generator whose elements are all the same.
   std::vector<Expr> strides_of(ir::ValueId value) const;
   bool is_epilogue() const { return sums.has_value(); }
   bool is_by_rows() const { return is_epilogue() || terms.walks_rows(); }
-  // Whether the sums of a product in front, where there is one, lie as the nest walks over them.
+  // Whether the layout walks over the sums of a product in front as they lie, see Sums.
   bool has_rows_of_sums() const;
   bool is_kept(int term) const;
-  // Terms that combine what the walk of this level computes.
+  // The reductions over the walk of this level.
   std::vector<int> reductions_of(int level) const;
   // Whether the walk of this level computes anything.
   bool has_work(int level) const;
-  // (write, read): a result may take the memory of what is read at the same places alone, before anything is stored there.
+  // (write, read): the result may take the memory of a value, whose elements are read only at the places of the result,
+  // before these are stored.
   std::vector<std::pair<size_t, size_t>> shares() const;
 };
 
-// A nest that stores `results`.
+// Plans a nest that stores `results`.
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
                    const StridesOf& strides_of, const Generators& generators, const NestShape& shape,
                    std::optional<Sums> sums);

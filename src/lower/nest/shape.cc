@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kGrains[] = {16384, 4096, 1024, 65536};
 
-// Whether there are rows that threads may share: each of them in more than one piece.
+// Whether threads may share a row, which then has more than one piece.
 bool may_split(const Terms& terms, const std::vector<ir::ValueId>& results) {
   if (!terms.walks_rows() || terms.is_ordered() || !terms.checks().empty()) return false;
   const std::vector<Expr>& space = terms.space();
@@ -30,7 +30,7 @@ bool may_split(const Terms& terms, const std::vector<ir::ValueId>& results) {
          length * std::max<int64_t>(columns, 1) >= 2 * kSumPiece;
 }
 
-// Whether walks may need again what earlier ones compute.
+// Whether walks may need values again that earlier ones compute.
 bool may_keep(const Terms& terms) {
   if (!terms.has_reductions() || terms.is_by_columns()) return false;
   for (int t = 0; t < terms.size(); ++t) {
@@ -40,7 +40,7 @@ bool may_keep(const Terms& terms) {
   return false;
 }
 
-// Whether there are more elements than so many, as there may be where a size is symbolic.
+// Whether there are, or with symbolic sizes may be, more elements than this.
 bool may_exceed(const Terms& terms, int64_t elements) {
   double count = 1;
   for (const Expr& size : terms.space()) {
@@ -50,7 +50,7 @@ bool may_exceed(const Terms& terms, int64_t elements) {
   return count > static_cast<double>(elements);
 }
 
-// What differs in more than the grain.
+// The shapes, apart from their grain.
 std::vector<NestShape> forms_of(const Terms& terms, const std::vector<ir::ValueId>& results) {
   std::vector<NestShape> forms = {{}};
   if (!terms.walks_rows()) {

@@ -9,14 +9,15 @@
 namespace npugraph::lower {
 namespace {
 
-// False where a size is symbolic.
+// Returns false if a size is symbolic.
 bool is_more_than(std::span<const Expr> sizes, int64_t elements) {
   const std::optional<int64_t> count = numel(sizes).as_int();
   return count && *count > elements;
 }
 
-// A loop that streams has two more ends, up to the first whole line and behind the last one, which are empty where its rows are
-// whole lines: so many elements are, of each type.
+// A streaming loop needs two more loops, up to the first whole cache line and behind the last one, so it must have
+// at least kLeastIterations. Rows of a multiple of kWholeLines elements are whole lines in every type, and these
+// loops are empty.
 constexpr int64_t kLeastIterations = 512, kWholeLines = 64;
 
 bool is_long(const loop::For& loop) {
@@ -33,7 +34,8 @@ void mark_stores(std::vector<loop::Stmt>& statements, int32_t buffer, bool in_lo
   }
 }
 
-// Of several long loops over rows the last one fetches the next row: those before it are done soon and would wait for memory.
+// Finds the loads of the last of several long loops over rows, which then fetches the next row: earlier loops are done
+// soon and would wait for memory.
 void find_last_loads(std::vector<loop::Stmt>& statements, int32_t buffer, std::vector<loop::Load*>& found) {
   for (loop::Stmt& statement : statements) {
     auto* loop = std::get_if<loop::For>(&statement.node);
@@ -59,7 +61,8 @@ void stream_large_operands(LoopNest& nest, const ir::Graph& graph, std::span<con
   operands.insert(operands.end(), nest.writes.begin(), nest.writes.end());
   for (size_t i = 0; i < operands.size(); ++i) {
     const ir::TensorType& type = graph.value(operands[i]).tensor();
-    // What is accessed may be a small part of an operand, or one element of a large row.
+    // Both the space and the operand must be large: the nest may access a small part of an operand, or one element for
+    // each large row.
     const auto exceeds = [&](int64_t bytes) {
       const int64_t elements = bytes / size_of(type.dtype);
       return is_more_than(space, elements) && is_more_than(type.sizes, elements);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large operands: results that no cache holds go past the caches, because a plain store reads each line before it writes it, and
-// what is not in the cache of a core is fetched ahead.
+// Large operands: results too large for the caches are stored past them, because a plain store reads each line before
+// it writes it, and operands too large for the cache of a core are fetched ahead.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace npugraph::lower {
 
-// Marks the stores of a nest over `space` of which the bytes are known to be more than the last cache of `target` holds, and the
-// loads of which they are more than the second one does.
+// Marks the stores of a nest over `space` to operands that are known to be larger than the last cache of `target`, and
+// the loads of those known to be larger than the second one.
 void stream_large_operands(LoopNest& nest, const ir::Graph& graph, std::span<const Expr> space,
                            const target::Target& target);
 

@@ -67,7 +67,7 @@ void NestValues::declare() {
   for (const ir::ValueId id : plan_.writes) declare_type(id);
 }
 
-// Where the current element, or row, lies in the memory of a value.
+// The index of the current element, or row, in the memory of a value.
 Expr NestValues::index_of(const TermAccess& access, size_t slot) {
   Expr index = plan_.offsets[slot];
   for (size_t d = 0; d < place_.at.size(); ++d) index = index + place_.at[d] * plan_.layout.strides[slot][d];
@@ -77,14 +77,14 @@ Expr NestValues::index_of(const TermAccess& access, size_t slot) {
   return index;
 }
 
-// Where the current element is in its row.
+// The place of the current element in its row.
 Expr NestValues::place_in_row() const {
   Expr place = 0;
   for (size_t d = plan_.layout.row; d < place_.at.size(); ++d) place = place * plan_.layout.sizes[d] + place_.at[d];
   return place;
 }
 
-// One loop per dimension of the index, the last one in lanes.
+// Writes one loop per dimension of the index, the last one in lanes.
 void NestValues::write_check(const TermCheck& check) {
   const auto& sizes = plan_.graph.value(check.index).tensor().sizes;
   const std::vector<Expr> strides = plan_.strides_of(check.index);
@@ -172,7 +172,7 @@ Value NestValues::value_of(int id) {
   return value;
 }
 
-// Where a part is left, or there is no element, nothing is read.
+// Outside of its part, or where the element does not exist, nothing is read.
 Value NestValues::load(const Term& term, int id) {
   const TermAccess& access = term.access;
   const Expr& last = place_.at.back();
@@ -193,7 +193,7 @@ Value NestValues::load(const Term& term, int id) {
   return builder_.load(memory->second, index, *inside, outside);
 }
 
-// What lies `index` elements behind the first one of a value.
+// The element of a value at `index`, counted in memory from the first one.
 Value NestValues::element(ir::ValueId value, const Expr& index) {
   const Generator* made = plan_.generators.find(value);
   if (made == nullptr) return builder_.load(in_.at(value), index);

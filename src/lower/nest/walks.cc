@@ -41,12 +41,12 @@ std::vector<Value> NestWalks::walk_over(size_t dim, int level, const std::vector
   return values;
 }
 
-// Whether a piece of a split row is all that is walked over at once.
+// Whether each walk covers one piece of a split row, which is not cut further.
 bool NestWalks::is_whole_piece() const {
   return plan_.shape.splits && !plan_.terms.is_by_columns() && plan_.layout.row + 1 == plan_.layout.sizes.size();
 }
 
-// How many elements are combined one by one before what they come to is added to the others; 0: all of them.
+// Number of elements that are combined one by one before their result is combined with the others; 0: all of them.
 int64_t NestWalks::piece_of(int level) const {
   const std::vector<int> reductions = plan_.reductions_of(level);
   const auto is_sum = [&](int t) { return plan_.terms.term(t).combine == loop::Combine::kSum; };

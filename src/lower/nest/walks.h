@@ -10,15 +10,16 @@ namespace npugraph::lower {
 
 class NestWalks {
  public:
-  // What is given must outlive it.
+  // The arguments must outlive it.
   NestWalks(const NestPlan& plan, loop::Builder& builder, NestPlace& place, NestValues& values)
       : plan_(plan), builder_(builder), place_(place), values_(values) {}
 
-  // All walks over the row of `place`, or over its piece of one.
+  // Writes all walks over the row of `place`, or over its piece of a row.
   void write_row();
-  // One walk: loops over the dimensions of the row from `dim` on. What the reductions come to in the outermost one.
+  // Writes one walk: loops over the dimensions of the row from `dim` on. Returns the results of the reductions over
+  // the outermost loop.
   std::vector<loop::Value> walk_over(size_t dim, int level, const std::vector<int>& reductions);
-  // What the reductions come to in the loop around.
+  // Combines `values` over the enclosing loop. Returns the results of the reductions.
   std::vector<loop::Value> combined(const std::vector<int>& reductions, std::vector<loop::Value> values);
 
  private:

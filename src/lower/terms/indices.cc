@@ -16,7 +16,7 @@ using Values = TermValues;
 
 namespace {
 
-// (tensors, dim): along the rows, of one type and rank.
+// (tensors, dim): along the last dimension, of one type and rank.
 constexpr size_t kMostParts = 4;
 bool fits_cat(const ir::Graph& graph, const ir::Node& node) {
   const auto* parts = aten::cat::tensors(node);
@@ -49,16 +49,16 @@ void write_cat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   }));
 }
 
-// Elements of dimensions by index.
+// A gather: elements of `self` by index in some of its dimensions.
 struct Gather {
   struct Index {
     ir::ValueId value = ir::kNone;
     size_t dim = 0;
-    std::vector<int> dims;  // of the space, that its own run with
+    std::vector<int> dims;  // per dimension of the index: the one of the space whose place it takes
     std::string message;
   };
   ir::ValueId self = ir::kNone;
-  std::vector<int> dims;  // of the space, that those of `self` run with
+  std::vector<int> dims;  // per dimension of `self`: the one of the space whose place it takes
   std::vector<Index> indices;
   bool from_end = false;
 };
@@ -71,8 +71,8 @@ std::vector<int> counted(size_t count, size_t first = 0) {
 
 size_t rank_of(const ir::Graph& graph, ir::ValueId id) { return graph.value(id).tensor().sizes.size(); }
 
-// The dimensions of the index tensors, broadcast together, stand where the first one indexes, or before all others where those
-// between two of them are not indexed.
+// The dimensions of the index tensors, broadcast together, take the place of the first indexed dimension, or come
+// before all others if the indexed dimensions are not adjacent.
 void place_dims(const ir::Graph& graph, Gather& gather) {
   const auto& indices = gather.indices;
   size_t index_rank = 0;
@@ -95,7 +95,7 @@ bool is_index(const ir::TensorType* type) {
   return type != nullptr && (type->dtype == DType::kI64 || type->dtype == DType::kI32) && !type->sizes.empty();
 }
 
-// Torch counts the dimensions that are indexed.
+// The dimension in torch's message counts only those that are indexed.
 std::vector<Gather::Index> index_list(const ir::TensorType& self, const Attr& attr) {
   std::vector<Gather::Index> found;
   const auto* list = std::get_if<std::vector<TensorRef>>(&attr);
@@ -114,7 +114,7 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
     return std::nullopt;
   Gather found{.self = from};
   const std::string in_self = "IndexError: index out of range in self";
-  // Torch has other words for what is not a contiguous matrix, or is empty.
+  // Torch has another message for a table that is empty or not a contiguous matrix.
   const bool is_table =
       self->sizes.size() == 2 && is_contiguous(self->sizes, self->strides) && !numel(self->sizes).is_int(0);
   const bool is_gather = aten::gather::is(node);

@@ -14,7 +14,7 @@ class Moved {
  public:
   Moved(const ir::Graph& graph, const std::vector<NodeId>& nodes) : graph_(graph), nodes_(nodes) {}
 
-  // Whether a node only moves something that is in memory before all of the nodes.
+  // Whether a node only moves data that is in memory before any of the nodes runs.
   bool moves(const ir::Node& node) const {
     if (!node.op->is(ir::Trait::kCopyLike)) return false;
     const std::vector<ValueId> written = ir::written_operands(node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated code only moves: the bytes that a report counts as copied.
+// Which results generated code only moves: reports count their bytes as copied.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace npugraph::lower {
 
-// Whether what `nodes`, which run as one, store for value `id` was in memory before them. A value that they compute and
-// rearrange before it is stored was not. `id` is a result of one of them, or what the last one writes.
+// Whether the data that `nodes`, which run as one task, store for value `id` was in memory before them. False for a
+// value that they compute and rearrange before they store it. `id` is a result of one of them, or an operand that the
+// last one writes.
 bool is_moved(const ir::Graph& graph, ir::ValueId id, const std::vector<ir::NodeId>& nodes);
 
 }  // namespace npugraph::lower

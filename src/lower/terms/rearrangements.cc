@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements from other places, which sizes alone say: repetitions and rotations. Those of the last dimension are runs that the
-// host copies whole.
+// Elements from other places that follow from sizes alone: repetitions and rotations. Those along the last dimension
+// are left to the host, which copies whole runs.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -28,8 +28,8 @@ std::vector<int> all_dims(size_t rank) {
   return dims;
 }
 
-// The dimensions that argument `dim` names: one, a list, or all where there is none. Nothing where they are not known, or
-// where an empty list means something else.
+// The dimensions that argument `dim` names: one, a list, or all if it is absent. Returns nullopt if they are not
+// constant, or if an empty list means something else.
 std::optional<std::vector<int>> dims_of(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
   if (self == nullptr || self->sizes.empty()) return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<std::vector<int>> dims_of(const ir::Graph& graph, const ir::Node& 
   }
   return dims.empty() ? std::nullopt : std::optional(dims);
 }
-// Whether each row certainly has an element. Of none there is no extreme: eager raises, and so the operator itself has to run.
+// Whether each row certainly has an element. For an empty row eager raises, so the operator itself has to run.
 bool has_elements(const ir::Graph& graph, const ir::Node& node) {
   const auto& sizes = self_type(graph, node)->sizes;
   const auto dims = dims_of(graph, node);
@@ -73,14 +73,15 @@ bool keeps_dims(const ir::Node& node) {
   const auto value = argument == nullptr ? std::nullopt : ops::as_constant(*argument);
   return value && value->as_bool();
 }
-// A value per row, whose dimensions stay in the result or not.
+// Declares a result with one value per row, with or without the dimensions of the row.
 void row_result(TermWriter& w, const ir::Node& node, size_t result, int term) {
   if (node.results[result] == ir::kNone) return;
   if (keeps_dims(node)) return w.result(node.results[result], term);
   w.result_without_row(node.results[result], term);
 }
 
-// Floats to floats. A type that is asked for must hold what the operand holds: torch converts before it combines.
+// Floats to floats. The type of the result must hold all values of the operand's type: torch converts
+// before it combines.
 bool fits_float(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
   const auto* result = first_result(graph, node);
@@ -133,7 +134,7 @@ void write_log_softmax(TermWriter& w, const ir::Graph&, const ir::Node& node) {
   const int sum = w.reduce(Combine::kSum, w.map({x}, kFunctionCost, exp));
   w.result(node.results[0], w.map({x, w.map({sum}, kFunctionCost, log)}, 1, sub));
 }
-// Infinite extremes are not subtracted: what is left would be NaN.
+// An infinite maximum is not subtracted: the difference would be NaN.
 void write_logsumexp(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const int x = operand(w, graph, node);
   const int base = w.map({w.reduce(Combine::kMax, x)}, 1, [](Builder& b, Values v) {
@@ -185,7 +186,7 @@ void write_layer_norm(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   w.result(node.results[2], rstd);
 }
 
-// (self, dim?, correction?, keepdim): the variance or its root, and the mean behind it.
+// (self, dim?, correction?, keepdim): the variance or its root, then the mean.
 double correction_of(const ir::Node& node) {
   const auto value = ops::as_constant(arg::correction(node));
   return value ? value->as_float() : 1;
@@ -254,7 +255,8 @@ int comparable(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = self_type(graph, node)->dtype;
   return is_floating(dtype) ? w.in_float(self_of(node)) : w.load(self_of(node));
 }
-// The first place of the row that has the extreme: of several dimensions, those that have it are looked for behind.
+// The first place of the row that has the extreme. In a row of several dimensions, a second reduction finds it among
+// the places whose element equals the extreme.
 int place_of(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Combine combine, int x) {
   if (w.row_rank() == 1) return w.reduce_to_place(combine, x);
   const auto& sizes = self_type(graph, node)->sizes;
@@ -298,7 +300,7 @@ bool fits_scan(const ir::Graph& graph, const ir::Node& node) {
          (result->dtype == DType::kF32 || result->dtype == DType::kF64 || result->dtype == DType::kI64 ||
           result->dtype == DType::kI32);
 }
-// Floats in f64, as eager does: one sum stands for the whole row.
+// Floats are combined in f64, as in eager, because one accumulator goes through the whole row.
 template <Combine combine>
 void write_scan(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = first_result(graph, node)->dtype;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kinds of nodes become terms: what a family of rules shares with the others. Internal to lower/.
+// How kinds of nodes become terms, and the helpers that families of rules share. Internal to lower/.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct Rule {
   // Requires that the node fits.
   void (*write)(TermWriter& w, const ir::Graph& graph, const ir::Node& node);
   TermKind kind;
-  // The argument whose sizes are the space; nothing: the result's.
+  // The argument whose sizes are the space; nullopt: the result.
   std::optional<ops::ArgumentName> space = {};
   // The dimensions of the space that are combined, in any order; null: none.
   std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node) = nullptr;
@@ -42,7 +42,7 @@ inline bool is_float_tensor(const ir::TensorType* type) {
                              type->dtype == DType::kF16);
 }
 
-// A known dimension of a tensor of this rank.
+// A dimension of a tensor of this rank, where negative numbers count from the end; nullopt if it is not constant.
 inline std::optional<int> known_dim(const Expr& e, size_t rank) {
   const auto dim = e.as_int();
   if (!dim) return std::nullopt;
@@ -55,12 +55,12 @@ inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
   return dim ? std::optional(static_cast<size_t>(*dim)) : std::nullopt;
 }
 
-// The term of an index as a place; negative ones count from the end of a dimension of size `from_end`.
+// The term of an index as a place. With `from_end`, negative indices count from the end of a dimension of that size.
 int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end);
-// The limit of a check of indices of a dimension of size `size`. Torch looks at an index with the elements that it reaches: where
-// the product `others` of the other sizes is 0, there are none, and none is wrong.
+// The limit of a check of indices of a dimension of size `size`. Torch checks an index when it accesses an element: if
+// the product `others` of the other sizes is 0, there are no elements, and every index passes.
 Expr limit_where_read(const Expr& size, const Expr& others);
-// What torch says of an index outside, as the message of a check.
+// Torch's message for an index out of bounds, as the message of a check.
 std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size);
 
 inline loop::Value sub(loop::Builder&, TermValues v) { return v[0] - v[1]; }

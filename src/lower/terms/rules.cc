@@ -20,7 +20,7 @@ using Values = TermValues;
 
 namespace {
 
-// What has a scalar meaning, with numbers that are constants or symbols.
+// Whether all numbers among the arguments are constants or symbols.
 bool has_simple_numbers(const ir::Node& node) {
   const auto is_simple = [](const Attr& attr) {
     const auto* e = std::get_if<Expr>(&attr);
@@ -28,14 +28,14 @@ bool has_simple_numbers(const ir::Node& node) {
   };
   return std::all_of(node.args.begin(), node.args.end(), is_simple);
 }
-// Which of two zeros these take depends, in torch, on where an element lies.
+// Whether the operator's choice between 0.0 and -0.0 depends, in torch, on where an element lies.
 bool chooses_zeros(const ir::Op& op) {
   return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
 }
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
   return !chooses_zeros(*node.op) && has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
 }
-// `load`: the term of an operand.
+// `load` gives the term of an operand.
 template <typename Load>
 int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Load load) {
   std::vector<int> args;
@@ -44,7 +44,7 @@ int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Loa
     if (index.emplace(operand, args.size()).second) args.push_back(load(operand));
   }
   for (const Attr& attr : node.args) for_each_expr(attr, [&](const Expr& e) { w.reads(e); });
-  // Terms outlive the node where it is a copy.
+  // Captures a copy of the node: terms may outlive it.
   return w.map(std::move(args), 4, [&graph, node, index](Builder& b, Values v) {
     return ops::emit_scalar(graph, node,
                             {.builder = b,
@@ -59,7 +59,8 @@ void write_scalar(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.result(node.results[0], scalar_term(w, graph, node));
 }
 
-// (input, scales, zero points?, axis, ..): a number per element of one dimension, which is the argument `axis`.
+// (input, scales, zero points?, axis, ..): scales and zero points per element of one dimension, which is
+// the argument `axis`.
 std::optional<int> channel_axis(const ir::Graph& graph, const ir::Node& node) {
   const auto* input = tensor_type(graph, arg::input(node));
   if (input == nullptr) return std::nullopt;
@@ -93,7 +94,8 @@ std::optional<ir::Node> functional_form(const ir::Node& node) {
   functional.op = op;
   return functional;
 }
-// Operands of other types than the one written would compute in a type that the functional form does not know of.
+// Except for copies, operands must have the type of the operand that is written: the functional form does not know in
+// which type others would be computed.
 bool fits_write(const ir::Graph& graph, const ir::Node& node) {
   const auto functional = functional_form(node);
   if (!functional || arg::self.find(node) == nullptr) return false;
@@ -111,7 +113,7 @@ void write_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.write(self_of(node), node.results[0], scalar_term(w, graph, *functional_form(node)));
 }
 
-// The only part of a concatenation that has elements, of the type of the result.
+// The only part of a concatenation that has elements, if it has the type and sizes of the result.
 std::optional<ir::ValueId> only_part(const ir::Graph& graph, const ir::Node& node) {
   const auto* parts = aten::cat::is(node) ? aten::cat::tensors(node) : nullptr;
   const auto* result = parts == nullptr ? nullptr : tensor_type(graph, node.results.front());

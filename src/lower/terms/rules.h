@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes have terms, and how they become them. Internal to lower/; the questions of others stand in terms/terms.h.
+// Which nodes have terms, and how these are written. Internal to lower/; terms/terms.h is the interface
+// for other files.
 #pragma once
 
 #include "lower/terms/writer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements that are written where an index says.
+// Elements that are written at places from an index.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -44,8 +44,8 @@ void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   w.write_indexed(Copy::self(node), w.load(Copy::source(node)), dim, place);
 }
 
-// (self, dim, index, source or number): what order duplicates come in does not matter. Torch reads as much of the source as the
-// index is large; here that is all of it, or along the dimension its first element.
+// (self, dim, index, source or number): the order of duplicates does not matter. Torch reads as many elements of the
+// source as the index has; here that is the whole source, or its first element along the dimension.
 struct Scatter {
   size_t dim = 0;
   bool adds = false;
@@ -62,7 +62,7 @@ bool has_sizes_of(const ir::TensorType& source, const ir::TensorType& index, siz
 
 bool is_add(const ir::Node& node) { return ops::is_any<aten::scatter_add, aten::scatter_add_>(node); }
 
-// The argument `src`, or `value` where it is a number.
+// The argument `src`, or `value` if that is a number.
 const Attr& source_of(const ir::Node& node) {
   const Attr* source = arg::src.find(node);
   return source != nullptr ? *source : arg::value(node);
@@ -88,7 +88,7 @@ std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node
   return fits_source && fits_sum ? std::optional(found) : std::nullopt;
 }
 
-// One element of each row along the dimension, so that comparing places with it is all.
+// The index has one element along the dimension, so that comparing each place with it is enough.
 bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
   const auto scatter = find_scatter(graph, node);
   if (!scatter || tensor_type(graph, node.results.front()) == nullptr) return false;
@@ -100,7 +100,7 @@ bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-// What an element becomes: a term that reads `old` and `source`, each where it is needed.
+// The term of a written element. It uses the terms of `old` and `source`, which are called only if needed.
 template <typename Old, typename Source>
 int new_element(TermWriter& w, DType dtype, const Scatter& scatter, Old old, Source source) {
   if (scatter.number) {
@@ -137,7 +137,7 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
                                   [](Builder&, Values v) { return loop::select(v[0] == v[1], v[2], v[3]); }));
 }
 
-// Duplicates, if there may be any, write the same number.
+// If there may be duplicates, they all write the same number.
 bool fits_scatter_write(const ir::Graph& graph, const ir::Node& node) {
   const auto scatter = find_scatter(graph, node);
   if (!scatter) return false;

@@ -31,7 +31,7 @@ std::vector<int> TermWriter::aligned(ir::ValueId value) const {
   return dims;
 }
 
-// `dims` as the nodes know them.
+// `dims` as the nodes number them.
 TermAccess TermWriter::access(ir::ValueId value, const std::vector<int>& dims) const {
   const auto& sizes = graph_.value(value).tensor().sizes;
   TermAccess access{.value = value, .dims = std::vector<int>(dims.size(), ir::kNone)};
@@ -55,7 +55,7 @@ int TermWriter::add_load(TermAccess access) {
 int TermWriter::load(ir::ValueId value) {
   int known = terms_.find(value, part_);
   if (known != ir::kNone) return known;
-  // A row's value is the same at all its places.
+  // A row term is the same at all places of its row, and so in all parts.
   if (part_ != ir::kNone) known = terms_.find(value, ir::kNone);
   if (known != ir::kNone && terms_.terms_[known].row) return known;
   if (const auto node = terms_.part_nodes_.find(value); node != terms_.part_nodes_.end()) {
@@ -81,7 +81,7 @@ int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, std::vect
 int TermWriter::load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside) {
   TermAccess at = access(value, aligned(value));
   for (size_t d = 0; d < steps.size(); ++d) {
-    // Of a dimension of size 1 there is one element to read, wherever it is asked for.
+    // A dimension of size 1 is read at its only element, whatever the place.
     const bool moves = at.dims[d] != ir::kNone;
     at.scales.push_back(moves ? steps[d].scale : 0);
     at.shifts.push_back(moves ? steps[d].shift : 0);
@@ -138,7 +138,7 @@ int TermWriter::reduce_to_place(Combine combine, int arg) {
   return term;
 }
 
-// Walks are long enough that a sum over what stands before is not computed anew.
+// High enough that later walks read the value from memory instead of computing the scan again (NestShape::keep_cost).
 constexpr int kScanCost = 16;
 
 int TermWriter::scan(Combine combine, int arg) {
@@ -183,7 +183,7 @@ int TermWriter::add_part(int dim, const Expr& first, const Expr& size) {
   std::vector<int> args = {place(dim)};
   if (part_ != ir::kNone) args.push_back(terms_.parts_[part_].inside);
   const Expr whole = terms_.space_[terms_.places_[dim]];
-  // The places count in the space; the parts around have moved them already.
+  // `first` is relative to the part around; the place is one in the whole space.
   Expr begin = first;
   for (int around = part_; around != ir::kNone; around = terms_.parts_[around].around) {
     if (terms_.parts_[around].dim == terms_.places_[dim]) begin = begin + terms_.parts_[around].first;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a group of nodes computes, element by element: a graph of terms over one iteration space.
 //
-// The space is a list of sizes; its last dimensions, those that reductions combine, are the row. A full term has a value per
-// element of the space, a row term one per row (its tensor has size 1 in the dimensions of the row). A reduction turns a full
-// term into a row term. The level of a term is the number of reductions that stand one behind the other before it: what must
-// wait for that many walks over the row. Neighbours in vectors are those of the row's last dimension, or of the dimension in
-// front of the row.
+// The space is a list of sizes; its last dimensions, those that reductions combine, are the row. A full term has a
+// value per element of the space, a row term one per row (its tensor has size 1 in the dimensions of the row). A
+// reduction turns a full term into a row term. The level of a term is the length of the longest chain of reductions
+// that it depends on, which is the number of walks over the row that it must wait for. Vectors hold neighbours along
+// the row's last dimension, or along the dimension in front of the row.
 //
-// A concatenation selects its parts by the place in the space. What computes a part is written once more for each of them,
-// at shifted places: there is no memory between the two.
+// A concatenation selects its parts by the place in the space. The terms that compute a part are written again for each
+// part, at shifted places, so that no memory lies between them and the concatenation.
 #pragma once
 
 #include <functional>
@@ -24,19 +24,20 @@
 
 namespace npugraph::lower {
 
-// Where the element of a value for a place in the space is.
+// How a place in the space maps to an element of a value.
 struct TermAccess {
   ir::ValueId value = ir::kNone;  // kNone: the sums of the product in front
-  std::vector<int> dims;  // per dimension of the value: that of the space which it runs with; kNone: its first element
-  // Per dimension of the value, its element is scale * place + shift; none: the place.
+  // Per dimension of the value: the dimension of the space whose place it takes; kNone: its first element.
+  std::vector<int> dims;
+  // Per dimension of the value: its element is scale * place + shift. Empty: it is the place.
   std::vector<int64_t> scales;
   std::vector<int64_t> shifts;
-  int inside = ir::kNone;  // term: whether there is an element; elsewhere ...
-  double outside = 0;      // ... its value
-  int part = ir::kNone;    // read at shifted places, see Terms::part()
+  int inside = ir::kNone;  // term: whether the element exists; kNone: always
+  double outside = 0;      // the value if it does not exist
+  int part = ir::kNone;    // part at whose shifted places it is read, see Terms::part()
   struct Index {
-    size_t dim = 0;  // in this dimension of the value, its element is ...
-    int term = 0;    // ... what this term says, an i64
+    size_t dim = 0;  // dimension of the value
+    int term = 0;    // term of its element in that dimension, an i64
   };
   std::vector<Index> indices;
   bool is_plain() const { return part == ir::kNone && indices.empty() && scales.empty(); }
@@ -48,16 +49,16 @@ struct Term {
   Kind kind = Kind::kLoad;
   bool row = false;
   int level = 0;
-  int cost = 0;           // arithmetic operations, roughly, from loads on
+  int cost = 0;           // approximate number of arithmetic operations since the loads
   TermAccess access;      // kLoad
   int dim = ir::kNone;    // kPlace: the place in this dimension of the space, an i64
   std::vector<int> args;  // kMap, kReduce, kScan: terms
   Formula formula;        // kMap
   loop::Combine combine = loop::Combine::kSum;
-  bool to_place = false;  // kReduce: the first place that has the result, an i64
+  bool to_place = false;  // kReduce: the value is the first place of the extreme, an i64
 };
 
-// A part of a concatenation: the places [first, first + size) of dimension `dim`, in those of the part around it.
+// A part of a concatenation: the places [first, first + size) of dimension `dim`, relative to the part around it.
 struct TermPart {
   int around = ir::kNone;
   int dim = 0;
@@ -65,15 +66,15 @@ struct TermPart {
   int inside = ir::kNone;  // term: whether a place is in the part
 };
 
-// A value that nodes of the group compute, and where its elements are stored when it leaves the group.
+// A value that nodes of the group compute, and where its elements are stored if it leaves the group.
 struct TermResult {
   ir::ValueId value = ir::kNone;
-  int part = ir::kNone;  // where it is known
+  int part = ir::kNone;  // part in which the term computes it
   int term = 0;
   TermAccess store;
 };
 
-// Elements of `index` must be in [-limit, limit), or in [0, limit) unless it counts `from_end` too.
+// Elements of `index` must be in [-limit, limit) if it may count `from_end`, else in [0, limit).
 struct TermCheck {
   ir::ValueId index = ir::kNone;
   Expr limit;
@@ -83,23 +84,24 @@ struct TermCheck {
 
 class Terms {
  public:
-  // `lanes`: the dimension of `space` whose neighbours share vectors; kNone: the last one. `walk`: the dimensions that
-  // reductions combine, ascending; where there are none, that of the lanes is the row. The others keep their order.
+  // `lanes`: the dimension of `space` whose neighbours share vectors; kNone: the last one. `walk`: the dimensions
+  // that reductions combine, ascending; if it is empty, the dimension of the lanes is the row. The other dimensions
+  // keep their order.
   explicit Terms(std::vector<Expr> space, int lanes = ir::kNone, const std::vector<int>& walk = {});
-  // Reads what has no neighbours there in tiles with this dimension, in which it has them.
+  // Values that are not contiguous along the lanes are read in tiles of the lanes and of this dimension, along
+  // which they are.
   void set_tile(int dim) { tile_ = places_[static_cast<size_t>(dim)]; }
 
-  // Adds what the node computes. Its operands are results of nodes added before, or are loaded.
-  // Requires that space_of() of the node is this space, or that of its rows, or that of a part of a concatenation which is
-  // added later.
+  // Adds the terms of the node. Its operands are results of nodes added before, or are loaded. Requires that space_of()
+  // of the node is this space, or the space of its rows, or the space of a part of a concatenation that is added later.
   void add(const ir::Graph& graph, const ir::Node& node);
 
-  // Puts a matrix product in front: from now on its result, and `view` that is the same elements, are what it sums (plus the
-  // bias of addmm or of a convolution), rounded to the result's type where others read it. Requires is_product(), or a
-  // convolution that generated code computes.
+  // Puts a product in front of the group. Its result, and `view` with the same elements, become terms of its sums (plus
+  // the bias of addmm or of a convolution), rounded to the result's type. Requires is_product(), or a convolution that
+  // generated code computes.
   void add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueId view);
 
-  // The type of what the product in front sums.
+  // The type of the sums of the product in front.
   DType sums_type() const { return sums_type_; }
 
   const std::vector<Expr>& space() const { return space_; }
@@ -107,23 +109,24 @@ class Terms {
   size_t row_rank() const { return row_rank_; }
   // How many elements a row has.
   Expr row_length() const;
-  // kNone: there are no tiles.
+  // The dimension of set_tile(), as an index into space(); kNone if there are no tiles.
   int tile() const { return tile_; }
   // Whether vectors hold neighbouring rows instead of neighbours in a row.
   bool is_by_columns() const { return by_columns_; }
   const Term& term(int id) const { return terms_[id]; }
   const TermPart& part(int id) const { return parts_[id]; }
   int size() const { return static_cast<int>(terms_.size()); }
-  // What is stored for a value that leaves the group, or for an operand that a node writes.
+  // The result that is stored for a value that leaves the group, or for an operand that a node writes.
   const TermResult& result(ir::ValueId value) const;
   bool has_reductions() const;
-  // Whether something goes from one element of a row to the next.
+  // Whether there are reductions or scans, which go from one element of a row to the next.
   bool walks_rows() const;
   // Whether the order of a row's elements matters: for scans, and for the places of extremes.
   bool is_ordered() const;
-  // Whether nothing is read or stored but by the place in the space itself.
+  // Whether all elements are read and stored at the place in the space itself, without checks and without
+  // terms of places.
   bool is_plain() const;
-  // What must hold before anything is read or stored, in order.
+  // The checks that run before anything is read or stored, in order.
   const std::vector<TermCheck>& checks() const { return checks_; }
   // Expressions of the graph's symbols that formulas read.
   const std::vector<Expr>& scalars() const { return scalars_; }
@@ -131,14 +134,14 @@ class Terms {
  private:
   friend class TermWriter;
 
-  int find(ir::ValueId value, int part) const;  // a term; kNone
-  // Whether what `runs` along the row must be computed for each element. Where rows have one element, other dimensions stand in
-  // lanes, so everything must.
+  int find(ir::ValueId value, int part) const;  // a term, or kNone
+  // Whether a term must be computed for each element of a row. `runs`: whether it changes along the row. In rows of one
+  // element every term must, because the lanes are another dimension.
   bool changes_in_row(bool runs) const { return runs || row_length().is_int(1); }
   bool is_in_row(int place) const { return place + static_cast<int>(row_rank_) >= static_cast<int>(space_.size()); }
 
   std::vector<Expr> space_;
-  std::vector<int> places_;  // per dimension as the nodes know it: which one of space_ it is
+  std::vector<int> places_;  // per dimension as the nodes number it: its index in space_
   size_t row_rank_ = 1;
   bool by_columns_ = false;
   int tile_ = ir::kNone;
@@ -149,35 +152,35 @@ class Terms {
   std::vector<TermResult> known_;
   std::vector<TermResult> written_;  // operands that nodes write
   std::vector<TermCheck> checks_;
-  std::unordered_map<ir::ValueId, const ir::Node*> part_nodes_;  // by result: what only concatenations read
+  std::unordered_map<ir::ValueId, const ir::Node*> part_nodes_;  // by result: nodes that only concatenations read
 };
 
-// The iteration space of a node that has terms, of at least one dimension: its operands and results are elements or rows of
-// it. Nothing for other nodes.
+// The iteration space of a node that has terms, of at least one dimension: its operands and results have a value per
+// element or per row of it. nullopt for other nodes.
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node);
 
-// The dimensions of its space that a node combines, ascending; none for nodes that combine nothing.
+// The dimensions of its space that a node combines, ascending; empty if it combines none.
 std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node);
 
 // How a node that has terms touches its operands.
 enum class TermKind : uint8_t {
-  kElementwise,    // an element of each for each place
+  kElementwise,    // one element of each operand for each place
   kRows,           // whole rows, see walk_of()
-  kConcatenation,  // side by side along the rows
-  kGather,         // elements from anywhere: operands are loaded
+  kConcatenation,  // operands side by side along the last dimension
+  kGather,         // elements from any place: operands are loaded
   kWrite,          // elementwise, into an operand
-  kScatter,        // into an operand, where an index operand says: the index is loaded
-  kWindow,         // at places around: the operand is loaded
+  kScatter,        // into an operand, at places from an index operand, which is loaded
+  kWindow,         // elements at shifted or scaled places: the operand is loaded
 };
-// Nothing for nodes without terms.
+// Returns nullopt for nodes without terms.
 std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node);
 
 // The operand that says where a node of kind kScatter writes.
 ir::ValueId index_operand(const ir::Node& node);
 
-// A matrix product that generated code computes.
+// Whether the node is a matrix product that generated code computes.
 bool is_product(const ir::Graph& graph, const ir::Node& node);
-// The two matrices that it multiplies.
+// The two matrices that a product multiplies.
 std::pair<ir::ValueId, ir::ValueId> matrices_of(const ir::Node& product);
 
 }  // namespace npugraph::lower

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands on one side of a diagonal; elsewhere 0.
+// Elements on one side of a diagonal; elsewhere 0.
 #include "lower/terms/rule.h"
 
 namespace npugraph::lower {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that read at places around: pools, padding, reversal.
+// Operators that read at shifted or scaled places: pools, padding, reversal.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ using Step = TermWriter::Step;
 
 namespace {
 
-// Windows are written out element by element.
+// Most elements of a window: code is written for each of them.
 constexpr int64_t kLargestWindow = 64;
 
 std::optional<std::vector<int64_t>> integers(const std::vector<Expr>* list) {
@@ -29,7 +29,7 @@ std::optional<std::vector<int64_t>> integers(const std::vector<Expr>* list) {
   return out;
 }
 
-// Of an argument that the operator may lack.
+// Whether an argument, which the operator may lack, is true.
 bool is_set(const Attr* argument) {
   const auto value = argument == nullptr ? std::nullopt : ops::as_constant(*argument);
   return value && value->as_bool();
@@ -72,7 +72,8 @@ std::optional<Windows> find_windows(const ir::Graph& graph, const ir::Node& node
   return fits ? std::optional(windows) : std::nullopt;
 }
 
-// Whether element k of the window lies in the operand, for each place of dimension `dim`: a term; kNone: it always does.
+// The term that says, for each place of dimension `dim`, whether element k of the window lies in the operand; kNone if
+// it always does.
 int element_exists(TermWriter& w, int dim, const Window& window, int64_t k, const Expr& in, const Expr& out) {
   const int64_t shift = k * window.dilation - window.padding;
   const Expr largest = (out - 1) * window.stride + shift;
@@ -93,7 +94,7 @@ int both(TermWriter& w, int a, int b) {
   return w.map({a, b}, 1, [](Builder&, Values v) { return v[0] & v[1]; });
 }
 
-// The elements of all windows, in the type in which floats compute.
+// The terms of all elements of a window, in the type in which floats are computed.
 std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir::Node& node, double outside) {
   const Windows windows = *find_windows(graph, node);
   const ir::TensorType& self = *self_type(graph, node);
@@ -124,7 +125,8 @@ std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir
 }
 
 bool fits_max_pool(const ir::Graph& graph, const ir::Node& node) { return find_windows(graph, node).has_value(); }
-// The first of the largest elements, the last one that is NaN; where all are -inf, the first one that is there.
+// The place of the first of the largest elements, or of the last NaN; if all are -inf, of the first element
+// inside the operand.
 Value place_of_largest(Builder& b, Values elements, Value row, Value column, const Windows& windows,
                        const Expr& width) {
   const auto at = [](Value place, const Window& w, int64_t k) {
@@ -209,7 +211,7 @@ bool is_movable(const ir::TensorType* type) {
   return type != nullptr && !type->sizes.empty() && !is_complex(type->dtype) && size_of(type->dtype) <= 8;
 }
 
-// (self, pad, value): pairs from the last dimension on.
+// (self, pad, value): pairs, from the last dimension backwards.
 bool fits_pad(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
   const auto pad = integers(aten::constant_pad_nd::pad(node));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds terms; the vocabulary of the rules in terms/rules.cc. Internal to lower/.
+// Adds terms: the interface that rules write with. Internal to lower/.
 #pragma once
 
 #include <string>
@@ -14,42 +14,43 @@ class TermWriter {
  public:
   TermWriter(Terms& terms, const ir::Graph& graph) : terms_(terms), graph_(graph) {}
 
-  // The value at a place of the space, in its own type.
+  // The element of a value at the place in the space, in its own type.
   int load(ir::ValueId value);
-  // The same where its dimensions run with those of the space in `dims`, as the nodes know them.
+  // The same for a value whose dimensions take the places of dimensions `dims` of the space, as the nodes number them.
   int load_along(ir::ValueId value, std::vector<int> dims);
-  // Its element that terms say in the dimensions of `indices`. The others run with those of the space in `dims`.
+  // The same with elements from terms in the dimensions of `indices`; the other dimensions take the places of `dims`.
   int load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices);
-  // In each of its dimensions the element scale * place + shift; `outside` where the term `inside` is false (kNone: nowhere).
+  // The element scale * place + shift in each dimension of a value; `outside` where the term `inside` is
+  // false (kNone: nowhere).
   struct Step {
     int64_t scale = 1;
     int64_t shift = 0;
   };
   int load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside);
   int map(std::vector<int> args, int cost, Term::Formula formula);
-  // The term as a full one, where it is the same in a whole row.
+  // A full term with the value of `term`, which may be a row term.
   int spread(int term);
   int reduce(loop::Combine combine, int arg);
-  // How many dimensions a row has; which, as the nodes know them, and the others.
+  // The number of dimensions of a row; these dimensions, and the others, as the nodes number them.
   size_t row_rank() const { return terms_.row_rank(); }
   std::vector<int> row_dims() const;
   std::vector<int> other_dims() const;
-  // Where in its row of one dimension the first extreme value stands.
+  // The place of the first extreme value in its row, which must have one dimension.
   int reduce_to_place(loop::Combine combine, int arg);
-  // The combination of the row up to each place. Requires a full term.
+  // The combination of the row up to and including each place. Requires a full term.
   int scan(loop::Combine combine, int arg);
-  // The place in a dimension of the space, as the nodes know it.
+  // The place in a dimension of the space, as the nodes number it.
   int place(int dim);
-  // Converted to the type in which floats compute.
+  // The element of a value, converted to the type in which floats are computed.
   int in_float(ir::ValueId value);
-  // What a product in front of the group sums.
+  // The sums of the product in front of the group.
   int sums();
-  // How long a row is.
+  // The number of elements of a row.
   int count(DType dtype);
   void reads(const Expr& scalar) { terms_.scalars_.push_back(scalar); }
   void check(TermCheck check);
 
-  // What computes inside `write` is a part: the places [first, first + size) of dimension `dim`.
+  // Runs `write`, whose terms become a part: the places [first, first + size) of dimension `dim`.
   template <typename Write>
   int in_part(int dim, const Expr& first, const Expr& size, Write write) {
     const int around = part_;
@@ -59,14 +60,15 @@ class TermWriter {
     return term;
   }
 
-  // `value` is what `term` computes, converted to the type of `value`.
+  // Declares that `term`, converted to the type of `value`, computes `value`.
   void result(ir::ValueId value, int term);
-  // The same for a result that has no dimensions for the row.
+  // The same for a result without the dimensions of the row.
   void result_without_row(ir::ValueId value, int term);
-  // `operand` is written where the place in the space says, or by `access`; from then on `value` names what it holds.
+  // Writes `term` into `operand` at the place in the space, or in dimension `dim` at `index`. `value` then names the
+  // contents of the operand.
   void write(ir::ValueId operand, ir::ValueId value, int term);
   void write_indexed(ir::ValueId operand, int term, size_t dim, int index);
-  // `value` is what `term` computes.
+  // Declares that `term` computes `value`.
   int name(ir::ValueId value, int term);
 
  private:

@@ -19,7 +19,7 @@
 namespace npugraph::ops {
 namespace {
 
-// Words that are no identifiers in C++, and the members of Handle.
+// C++ keywords, and the members of Handle.
 bool is_taken(std::string_view word) {
   static constexpr std::array<std::string_view, 14> kTaken = {
       "and", "bool", "default", "double", "float", "int", "is", "long", "new", "not", "op", "or", "xor", "kId"};
@@ -51,7 +51,7 @@ void print_handle(std::ostream& out, const ir::Op& op, std::string_view name, in
   out << "struct " << handle << " : ops::Handle<" << id << "> {\n";
   for (size_t i = 0; i < op.schema.args.size(); ++i) {
     const ir::SchemaArg& arg = op.schema.args[i];
-    // A member of a class cannot be called as the class: aten.threshold has an argument `threshold`.
+    // A member cannot have the name of its class: aten.threshold has an argument `threshold`.
     const std::string member = identifier(arg.name) + (arg.name == handle ? "_" : "");
     out << "  static constexpr " << handle_type(arg.type) << " " << member << "{{" << i << "}};\n";
   }

@@ -31,7 +31,7 @@ Value maximum(Args a) { return loop::max(a[0], a[1]); }
 
 Value minimum(Args a) { return loop::min(a[0], a[1]); }
 
-// Of a number and a NaN, the number; of equal numbers, the first.
+// If one operand is NaN, the other one; if both are equal, the first.
 Value fmax(Args a) {
   if (!a.is_float()) return loop::max(a[0], a[1]);
   const Value keeps = loop::unary(Op::kIsNan, a[1]) | (a[0] >= a[1]);
@@ -44,7 +44,7 @@ Value fmin(Args a) {
   return loop::select(keeps, a[0], a[1]);
 }
 
-// The exponents that ATen computes by products and roots.
+// Uses products and roots for the same exponents as ATen.
 Value power(Args a) {
   const auto is = [&](double exponent) { return a.is_number("exponent", exponent); };
   const Value x = a[0];

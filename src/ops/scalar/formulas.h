@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formulas that rows name as `.scalar`, and what some of them need beyond their domain. Internal to ops/.
+// The formulas that rows name as `.scalar`, and the requirements of some beyond their domains. Internal to ops/.
 #pragma once
 
 #include "ops/scalar/scalar_rules.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formulas of quantisation to integers of 8 and 16 bits, in the order and types in which eager computes them. The scales and
-// zero points of channels are elements like others here: whoever asks says which ones.
+// Formulas of quantisation to integers of 8 and 16 bits, in the order and types in which eager computes them. The
+// scales and zero points of channels are ordinary elements here; the caller of emit_scalar() provides the right ones.
 #include <algorithm>
 
 #include "ops/scalar/formulas.h"
@@ -11,7 +11,7 @@ namespace {
 using loop::Value;
 using Args = const ScalarArgs&;
 
-// Positions of arguments, the same for all but what channels have in front of the limits.
+// Positions of the leading arguments, the same for all operators. Those by channel have an `axis` before the limits.
 constexpr size_t kInput = 0, kScale = 1, kZeroPoint = 2;
 
 Value in_f32(Args a, size_t arg) { return a.as(arg, DType::kF32); }
@@ -32,7 +32,7 @@ bool is_real(const Call& call, size_t arg) {
   return number != nullptr && number->is_constant();
 }
 
-// Whether the limits are known and numbers of a type whose numbers are exact in f32.
+// Whether the limits are known and lie in the range of `codes`, a type whose numbers are exact in f32.
 bool fits_limits(const Call& call, DType codes) {
   const auto low = call.known_integer(*call.find("quant_min")), high = call.known_integer(*call.find("quant_max"));
   const bool is_signed = codes == DType::kI8 || codes == DType::kI16;
@@ -78,13 +78,13 @@ Value quantize_by_number(Args a) { return quantize(a, a.constant(DType::kF32, 1.
 
 Value quantize_by_element(Args a) { return quantize(a, a.constant(DType::kF32, 1) / in_f32(a, kScale)); }
 
-// Rounded to the type of the result after each step.
+// Rounds to the type of the result after each step.
 Value dequantize(Args a) {
   const auto rounded = [&](Value x) { return loop::cast(loop::cast(x, a.result_type()), DType::kF32); };
   return rounded(rounded(in_f32(a, kInput)) - in_f32(a, kZeroPoint)) * in_f32(a, kScale);
 }
 
-// Zero points are integers that are taken off before anything is rounded.
+// Zero points are integers, subtracted before anything is rounded.
 Value dequantize_channel(Args a) {
   if (!a.has(kZeroPoint)) return in_f32(a, kInput) * in_f32(a, kScale);
   const DType type = a.type_of(kZeroPoint);

@@ -100,7 +100,6 @@ std::optional<Meaning> find_meaning(const ir::Graph& graph, const ir::Node& node
 Value ScalarArgs::as(size_t arg, DType dtype) const {
   const Attr& attr = call_.args[arg];
   if (const auto* ref = std::get_if<TensorRef>(&attr)) {
-    // As torch: first to the common type, then to the one in which it computes.
     return loop::cast(source_.element(ref->id), dtype);
   }
   const Expr& number = std::get<Expr>(attr);
@@ -114,6 +113,7 @@ Value ScalarArgs::as(size_t arg, DType dtype) const {
 
 Value ScalarArgs::operator[](size_t arg) const {
   if (!std::holds_alternative<TensorRef>(call_.args[arg])) return as(arg, compute_);
+  // Like torch: first to the common type, then to the type in which it computes.
   return loop::cast(as(arg, common_), compute_);
 }
 

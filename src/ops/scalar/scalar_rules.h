@@ -11,15 +11,15 @@
 
 namespace npugraph::ops {
 
-// In which type a formula computes, and what it is defined for.
+// The type in which a formula computes, and the operands for which it is defined.
 enum class Domain : uint8_t {
   kFloat,      // real floats; integers when the result is a float
   kNumber,     // real floats and integers
   kBits,       // integers and bool
   kCompare,    // two numbers or bools of their common type; gives bool
-  kTruth,      // operands as "!= 0"; gives bool
+  kTruth,      // each operand as `operand != 0`; gives bool
   kPredicate,  // one real float, of its own type; gives bool
-  kSame,       // any real type: operands are the result but for conversion
+  kSame,       // any real type: operands convert to the type of the result
 };
 
 // The arguments of one call, in the type in which the formula computes.
@@ -32,10 +32,10 @@ class ScalarArgs {
   loop::Value as(size_t arg, DType dtype) const;
   loop::Value number(std::string_view name) const { return number(name, compute_); }
   loop::Value number(std::string_view name, DType dtype) const;
-  std::optional<double> known(size_t arg) const;              // a constant number
+  std::optional<double> known(size_t arg) const;              // the value of a constant number
   bool is_number(std::string_view name, double value) const;  // a constant of this value
   bool has(size_t arg) const { return !call_.is_none(arg); }
-  std::string_view text(size_t arg) const;  // "" for none
+  std::string_view text(size_t arg) const;  // "" if it is no string
   loop::Value constant(double value) const { return constant(compute_, value); }
   loop::Value constant(DType dtype, double value) const { return source_.builder.constant(dtype, value); }
   DType type_of(size_t arg) const { return call_.tensor(arg)->dtype; }  // requires a tensor

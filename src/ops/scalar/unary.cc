@@ -16,7 +16,7 @@ Value sigmoid(Value x) { return loop::unary(Op::kSigmoid, x); }
 
 Value exp(Value x) { return loop::unary(Op::kExp, x); }
 
-// Of equal numbers, the first: zeros keep their signs. NaN where either is NaN.
+// `x` if both are equal, so that zeros keep their signs. NaN if either is NaN.
 Value at_least(Value x, Value low) {
   const Value keeps = x >= low;
   return loop::select(is_floating(x.dtype()) ? keeps | loop::unary(Op::kIsNan, x) : keeps, x, low);

@@ -13,7 +13,7 @@ struct Attention {
   const ir::TensorType* value = nullptr;
 };
 
-// The arguments of these names, of rank 2 at least, or 4 exactly for `is_batch`.
+// The arguments query, key and value. UserError if their rank is below 2, or, with `is_batch`, not 4.
 std::optional<Attention> arguments(const Call& call, bool is_batch) {
   const Attention a{call.tensor(*call.find("query")), call.tensor(*call.find("key")), call.tensor(*call.find("value"))};
   for (const auto* type : {a.query, a.key, a.value}) {
@@ -27,7 +27,7 @@ std::optional<Attention> arguments(const Call& call, bool is_batch) {
   return a;
 }
 
-// Leading sizes and rows of `left`, columns of `right`; the leading sizes are broadcast.
+// The broadcast of the leading sizes of `left` and `right`, the rows of `left`, and `columns`.
 std::optional<std::vector<Expr>> rows_by(const Call& call, const std::vector<Expr>& left,
                                          const std::vector<Expr>& right, const Expr& columns) {
   auto sizes = broadcast_batch(call, left, right);
@@ -37,7 +37,7 @@ std::optional<std::vector<Expr>> rows_by(const Call& call, const std::vector<Exp
   return sizes;
 }
 
-// The sizes of `type` with the heads of the query, where few heads of keys and values serve all of its heads.
+// The sizes of `type`, with the number of heads of the query if several of its heads share one of keys and values.
 std::vector<Expr> with_heads(const ir::TensorType& type, const ir::TensorType& query, bool shares_heads) {
   auto sizes = type.sizes;
   if (shares_heads && sizes.size() > 2 && query.sizes.size() > 2) {
@@ -46,8 +46,8 @@ std::vector<Expr> with_heads(const ir::TensorType& type, const ir::TensorType& q
   return sizes;
 }
 
-// The results of attention that is written out, both dense in row-major order: [..., rows, size], and the weights of
-// the keys.
+// The results of attention that is computed by separate products, both dense in row-major order: [..., rows, size], and
+// the attention weights.
 Types written_out(const Call& call, const Attention& a) {
   const bool shares_heads = call.boolean(*call.find("enable_gqa")).value_or(false);
   const auto key = with_heads(*a.key, *a.query, shares_heads), value = with_heads(*a.value, *a.query, shares_heads);
@@ -58,7 +58,7 @@ Types written_out(const Call& call, const Attention& a) {
                                dense(a.query->dtype, *weights, a.query->device)};
 }
 
-// [batch, heads, rows, size] where heads lie inside rows.
+// [batch, heads, rows, size] with heads inside rows in memory.
 ir::Type rows_outside_heads(const ir::TensorType& type) {
   return ir::TensorType{type.dtype, type.sizes, dense_strides(type.sizes, {3, 1, 2, 0}), type.device};
 }
@@ -67,7 +67,7 @@ Types like_query(const Call& call, const Attention& a) {
   return like(*a.query, a.query->sizes, preserved_strides(call.graph, *a.query));
 }
 
-// Whether torch may compute it in one kernel, which keeps the layout of the query.
+// Whether torch may compute the attention in one kernel, which keeps the layout of the query.
 bool may_be_fused(const Call& call, const Attention& a) {
   const auto* dropout = std::get_if<Expr>(&call.args[*call.find("dropout_p")]);
   const bool drops = dropout != nullptr && dropout->is_constant() && dropout->value().as_float() != 0;
@@ -119,7 +119,7 @@ Types attention_either(const Call& call) {
   auto types = a ? written_out(call, *a) : std::nullopt;
   if (!types) return std::nullopt;
   types->pop_back();
-  // Settings of torch choose the kernel, too.
+  // The choice of the kernel also depends on settings of torch.
   if (may_be_fused(call, *a) && like_query(call, *a) != types) return std::nullopt;
   return types;
 }

@@ -6,7 +6,7 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// The arguments `inputs`, or the only argument that is a tensor.
+// The tensors of argument 0, which is a list or one tensor.
 std::vector<const ir::TensorType*> inputs_of(const Call& call) {
   const auto* refs = std::get_if<std::vector<TensorRef>>(&call.args[0]);
   if (refs == nullptr) return {call.tensor(0)};

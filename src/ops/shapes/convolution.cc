@@ -22,7 +22,7 @@ struct Convolution {
   size_t rank() const { return input->sizes.size(); }
 };
 
-// A list argument, of which a single number counts for each spatial dimension.
+// A list argument; a single number stands for all spatial dimensions.
 std::optional<std::vector<Expr>> per_dim(const Call& call, std::string_view name, size_t count) {
   auto list = call.integers(*call.find(name));
   if (list && list->size() == 1) list->resize(count, list->front());
@@ -74,8 +74,7 @@ std::vector<Expr> result_sizes(const Convolution& conv) {
   return sizes;
 }
 
-// Whether oneDNN certainly (true) or certainly not (false) computes a convolution of volumes. For the rest the machine
-// and its settings decide.
+// Whether oneDNN computes a convolution of volumes; nullopt if that depends on the machine and its settings.
 std::optional<bool> uses_onednn(const Convolution& conv, const std::vector<ir::Symbol>& symbols) {
   if (conv.input->dtype == DType::kBF16 || conv.input->dtype == DType::kF16) return std::nullopt;
   if (conv.input->dtype != DType::kF32) return false;
@@ -107,7 +106,7 @@ bool depends_on_results(const ir::Graph& graph, const std::vector<Expr>& sizes) 
   });
 }
 
-// Type in the shape in which torch computes a signal: an image of height 1.
+// The type of a signal as torch computes it: as an image of height 1.
 ir::TensorType as_image(ir::TensorType type) {
   if (type.sizes.size() != 3) return type;
   type.strides.insert(type.strides.begin() + 2, type.sizes[2] * type.strides[2]);
@@ -115,8 +114,8 @@ ir::TensorType as_image(ir::TensorType type) {
   return type;
 }
 
-// The format of the result and of the gradients: channels last where the input or the weight is. Nothing where it is
-// open, or where FakeTensor does not know it.
+// The format of the result and of the gradients: channels last if the input or the weight is. Returns nullopt if it is
+// open, or if FakeTensor does not know it.
 std::optional<MemoryFormat> format_of(const Call& call, const Convolution& conv) {
   ir::TensorType input = *conv.input;
   if (conv.rank() == 3 && !is_contiguous(input.sizes, input.strides)) input.strides = contiguous_strides(input.sizes);
@@ -163,7 +162,7 @@ Types convolution_backward(const Call& call) {
   const auto* grad = call.tensor(*call.find("grad_output"));
   const auto format = conv ? format_of(call, *conv) : std::nullopt;
   if (!format || grad == nullptr) return std::nullopt;
-  // Without elements eager keeps the format of the weight, and FakeTensor does not.
+  // For an empty input, eager keeps the format of the weight, and FakeTensor does not.
   if (ir::is_empty(*conv->input) && !is_contiguous(conv->weight->sizes, conv->weight->strides)) return std::nullopt;
   std::vector<ir::Type> types(3, ir::OpaqueType{});
   if (is_asked_for(call, 0)) types[0] = in_format(grad->dtype, conv->input->sizes, *format, grad->device);

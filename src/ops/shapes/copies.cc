@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of views, and copies whose elements stand elsewhere.
+// Copies of views, and copies with rearranged elements.
 #include <algorithm>
 
 #include "base/error.h"
@@ -13,8 +13,8 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// Whether torch finds the same element at several places: only an expanded dimension shows it. Nothing when symbols
-// leave it open.
+// Whether torch takes elements to overlap, which it recognises only by an expanded dimension. Returns nullopt if
+// symbols leave it open.
 std::optional<bool> overlaps(const ir::Graph& graph, const ir::TensorType& type) {
   bool open = false;
   for (size_t i = 0; i < type.sizes.size(); ++i) {
@@ -36,8 +36,8 @@ Types repeated(const Call& call, const ir::TensorType& self, const std::vector<E
   return contiguous(self.dtype, std::move(sizes), self.device);
 }
 
-// How far the start of a dimension of `size` moves when it is rolled by `shift`, in [0, size). Nothing when symbols
-// leave it open.
+// The index, in [0, size), of the element that comes first after a dimension of `size` is rolled by `shift`. Returns
+// nullopt if symbols leave it open.
 std::optional<Expr> start_of_roll(const Call& call, const Expr& size, int64_t shift) {
   if (const auto known = size.as_int())
     return *known > 0 ? std::optional<Expr>(((-shift % *known) + *known) % *known) : 0;
@@ -56,7 +56,7 @@ std::optional<ir::TensorType> rolled(const Call& call, const ir::TensorType& sel
   return joined(call, {&head, &tail}, dim);
 }
 
-// Two dimensions that are not the same.
+// Two different dimensions.
 struct Plane {
   int64_t first;
   int64_t second;
@@ -98,7 +98,7 @@ Types view_copy(const Call& call) {
   auto sizes = call.integers(1);
   if (self == nullptr || !sizes) return std::nullopt;
   sizes = views::reshape_sizes(call, *self, std::move(*sizes));
-  // Otherwise torch guards on sizes that it then writes in other words.
+  // Otherwise torch guards on the sizes and then writes them as other expressions.
   if (!sizes || numel(*sizes) != numel(self->sizes)) return std::nullopt;
   return contiguous(self->dtype, std::move(*sizes), self->device);
 }
@@ -130,7 +130,7 @@ Types roll(const Call& call) {
   if (self == nullptr || !dims) return std::nullopt;
   std::vector<int64_t> indices;
   for (const int64_t dim : *dims) indices.push_back(normalise_dim(call, dim, static_cast<int64_t>(rank)));
-  // Without images and volumes nothing can be channels last.
+  // Only images and volumes can be channels last.
   if (dims->empty() || (rank != 4 && rank != 5) || is_contiguous(self->sizes, self->strides)) {
     return contiguous(self->dtype, self->sizes, self->device);
   }

@@ -9,7 +9,7 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// `dims` with the largest stride first; equal ones keep their order. Nothing when symbols leave it open.
+// `dims` with the largest stride first; equal ones keep their order. Returns nullopt if symbols leave it open.
 std::optional<std::vector<size_t>> by_stride(const Call& call, const ir::TensorType& type, std::vector<size_t> dims) {
   for (size_t i = 1; i < dims.size(); ++i) {
     for (size_t at = i; at > 0; --at) {
@@ -22,7 +22,8 @@ std::optional<std::vector<size_t>> by_stride(const Call& call, const ir::TensorT
   return dims;
 }
 
-// The result of one transform over `dims`, in their order: they lie inside of all others, which keep theirs.
+// The result of one transform over `dims`. In memory they lie inside all other dimensions, in the given order; the
+// others keep their order.
 std::optional<ir::TensorType> transformed(const Call& call, const ir::TensorType& self, const std::vector<size_t>& dims,
                                           DType dtype, std::vector<Expr> sizes) {
   std::vector<size_t> rest;
@@ -43,7 +44,7 @@ std::optional<ir::TensorType> complex_transform(const Call& call, const ir::Tens
   return sorted ? transformed(call, self, *sorted, self.dtype, self.sizes) : std::nullopt;
 }
 
-// Argument `dim`. Torch's kernels do not take dimensions that count from the end.
+// Argument `dim`; nullopt for dimensions that count from the end, which torch's kernels do not take.
 std::optional<std::vector<size_t>> dimensions(const Call& call) {
   const auto dims = call.known_integers(*call.find("dim"));
   const auto* self = call.tensor(0);

@@ -11,17 +11,17 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// What an index tensor contributes: null for a dimension that is kept.
+// The index tensor of each dimension; nullopt for a dimension that is kept.
 using Indices = std::vector<std::optional<ir::TensorType>>;
 
-// The size that the call defines somewhere in its result: that of a mask's true elements.
+// The number of true elements of the mask: the only size that the call defines.
 std::optional<Expr> count_of_mask(const Call& call) {
   if (call.defines.size() != 1) return std::nullopt;
   return call.defined_size(call.defines.front().result, call.defines.front().dim);
 }
 
-// One entry for each dimension of `self`. A mask stands for an index tensor of one dimension for each of its own. Nothing
-// when there are several masks, whose counts have to be equal, or an index is of an unusual type.
+// One entry for each dimension of `self`. A mask stands for one-dimensional index tensors, one for each of its
+// dimensions. nullopt if there are several masks, whose counts have to be equal, or an index is of an unusual type.
 std::optional<Indices> expand_indices(const Call& call, const ir::TensorType& self) {
   const auto* refs = std::get_if<std::vector<TensorRef>>(&call.args[1]);
   if (refs == nullptr) return std::nullopt;
@@ -57,7 +57,7 @@ bool is_adjacent(const Indices& indices) {
   return std::all_of(first, std::max(first, last), given);
 }
 
-// Moves the indexed dimensions to the front, as torch does when dimensions lie between them.
+// Moves the indexed dimensions to the front, as torch does if they are not adjacent.
 void move_to_front(ir::TensorType& self, Indices& indices) {
   std::vector<size_t> order(indices.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -71,8 +71,8 @@ void move_to_front(ir::TensorType& self, Indices& indices) {
   }
 }
 
-// `self` at `indices`, which stand side by side: the operands of the iteration that makes the result, `self` first, in
-// which the indexed dimensions make place for those of the indices.
+// The operands of the iteration that computes `self` at `indices`, which are adjacent: first `self`, with the indexed
+// dimensions replaced by those of the indices, then the indices.
 std::vector<ir::TensorType> operands_of_index(const Indices& indices, const ir::TensorType& self,
                                               const std::vector<Expr>& index_sizes) {
   std::vector<ir::TensorType> operands{ir::TensorType{self.dtype, {}, {}, self.device}};
@@ -142,7 +142,7 @@ std::optional<Bags> bags_of(const Call& call) {
   return bags;
 }
 
-// `bag_size`: how many sizes of bags are returned.
+// `bag_size`: number of bag sizes that are returned.
 Types embedding_bag(const Bags& bags, const Expr& bag_size) {
   const Device& device = bags.weight->device;
   const Expr columns = bags.weight->sizes[1];

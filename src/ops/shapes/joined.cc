@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several tensors put together into one.
+// Concatenations of tensors.
 #include "ops/shapes/joined.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using TensorTypes = std::vector<const ir::TensorType*>;
 
-// Channels last only where torch suggests that for all of them.
+// Channels last only if torch suggests it for all tensors.
 std::optional<MemoryFormat> common_format(const ir::Graph& graph, const TensorTypes& tensors) {
   std::optional<MemoryFormat> common;
   bool open = false;
@@ -28,7 +28,7 @@ std::optional<MemoryFormat> common_format(const ir::Graph& graph, const TensorTy
   return open ? std::nullopt : common;
 }
 
-// torch leaves out tensors of sizes [0], which fit every other.
+// torch leaves out tensors of sizes [0], which fit tensors of any sizes.
 TensorTypes without_empty_lists(const TensorTypes& tensors) {
   TensorTypes rest;
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(rest),
@@ -36,7 +36,7 @@ TensorTypes without_empty_lists(const TensorTypes& tensors) {
   return rest;
 }
 
-// A list that may be without elements when the graph runs.
+// Whether the tensor is one-dimensional and may be empty at run time.
 bool may_be_left_out(const ir::TensorType* tensor) {
   return tensor->sizes.size() == 1 && !tensor->sizes.front().as_int();
 }
@@ -59,7 +59,7 @@ void append_sizes(const Call& call, std::vector<Expr>& sizes, const ir::TensorTy
   }
 }
 
-// The tensors put together along a new last dimension.
+// The tensors concatenated along a new last dimension.
 std::optional<ir::TensorType> joined_columns(const Call& call, const TensorTypes& tensors) {
   std::vector<ir::TensorType> columns;
   for (const auto* tensor : tensors) {
@@ -72,15 +72,15 @@ std::optional<ir::TensorType> joined_columns(const Call& call, const TensorTypes
   return joined(call, pointers, -1);
 }
 
-// As a matrix; a list becomes one row.
+// Sizes of the tensor as a matrix; a one-dimensional tensor becomes one row.
 std::pair<Expr, Expr> matrix_sizes(const Call& call, const ir::TensorType& tensor) {
   const size_t rank = tensor.sizes.size();
   if (rank > 2) throw UserError(npugraph::cat(call.op.name, ": a tensor of rank ", rank, "; at most 2 is allowed"));
   return {rank == 2 ? tensor.sizes[0] : Expr(1), rank == 0 ? Expr(1) : tensor.sizes.back()};
 }
 
-// `type` as a view of rank 2 * `rank`: its dimensions, counted from the last, at every second place from the last one or
-// from the one before, and 1 elsewhere.
+// `type`, extended to `rank` by leading dimensions of size 1, as a view of rank 2 * `rank`: each dimension becomes a
+// pair of a dimension of size 1 and itself, in this order if `to_last`, else in the reverse order.
 std::optional<ir::TensorType> spread(const ir::TensorType& type, size_t rank, bool to_last) {
   ir::TensorType result = type;
   result.sizes.assign(2 * rank, Expr(1));
@@ -134,7 +134,7 @@ Types cat(const Call& call) {
   return tensors && dim ? only(joined(call, *tensors, *dim)) : std::nullopt;
 }
 
-// As torch does it: joined and then cut, or with a new last dimension joined.
+// Like torch: concatenates along `dim` and then splits it, or concatenates along a new last dimension.
 Types stack(const Call& call) {
   const auto tensors = tensor_list(call, 0);
   const auto dim = call.known_integer(1);
@@ -180,7 +180,7 @@ Types cartesian_product(const Call& call) {
   return contiguous(first.dtype, {count, static_cast<int64_t>(tensors->size())}, first.device);
 }
 
-// As torch does it: an elementwise product of twice the rank, in which pairs of dimensions are merged.
+// Like torch: an elementwise product of twice the rank, whose pairs of dimensions are then merged.
 Types kron(const Call& call) {
   const auto* self = call.tensor(0);
   const auto* other = call.tensor(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The type of tensors put together, as several rules need it. Internal to ops/.
+// The type of concatenated tensors, for several rules. Internal to ops/.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace npugraph::ops {
 
-// Types of the tensors in list argument `i`; nothing when one of them is no strided tensor, or the list is empty.
+// Types of the tensors in list argument `i`; nullopt if one of them is no strided tensor, or the list is empty.
 std::optional<std::vector<const ir::TensorType*>> tensor_list(const Call& call, size_t i);
 
-// The type of torch.cat; `dim` counts from the end when negative. UserError that names the operator when the sizes do
-// not fit.
+// The result type of torch.cat; `dim` counts from the end if negative. nullopt if the answer is open. UserError that
+// names the operator if the sizes do not fit.
 std::optional<ir::TensorType> joined(const Call& call, const std::vector<const ir::TensorType*>& tensors, int64_t dim);
 
 }  // namespace npugraph::ops

@@ -22,7 +22,7 @@ Types copy_of_self(const Call& call) {
               self->sizes, std::move(strides));
 }
 
-// What tril_indices and triu_indices are asked for.
+// The arguments of tril_indices and triu_indices.
 struct Triangle {
   int64_t rows;
   int64_t columns;
@@ -39,7 +39,7 @@ std::optional<Triangle> triangle_of(const Call& call) {
   return Triangle{*rows, *columns, *offset};
 }
 
-// Elements of a matrix that lie on or below diagonal `offset`.
+// Number of elements of a matrix on or below diagonal `offset`.
 int64_t elements_below(int64_t rows, int64_t columns, int64_t offset) {
   // Row k, counted from 1, holds clamp(k + offset, 0, columns) of them.
   const auto up_to = [&](int64_t last) {
@@ -50,8 +50,8 @@ int64_t elements_below(int64_t rows, int64_t columns, int64_t offset) {
   return up_to(rows + offset) - up_to(offset);
 }
 
-// Elements of arange between known numbers, which torch takes as integers for a result of integers. Nothing when a number is
-// not known.
+// Number of elements of arange between known numbers, which torch truncates if the result is integral. Returns nullopt
+// if a number is not known.
 std::optional<Expr> known_steps(const Call& call, DType dtype) {
   const auto number = [&](std::string_view name, double otherwise) -> std::optional<double> {
     const auto arg = call.find(name);

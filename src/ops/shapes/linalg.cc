@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear algebra on the last two dimensions. Matrices that LAPACK writes lie column after column, all others row after
-// row.
+// Linear algebra on the last two dimensions. Matrices that LAPACK writes are column-major, all others row-major.
 #include "base/error.h"
 #include "ops/shapes/promote.h"
 #include "ops/shapes/shapes.h"
@@ -70,7 +69,7 @@ Sizes broadcast_to_batch(const Call& call, const Matrices& a, const Matrices& b)
   return sizes;
 }
 
-// Whether the right-hand side is vectors: one, or one for each matrix.
+// Whether the right-hand side is vectors: one, or one for each matrix. Returns nullopt if symbols leave it open.
 std::optional<bool> is_vectors(const Matrices& a, const ir::TensorType& b) {
   if (b.sizes.size() == 1) return true;
   if (b.sizes.size() + 1 != a.sizes().size()) return false;
@@ -83,7 +82,7 @@ std::optional<bool> is_vectors(const Matrices& a, const ir::TensorType& b) {
   return is_open ? std::nullopt : std::optional(true);
 }
 
-// The right-hand side of a system with these matrices, with a column for vectors.
+// The right-hand side of a system with these matrices; vectors are matrices of one column.
 struct RightHandSide {
   ir::TensorType type;
   bool is_vectors;
@@ -268,7 +267,7 @@ Types least_squares(const Call& call) {
   auto sizes = broadcast_to_batch(call, right, *a);
   const auto is_tall = order_of(a->rows(), a->columns(), call.graph.symbols);
   if (!sizes || !is_tall) return std::nullopt;
-  // The ranks that a run finds decide whether these give residuals.
+  // With these drivers, the ranks found at run time decide whether there are residuals.
   if (*is_tall > 0 && (driver == "gelsd" || driver == "gelss")) return std::nullopt;
   // LAPACK writes the solution into a copy of the right-hand side that is long enough for both.
   (*sizes)[sizes->size() - 2] = Expr::make(ExprOp::kMax, {a->rows(), a->columns()});

@@ -14,8 +14,8 @@ const ir::TensorType* tensor_named(const Call& call, std::string_view name) {
   return arg ? call.tensor(*arg) : nullptr;
 }
 
-// The type of statistics: on the CPU that of the input, unless parameters of another type ask for f32. Devices compute
-// the statistics of half types in ways of their own.
+// The type of the statistics. On the CPU it is that of the input, or f32 if a parameter has another type. Other devices
+// differ in the statistics of half types, for which the type is nullopt.
 std::optional<DType> statistics_type(const Call& call, const ir::TensorType& input) {
   if (input.device.type != "cpu") {
     return compute_type(input.dtype) == input.dtype ? std::optional(input.dtype) : std::nullopt;
@@ -30,7 +30,7 @@ std::optional<DType> statistics_type(const Call& call, const ir::TensorType& inp
 
 ir::Type undefined() { return ir::OpaqueType{}; }
 
-// The gradient of a parameter: row-major, and undefined where the call does not ask for it or there is no parameter.
+// The gradient of a parameter: row-major, and undefined if the call does not ask for it or there is no parameter.
 ir::Type gradient(const Call& call, size_t result, std::string_view parameter, const std::vector<Expr>& sizes) {
   const auto* type = tensor_named(call, parameter);
   if (type == nullptr || !is_asked_for(call, result)) return undefined();
@@ -50,7 +50,7 @@ std::optional<std::vector<Expr>> statistics_sizes(const Call& call, const ir::Te
   return sizes;
 }
 
-// Whether arguments N and C are the first sizes of the input, and C certainly is made of groups.
+// Whether arguments N and C are the first sizes of the input, and C is known or there is only one group.
 bool has_groups(const Call& call, const ir::TensorType& input) {
   const auto batch = call.integer(*call.find("N"));
   const auto channels = call.integer(*call.find("C"));
@@ -135,7 +135,7 @@ Types rms_norm(const Call& call) {
 Types rms_norm_backward(const Call& call) {
   const auto* input = call.tensor(1);
   const auto shape = call.integers(2);
-  // Devices give row-major gradients; what others do with other layouts is open.
+  // Devices give row-major gradients. For inputs of other layouts the layout of the gradients is open.
   if (input == nullptr || !shape || !is_contiguous(input->sizes, input->strides)) return std::nullopt;
   return std::vector<ir::Type>{gradient(call, 0, "input", input->sizes), gradient(call, 1, "weight", *shape)};
 }
@@ -153,7 +153,7 @@ Types group_norm(const Call& call) {
 
 Types group_norm_backward(const Call& call) {
   const auto* input = call.tensor(1);
-  // Gradients of parameters that there are not have no type.
+  // The gradient of a missing parameter has no type.
   const bool has_weight = tensor_named(call, "weight") != nullptr;
   if (input == nullptr || !has_groups(call, *input) ||
       (!has_weight && (is_asked_for(call, 1) || is_asked_for(call, 2)))) {

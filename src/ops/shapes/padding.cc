@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Padding: every dimension that is padded grows by what lies before and after it.
+// Padding: every padded dimension grows by its pads before and after it.
 #include <algorithm>
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// `pads` holds what comes before and after each dimension, from the last one on.
+// `pads` holds two numbers for each dimension, before and after it, starting with the last dimension.
 std::vector<Expr> padded_sizes(const Call& call, std::vector<Expr> sizes, const std::vector<Expr>& pads) {
   if (pads.size() % 2 != 0 || pads.size() > 2 * sizes.size()) {
     throw UserError(npugraph::cat(call.op.name, ": ", pads.size(), " pads for a tensor of rank ", sizes.size()));
@@ -29,7 +29,7 @@ std::vector<Expr> padded_sizes(const Call& call, std::vector<Expr> sizes, const 
   return sizes;
 }
 
-// Whether no pad adds elements; nothing when symbols leave it open.
+// Whether no pad adds elements; nullopt if symbols leave it open.
 std::optional<bool> only_cuts(const ir::Graph& graph, const std::vector<Expr>& pads) {
   const auto cuts = [&](const Expr& pad) { return ir::is_nonnegative(Expr(0) - pad, graph.symbols); };
   const auto adds = [&](const Expr& pad) { return ir::is_nonnegative(pad - 1, graph.symbols); };
@@ -48,7 +48,7 @@ std::optional<std::vector<Expr>> batch_strides(const Call& call, const ir::Tenso
   return rank == padded + 2 ? suggested_strides(call.graph, self, sizes) : contiguous_strides(sizes);
 }
 
-// The greatest first size; nothing when symbols leave open which one that is, as torch then guards on it.
+// The greatest first size; nullopt if symbols leave open which one that is, since torch then guards on it.
 std::optional<Expr> longest_of(const Call& call, const std::vector<const ir::TensorType*>& sequences) {
   for (const auto* sequence : sequences) {
     if (sequence->sizes.empty()) throw UserError(npugraph::cat(call.op.name, ": a tensor without dimensions"));
@@ -73,7 +73,7 @@ Types constant_pad(const Call& call) {
   auto strides = suggested_strides(call.graph, *self, sizes);
   const auto cut = only_cuts(call.graph, *pads);
   if (cut == false) return like(*self, std::move(sizes), std::move(strides));
-  // A part is copied as clone does it.
+  // If pads only cut, the remaining part is copied as clone() copies it.
   auto cloned = preserved_strides(call.graph, ir::TensorType{self->dtype, sizes, self->strides, self->device});
   if (!cut && cloned != strides) return std::nullopt;
   return like(*self, std::move(sizes), std::move(cloned));

@@ -26,14 +26,14 @@ std::vector<size_t> promoted_args(const Call& call) {
   return args;
 }
 
-// All tensor arguments, and what they are broadcast to. Nothing when an argument is no strided tensor or symbols leave the
-// sizes open.
+// All tensor arguments, their broadcast sizes and their device.
 struct Operands {
   std::vector<const ir::TensorType*> tensors;
   std::vector<Expr> sizes;
   Device device;
 };
 
+// Returns nullopt if an argument is no strided tensor or symbols leave the sizes open.
 std::optional<Operands> operands_of(const Call& call) {
   Operands operands;
   for (size_t i = 0; i < call.args.size(); ++i) {

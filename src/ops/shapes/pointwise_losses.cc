@@ -10,7 +10,7 @@ namespace {
 
 enum class Losses : uint8_t { kEach, kReduced };
 
-// What argument `reduction` asks for: 0 for none, 1 for the mean, 2 for the sum.
+// The meaning of argument `reduction`: 0 is none, 1 the mean, 2 the sum.
 std::optional<Losses> losses_of(const Call& call) {
   const auto reduction = call.known_integer(*call.find("reduction"));
   if (!reduction) return std::nullopt;
@@ -21,7 +21,7 @@ std::optional<Losses> losses_of(const Call& call) {
   return *reduction == 0 ? Losses::kEach : Losses::kReduced;
 }
 
-// In type and layout of argument `i`.
+// Losses in the type and layout of argument `i`.
 Types loss_like(const Call& call, size_t i) {
   const auto* tensor = call.tensor(i);
   const auto losses = losses_of(call);

@@ -18,8 +18,9 @@ Numbers per_dim(const Call& call, std::string_view name, size_t count) {
   return numbers;
 }
 
-// How many windows of `span` elements, `stride` apart, fit into `size` elements with `padding` on both sides. In ceil_mode
-// a last one may hang over the end, but may not start in the padding there. Nothing where that depends on a symbol.
+// Number of windows of `span` elements, `stride` apart, that fit into `size` elements with `padding` on both sides. In
+// ceil_mode the last one may extend past the end, but may not start in the padding there. Returns nullopt if that
+// depends on a symbol.
 std::optional<Expr> window_count(const Call& call, const Expr& size, int64_t span, int64_t stride, int64_t padding,
                                  bool ceil_mode) {
   const int64_t round = ceil_mode ? stride - 1 : 0;
@@ -41,7 +42,7 @@ void require_rank(const Call& call, const ir::TensorType& self, size_t spatial) 
   throw UserError(npugraph::cat(call.op.name, ": a tensor of rank ", rank, ", not ", spatial + 1, " or ", spatial + 2));
 }
 
-// Sizes of the first argument with those of its last dimensions, the spatial ones, replaced.
+// Sizes of the first argument with its last `spatial` sizes replaced.
 Sizes with_spatial(const Call& call, size_t spatial, const Sizes& replaced) {
   const auto* self = call.tensor(0);
   if (self == nullptr || !replaced) return std::nullopt;
@@ -91,7 +92,8 @@ ir::TensorType unsqueezed(ir::TensorType type, size_t dim) {
   return type;
 }
 
-// in_suggested_format where torch puts a dimension in before `dim`, works in the format of that, and takes it out again.
+// in_suggested_format for operators that insert a dimension before `dim`, compute in the format of that tensor, and
+// remove the dimension again.
 Types in_format_unsqueezed(const Call& call, const ir::TensorType& like, size_t dim, const std::vector<DType>& dtypes,
                            Sizes sizes) {
   if (!sizes) return std::nullopt;

@@ -42,7 +42,7 @@ Types in_dtype(Types types, DType dtype) {
   return types;
 }
 
-// Which of `rank` dimensions a list names.
+// For each of `rank` dimensions, whether list argument `name` names it.
 std::optional<std::vector<bool>> named_dims(const Call& call, std::string_view name, size_t rank) {
   const auto dims = call.known_integers(*call.find(name));
   if (!dims) return std::nullopt;
@@ -99,7 +99,7 @@ Types addr(const Call& call) {
   const ir::TensorType as_column{*dtype, {sizes[0], 1}, {column->strides[0], 1}, column->device};
   auto strides = elementwise_strides(call.graph, sizes, {self, &as_column, row});
   if (!strides) return std::nullopt;
-  // Without a part of `self` FakeTensor forgets its layout, and eager keeps it.
+  // FakeTensor ignores the layout of `self` if beta is 0, and eager keeps it.
   const auto* beta = std::get_if<Expr>(&call.args[*call.find("beta")]);
   const bool is_part = beta != nullptr && beta->is_constant() && beta->value().as_float() != 0;
   if (!is_part && !is_contiguous(sizes, *strides)) return std::nullopt;
@@ -144,7 +144,7 @@ Types trilinear(const Call& call) {
   const size_t rank = call.tensor(0)->sizes.size() + expanded->size();
   const auto summed = named_dims(call, "sumdim", rank);
   if (!summed) return std::nullopt;
-  // The last factor that has a dimension tells its size.
+  // The last factor that has a dimension determines its size.
   std::vector<Expr> sizes(rank);
   for (size_t factor = 0; factor < 3; ++factor) {
     const auto* type = call.tensor(factor);
@@ -169,7 +169,7 @@ Types rnn_layer(const Call& call) {
   const auto* hidden = call.tensor(*call.find("hx_"));
   const auto* cell = call.tensor(*call.find("cx_"));
   const auto size = call.integer(*call.find("hidden_size"));
-  // Training keeps a workspace of which only oneDNN knows the size.
+  // Training keeps a workspace whose size only oneDNN knows.
   const auto trains = call.boolean(*call.find("train"));
   if (input == nullptr || hidden == nullptr || cell == nullptr || !size || !trains || *trains) return std::nullopt;
   if (input->sizes.size() != 3) {

@@ -26,7 +26,7 @@ std::optional<DType> promote_floats(DType a, DType b) {
   return DType::kF32;  // f16 with bf16
 }
 
-// The three ranks of operands; each is empty until an operand of that rank is seen.
+// The common type of the operands of each of the three ranks; empty until an operand of that rank is seen.
 struct Ranks {
   std::optional<DType> tensors;
   std::optional<DType> scalars;  // tensors without dimensions

@@ -10,8 +10,8 @@ Types in_type(const Call& call, std::string_view name, DType otherwise) {
   return only(copied(call, 0, named_or(call, name, otherwise)));
 }
 
-// Whether no element stands for several. Where one does, eager and FakeTensor disagree on the layout of what is
-// quantised by channels.
+// Whether no dimension is expanded. For expanded tensors, eager and FakeTensor disagree on the layout of results that
+// are quantised by channel.
 bool has_own_places(const ir::TensorType* type) {
   if (type == nullptr) return false;
   for (size_t i = 0; i < type->sizes.size(); ++i) {

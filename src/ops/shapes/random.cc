@@ -44,7 +44,7 @@ Types dropout(const Call& call) {
   const auto* p = std::get_if<Expr>(&call.args[1]);
   const auto train = call.boolean(2);
   if (input == nullptr || p == nullptr || !p->is_constant() || !train) return std::nullopt;
-  // The argument itself where nothing is dropped.
+  // The argument itself if nothing is dropped.
   if (!*train || p->value().as_float() == 0) return only(*input);
   return only(copied(call, 0));
 }

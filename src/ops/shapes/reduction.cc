@@ -20,7 +20,7 @@ std::optional<std::vector<Expr>> reduced_sizes(const Call& call) {
     const auto single = call.known_integer(*dim);
     const auto dims = single ? std::vector<int64_t>{*single} : call.known_integers(*dim);
     if (!dims) return std::nullopt;
-    // No dimensions are all dimensions, but not for any and all.
+    // An empty list means all dimensions, except for `any` and `all`.
     const bool is_all = dims->empty() && !call.op.name.starts_with("aten.any") && !call.op.name.starts_with("aten.all");
     reduced.assign(reduced.size(), is_all);
     for (const int64_t d : *dims) reduced[normalise_dim(call, d, rank)] = true;
@@ -38,7 +38,7 @@ Types reduced(const Call& call, const std::vector<DType>& dtypes) {
   return sizes ? row_major(*call.tensor(0), dtypes, sizes) : std::nullopt;
 }
 
-// The type of the argument unless it is integral, which torch's default dtype or an error would follow.
+// The type of the argument; nullopt if it is integral, because torch then uses its default dtype or raises an error.
 std::optional<DType> inexact_self(const Call& call) {
   const auto* self = call.tensor(0);
   return self == nullptr || is_integral(self->dtype) ? std::nullopt : std::optional(self->dtype);

@@ -7,13 +7,13 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// How many elements of `self` an operator finds: the size that the call defines in dimension `dim` of its first result,
-// and none where there are no elements.
+// Number of elements of `self` that an operator finds: the size that the call defines in dimension `dim` of its first
+// result, or 0 if `self` is empty.
 std::optional<Expr> found(const Call& call, const ir::TensorType& self, int32_t dim) {
   return ir::is_empty(self) ? Expr(0) : call.defined_size(0, dim);
 }
 
-// A row-major tensor of which dimension `dim` was the outermost when it was made.
+// A dense tensor in whose memory dimension `dim` is the outermost and the others follow in order.
 ir::TensorType made_along(DType dtype, std::vector<Expr> sizes, int64_t dim, const Device& device) {
   std::rotate(sizes.begin(), sizes.begin() + dim, sizes.begin() + dim + 1);
   ir::TensorType type = dense(dtype, std::move(sizes), device);
@@ -67,7 +67,7 @@ Types unique_dim(const Call& call) {
   if (!count) return std::nullopt;
   auto sizes = self->sizes;
   sizes[dim] = *count;
-  // The CPU returns what it is not asked for, too.
+  // The CPU also returns the results that it is not asked for.
   const bool always = self->device.type == "cpu";
   const Expr positions = always || is_set(call, "return_inverse") ? self->sizes[dim] : Expr(0);
   const Expr counts = always || is_set(call, "return_counts") ? *count : Expr(0);

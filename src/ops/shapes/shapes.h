@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape and dtype rules of the table: the types of fresh results, with eager's strides. A rule returns nothing when symbols,
-// torch's default dtype or an argument that it does not know leave the answer open. Internal to ops/.
+// Shape and dtype rules of the table: the types of fresh results, with eager's strides. A rule returns nothing when
+// symbols, torch's default dtype or an argument that it does not know leave the answer open. Internal to ops/.
 #pragma once
 
 #include "ops/shapes/results.h"
@@ -26,7 +26,7 @@ Types mean(const Call& call);
 Types mean_like(const Call& call);      // floating point and complex only
 Types variance(const Call& call);       // the same, and complex becomes real
 Types variance_mean(const Call& call);  // a variance and a mean
-Types norm(const Call& call);           // like variance, of the type dtype
+Types norm(const Call& call);           // like variance, in argument dtype if given
 Types reduce_same(const Call& call);    // the type of the argument
 Types reduce_same_pair(const Call& call);
 Types reduce_with_index(const Call& call);
@@ -50,7 +50,7 @@ Types npu_weight_quant_batchmatmul(const Call& call);
 // Copies and fresh tensors.
 Types clone(const Call& call);
 Types to_copy(const Call& call);
-Types like_self(const Call& call);               // known for row-major tensors
+Types like_self(const Call& call);               // known only for row-major tensors
 Types like_self_contiguous(const Call& call);    // always row-major
 Types like_second_contiguous(const Call& call);  // the type of the second argument, row-major
 Types cat(const Call& call);
@@ -62,7 +62,7 @@ Types create_strided(const Call& call);
 Types create_new(const Call& call);   // new_*, and others whose argument 1 holds the sizes
 Types create_like(const Call& call);  // *_like
 
-// Pools, unpooling and their gradients: in the memory format that torch reads from the argument, or row-major.
+// Pools, unpooling and their gradients: in the memory format that torch suggests for the argument, or row-major.
 Types max_pool2d(const Call& call);
 Types max_pool3d(const Call& call);
 Types avg_pool1d(const Call& call);
@@ -106,7 +106,7 @@ Types dropout_with_byte_mask(const Call& call);
 Types copies_of_two(const Call& call);  // of the first two arguments
 
 // Reads and writes at indices.
-Types index(const Call& call);  // in the order of dimensions that TensorIterator gives self and the indices
+Types index(const Call& call);  // in the memory order that TensorIterator derives from self and the indices
 Types index_select(const Call& call);
 Types masked_scatter(const Call& call);
 Types repeat_interleave(const Call& call);
@@ -116,7 +116,7 @@ Types embedding_bag(const Call& call);
 Types embedding_bag_forward_only(const Call& call);
 Types embedding_backward(const Call& call);
 
-// Searches and counts, whose results often have sizes that only a run can tell.
+// Searches and counts, whose result sizes are often known only at run time.
 Types nonzero(const Call& call);
 Types nonzero_static(const Call& call);
 Types masked_select(const Call& call);
@@ -126,7 +126,7 @@ Types bincount(const Call& call);
 Types histogram(const Call& call);
 Types positions(const Call& call);  // bucketize, searchsorted
 Types is_in(const Call& call);
-Types numbers(const Call& call);  // results that are no tensors
+Types numbers(const Call& call);  // no tensor results
 
 // Scans and sorting.
 Types scan(const Call& call);  // integers become i64, unless dtype says otherwise
@@ -137,7 +137,7 @@ Types topk(const Call& call);
 
 // Softmax: row-major.
 Types softmax(const Call& call);
-Types softmax_dtype(const Call& call);  // in the type dtype
+Types softmax_dtype(const Call& call);  // in argument dtype, if given
 Types softmax_backward(const Call& call);
 
 // Norms.
@@ -147,41 +147,41 @@ Types rms_norm(const Call& call);
 Types rms_norm_backward(const Call& call);
 Types group_norm(const Call& call);
 Types group_norm_backward(const Call& call);
-Types batch_norm(const Call& call);            // argument training
-Types batch_norm_training(const Call& call);   // always
-Types batch_norm_inference(const Call& call);  // never
+Types batch_norm(const Call& call);            // training according to argument training
+Types batch_norm_training(const Call& call);   // always training
+Types batch_norm_inference(const Call& call);  // never training
 Types batch_norm_backward(const Call& call);
 Types weight_norm(const Call& call);
 
 // Losses and distances.
 Types nll_loss(const Call& call);
 Types kl_div(const Call& call);
-Types distance(const Call& call);            // of two tensors
-Types distances(const Call& call);           // of each row of one and each of the other
-Types pairwise_distances(const Call& call);  // of each two rows
+Types distance(const Call& call);            // between two tensors
+Types distances(const Call& call);           // between each row of one tensor and each row of the other
+Types pairwise_distances(const Call& call);  // between each two rows of one tensor
 
 // More products: dense row-major results.
 Types addbmm(const Call& call);
 Types addmv(const Call& call);
 Types addr(const Call& call);       // elementwise in layout and type
-Types mm_in_i32(const Call& call);  // integers add up in i32
+Types mm_in_i32(const Call& call);  // integers accumulate in i32
 Types mm_scaled(const Call& call);  // in argument out_dtype, if given
 Types matmul(const Call& call);
-Types linear(const Call& call);  // by rows of weights, the first size of argument 1
+Types linear(const Call& call);  // the last size becomes the first size of the weight, argument 1
 Types trilinear(const Call& call);
-Types rnn_layer(const Call& call);  // known without training
+Types rnn_layer(const Call& call);  // known only without training
 Types cross(const Call& call);
 
-// Convolutions: channels last where the input or the weight is.
+// Convolutions: channels last if the input or the weight is.
 Types convolution(const Call& call);
 Types convolution_backward(const Call& call);
 
 // Attention over [batch, heads, rows, size].
 Types attention(const Call& call);        // npugraph.attention
-Types attention_fused(const Call& call);  // in the layout of the query, with the logarithms of sums
+Types attention_fused(const Call& call);  // in the layout of the query; also the log-sum-exp of each row
 Types attention_fused_backward(const Call& call);
-Types attention_written_out(const Call& call);  // any rank; with the weights of the keys
-Types attention_either(const Call& call);       // known where both kernels give the same layout
+Types attention_written_out(const Call& call);  // any rank; also the attention weights
+Types attention_either(const Call& call);       // known only if both kernels give the same layout
 
 // Quantisation.
 Types quantize(const Call& call);
@@ -194,9 +194,9 @@ Types gguf_embedding(const Call& call);
 Types matrix_by_row(const Call& call);  // the type of the argument, square matrices
 Types matrix_by_column(const Call& call);
 Types square_by_column(const Call& call);
-Types square_with_info(const Call& call);  // such matrices, and error codes
+Types square_with_info(const Call& call);  // like square_by_column, and error codes
 Types factor_with_info(const Call& call);  // factors by column, pivots, error codes
-Types determinant(const Call& call);       // or its sign and logarithm; with factors and pivots
+Types determinant(const Call& call);       // or its sign and logarithm; also factors and pivots
 Types lu(const Call& call);                // permutation, lower and upper factors
 Types qr(const Call& call);
 Types geqrf(const Call& call);
@@ -218,8 +218,8 @@ Types fft_from_real(const Call& call);
 Types fft_to_real(const Call& call);
 
 // Copies of parts, padding, triangles.
-Types copies(const Call& call, ViewRule view);  // dense row-major copies of what `view` shows
-Types parts(const Call& call, ViewRule view);   // what `view` shows
+Types copies(const Call& call, ViewRule view);  // dense row-major copies of the views that `view` describes
+Types parts(const Call& call, ViewRule view);   // the views themselves
 template <ViewRule kView>
 Types copy_of(const Call& call) {
   return copies(call, kView);
@@ -256,27 +256,27 @@ Types promote_float_contiguous(const Call& call);  // promote_float, always row-
 Types log_sigmoid_with_buffer(const Call& call);
 Types glu(const Call& call);  // half as long in one dimension
 
-// Losses: a tensor of each element's loss, or without dimensions for their mean or sum.
+// Losses: one for each element, or a tensor without dimensions for their mean or sum.
 Types loss(const Call& call);
 Types cross_entropy(const Call& call);              // in the layout of the first argument
 Types cross_entropy_with_logits(const Call& call);  // in the layout of the target
 Types cross_entropy_backward(const Call& call);     // in the layout of the second argument
 
-// Fresh tensors whose sizes are numbers.
+// Fresh tensors whose sizes are given as numbers.
 Types eye(const Call& call);
 Types create_vector(const Call& call);    // linspace, logspace, windows
 Types create_permuted(const Call& call);  // empty_permuted
 
-// Arguments that are given back, or copies of them.
+// Arguments that are returned as they are, or copies of them.
 Types same(const Call& call);                 // sizes and strides of the first argument
 Types copy_of_last(const Call& call);         // a copy of the last argument
 Types contiguous_as_asked(const Call& call);  // contiguous
 Types reshape(const Call& call);
 
 // Collectives: row-major results.
-Types reduced_by_all(const Call& call);  // each as the argument
-Types gathered(const Call& call);        // dimension 0 as often as there are ranks
-Types scattered(const Call& call);       // dimension 0 divided by the ranks
-Types exchanged(const Call& call);       // dimension 0 as the received parts together
+Types reduced_by_all(const Call& call);  // the sizes of the inputs
+Types gathered(const Call& call);        // dimension 0 times the number of ranks
+Types scattered(const Call& call);       // dimension 0 divided by the number of ranks
+Types exchanged(const Call& call);       // dimension 0 is the sum of the received parts
 
 }  // namespace npugraph::ops::shapes

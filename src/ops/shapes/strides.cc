@@ -11,7 +11,7 @@
 namespace npugraph::ops {
 namespace {
 
-// Without holes and overlaps: the dimensions of size above 1, in some order, lie densely in each other.
+// Whether there are no holes and no overlaps: the dimensions of size above 1, in some order, lie densely in each other.
 bool is_dense(const std::vector<Expr>& sizes, const std::vector<Expr>& strides) {
   std::vector<bool> placed(sizes.size(), false);
   size_t left = 0;
@@ -30,8 +30,8 @@ bool is_dense(const std::vector<Expr>& sizes, const std::vector<Expr>& strides) 
   return true;
 }
 
-// ir::is_nonnegative, and where that cannot tell, the same of `e` as a polynomial in symbols that are smaller by 1:
-// s0*s1 - s0 is one without negative coefficients.
+// ir::is_nonnegative of `e`, or of `e` after the substitution s = s' + 1 for each symbol of at least 1, which can
+// remove negative coefficients: s0*s1 - s0 becomes s0'*s1' + s1'.
 bool proven_nonnegative(const Expr& e, const std::vector<ir::Symbol>& symbols) {
   if (ir::is_nonnegative(e, symbols)) return true;
   if (e.is_constant()) return false;
@@ -49,7 +49,7 @@ bool proven_nonnegative(const Expr& e, const std::vector<ir::Symbol>& symbols) {
   return ir::is_nonnegative(shifted, smaller);
 }
 
-// Takes the factors that both have, and that are at least 1, out of both.
+// Removes the common factors that are at least 1 from both.
 void cancel(Expr& a, Expr& b, const std::vector<ir::Symbol>& symbols) {
   const auto factors = [](const Expr& e) {
     const bool is_product = !e.is_constant() && e.op() == ExprOp::kMul;
@@ -73,8 +73,8 @@ void cancel(Expr& a, Expr& b, const std::vector<ir::Symbol>& symbols) {
   b = product(left_in_b);
 }
 
-// Orders dimensions from the innermost to the outermost, as TensorIterator does: an insertion sort in which the first operand
-// with an opinion on two dimensions decides, and dimensions without any keep their order.
+// Orders dimensions from the innermost to the outermost, as TensorIterator does: an insertion sort in which the first
+// operand that orders two dimensions decides, and dimensions that no operand orders keep their order.
 class DimensionOrder {
  public:
   // `strides` are those of the operands, broadcast to `sizes` (0 where broadcast).
@@ -207,8 +207,8 @@ std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::
   const auto at_least = [&](const Expr& a, const Expr& b) { return proven_nonnegative(a - b, graph.symbols); };
   bool open = !at_least(strides[1], 1);
   if (at_least(0, strides[1])) return MemoryFormat::kContiguous;
-  // Strides never fall from the channels over the last dimensions to the first one, which must not lie as close as the
-  // channels do.
+  // In channels last, strides do not decrease from the channels over the spatial dimensions to the batch. If the extent
+  // of a batch item equals the stride of the channels, the format is ambiguous and counts as contiguous.
   Expr extent = 0;
   for (const size_t dim : channels_last_order(rank)) {
     if (at_least(0, sizes[dim]) || at_least(extent - 1, strides[dim])) return MemoryFormat::kContiguous;

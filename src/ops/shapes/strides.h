@@ -9,25 +9,25 @@
 
 namespace npugraph::ops {
 
-// Broadcast of all sizes; nothing when symbols leave it open, UserError (with `name`) when they do not fit.
+// Broadcast of all sizes; nullopt if symbols leave it open, UserError (with `name`) if they do not fit.
 std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vector<const ir::TensorType*>& operands);
 
-// Strides that TensorIterator gives a fresh output of `sizes` for these operands, in their order. Nothing when symbols leave
-// them open.
+// Strides that TensorIterator gives a fresh output of `sizes` for these operands, in their order. Returns nullopt if
+// symbols leave them open.
 std::optional<std::vector<Expr>> elementwise_strides(const ir::Graph& graph, const std::vector<Expr>& sizes,
                                                      const std::vector<const ir::TensorType*>& operands);
 
 // Strides of a copy in memory_format.preserve: those of a dense original, otherwise dense ones in the same order.
 std::optional<std::vector<Expr>> preserved_strides(const ir::Graph& graph, const ir::TensorType& type);
 
-// Strides of a fresh tensor in a given memory format; nothing for a rank that the format does not have.
+// Strides of a fresh tensor in a given memory format; nullopt for a rank that the format does not have.
 std::optional<std::vector<Expr>> format_strides(const std::vector<Expr>& sizes, MemoryFormat format);
 
-// Strides of a dense tensor of which the dimensions lie in this order, the innermost first.
+// Strides of a dense tensor whose dimensions lie in this order in memory, the innermost first.
 std::vector<Expr> dense_strides(const std::vector<Expr>& sizes, const std::vector<size_t>& order);
 
-// The memory format that torch reads off the strides (suggest_memory_format): one of the channels-last ones, or contiguous.
-// Nothing when symbols leave it open.
+// The memory format that torch derives from the strides (suggest_memory_format): one of the channels-last ones, or
+// contiguous. Returns nullopt if symbols leave it open.
 std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::vector<Expr>& sizes,
                                              const std::vector<Expr>& strides);
 
@@ -35,7 +35,7 @@ std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::
 std::optional<std::vector<Expr>> suggested_strides(const ir::Graph& graph, const ir::TensorType& type,
                                                    const std::vector<Expr>& sizes);
 
-// -1, 0 or 1 where `a` is below, equal to or above `b`; nothing when symbols leave it open.
+// -1, 0 or 1 if `a` is below, equal to or above `b`; nullopt if symbols leave it open.
 std::optional<int> order_of(Expr a, Expr b, const std::vector<ir::Symbol>& symbols);
 
 }  // namespace npugraph::ops

@@ -8,10 +8,10 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-// Scales by which a size is taken to become a size.
+// Scale factors from this one on leave the result's sizes open.
 constexpr double kLargestFactor = 1 << 30;
 
-// Only the CPU rearranges pixels and channels in the format that it reads from the argument.
+// Only the CPU rearranges pixels and channels in the format that torch suggests for the argument; others: row-major.
 Types rearranged(const Call& call, const ir::TensorType& self, std::vector<Expr> sizes) {
   if (self.device.type == "cpu") return in_suggested_format(call, self, {self.dtype}, std::move(sizes));
   return contiguous(self.dtype, std::move(sizes), self.device);
@@ -99,7 +99,7 @@ Types grid_sampler_gradient(const Call& call) {
   const auto* input = call.tensor(1);
   const auto* grid = call.tensor(2);
   if (input == nullptr || grid == nullptr) return std::nullopt;
-  // The gradient of the grid is there even where nobody asks for it.
+  // The gradient of the grid is returned even if it is not asked for.
   std::vector<ir::Type> types(1, ir::OpaqueType{});
   if (is_asked_for(call, 0)) types.front() = dense(input->dtype, input->sizes, input->device);
   types.emplace_back(dense(grid->dtype, grid->sizes, grid->device));
@@ -182,7 +182,7 @@ Types pixel_unshuffle(const Call& call) {
   const size_t channels = sizes.size() - 3;
   sizes[channels] = sizes[channels] * Expr(*factor * *factor);
   for (size_t i = channels + 1; i < sizes.size(); ++i) {
-    // FakeTensor's own expressions for symbols here are not simple ones.
+    // FakeTensor's expressions for symbolic sizes here are not simple.
     if (!sizes[i].as_int()) return std::nullopt;
     sizes[i] = floor_divide(sizes[i], *factor);
   }
@@ -198,7 +198,7 @@ Types channel_shuffle(const Call& call) {
   if (self == nullptr || !groups || groups->is_int(0) || self->sizes.size() < 3) return std::nullopt;
   auto sizes = self->sizes;
   const bool is_empty = std::any_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.is_int(0); });
-  // The channels themselves, which the groups divide, as FakeTensor says it.
+  // Equals the number of channels, which the groups divide, but is written as FakeTensor writes it.
   if (!is_empty) sizes[1] = *groups * floor_divide(sizes[1], *groups);
   return rearranged(call, *self, std::move(sizes));
 }

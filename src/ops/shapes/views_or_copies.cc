@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that give back their argument where they can, and a copy otherwise.
+// Operators that return their argument if they can, and a copy otherwise.
 #include <algorithm>
 
 #include "ops/shapes/shapes.h"
@@ -26,7 +26,7 @@ Types contiguous_as_asked(const Call& call) {
   if (self == nullptr || format == nullptr) return std::nullopt;
   auto strides = format_strides(self->sizes, *format);
   if (!strides) return std::nullopt;
-  // A tensor in this format is returned itself, with the strides that it has in dimensions of size 1.
+  // A tensor in this format is returned as it is, including its strides in dimensions of size 1.
   for (size_t i = 0; i < self->sizes.size(); ++i) {
     if (!self->sizes[i].is_int(1) && self->strides[i] != (*strides)[i]) return like(*self, self->sizes, *strides);
   }
@@ -40,7 +40,7 @@ Types reshape(const Call& call) {
   sizes = views::reshape_sizes(call, *self, std::move(*sizes));
   if (!sizes) return std::nullopt;
   if (auto strides = views::reshape_strides(*self, *sizes)) return like(*self, std::move(*sizes), std::move(*strides));
-  // Without strides a view is impossible, unless symbols hide that it is possible.
+  // Without strides no view is possible, unless symbols hide that one is.
   if (!all_known(*sizes) || !all_known(self->sizes) || !all_known(self->strides)) return std::nullopt;
   return contiguous(self->dtype, std::move(*sizes), self->device);
 }

@@ -14,7 +14,7 @@ Views one(ViewResult result) { return std::vector<ViewResult>{std::move(result)}
 
 bool proven(const Call& call, const Expr& nonnegative) { return ir::is_nonnegative(nonnegative, call.graph.symbols); }
 
-// Whether `e` is at least 0 for all sizes of at least 1. Where it is not, torch writes max(0, e).
+// Whether `e` is at least 0 for all sizes of at least 1. If it is not, torch writes max(0, e).
 bool holds_for_any_size(const Call& call, const Expr& e) {
   auto symbols = call.graph.symbols;
   for (auto& symbol : symbols) symbol.min = std::min<int64_t>(symbol.min, 1);
@@ -28,7 +28,7 @@ struct Dimension {
   const Expr& stride() const { return base->strides[index]; }
 };
 
-// The dimension that argument `i` names; nothing when it is not known, or the tensor has rank 0.
+// The dimension that argument `i` names; nullopt if it is not known, or the tensor has rank 0.
 std::optional<Dimension> dimension(const Call& call, size_t i) {
   const auto* base = call.tensor(0);
   const auto dim = call.known_integer(i);
@@ -50,7 +50,7 @@ ViewResult without(const Dimension& dim, const Expr& index) {
   return result;
 }
 
-// A bound of a slice: counted from the end when negative, then kept within [0, size]. Nothing when symbols leave it open.
+// A bound of a slice: counted from the end if negative, then clamped to [0, size]. nullopt if symbols leave it open.
 std::optional<Expr> slice_bound(const Call& call, const Expr& bound, const Expr& size) {
   if (bound.is_int(INT64_MAX)) return size;
   Expr at = bound;
@@ -125,7 +125,7 @@ Views pieces(const Dimension& dim, const std::vector<Expr>& sizes) {
   return results;
 }
 
-// Pieces of `length` elements, the last one shorter.
+// Pieces of `length` elements; the last one may be shorter.
 Views pieces_of(const Call& call, const Dimension& dim, int64_t length) {
   const auto size = dim.size().as_int();
   if (!size) return std::nullopt;
@@ -309,7 +309,7 @@ Views unfold(const Call& call) {
   return one(std::move(result));
 }
 
-// torch counts the offset from the start of the storage. That place is known when the memory is a fresh result.
+// torch counts the offset from the start of the storage, which is known only if the memory is a fresh result.
 Views as_strided(const Call& call) {
   const auto* base = call.tensor(0);
   auto sizes = call.integers(1);

@@ -90,7 +90,7 @@ std::optional<std::vector<Expr>> reshape_strides(const ir::TensorType& base, con
     return base.sizes == sizes ? base.strides : contiguous_strides(sizes);
   }
   if (base.sizes.empty()) return std::vector<Expr>(sizes.size(), 1);
-  // From the last dimension: runs of base dimensions that lie densely in each other are cut into new dimensions.
+  // From the last dimension on, each run of base dimensions that lie densely in each other is cut into new dimensions.
   std::vector<Expr> strides(sizes.size());
   auto next = static_cast<int64_t>(sizes.size()) - 1;
   Expr run_stride = base.strides.back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// View rules of the table: where each result lies in the first argument. A rule returns nothing when symbols leave the answer
-// open. Internal to ops/.
+// View rules of the table: where each result lies in the first argument. A rule returns nothing when symbols leave the
+// answer open. Internal to ops/.
 #pragma once
 
 #include "ops/row.h"
@@ -42,10 +42,10 @@ Views view_as_complex(const Call& call);
 // Element type of the results, which few views change.
 std::optional<DType> result_dtype(ViewRule rule, const Call& call);
 
-// The sizes that a reshape asks for, with the one that is -1 filled in; nothing when symbols leave it open.
+// The sizes that a reshape asks for, with -1 replaced by the size that it stands for; nullopt if symbols leave it open.
 std::optional<std::vector<Expr>> reshape_sizes(const Call& call, const ir::TensorType& base, std::vector<Expr> sizes);
 
-// Strides of `sizes` over the memory of `base`, as torch computes them; nothing when the view needs a copy, or may.
+// Strides of `sizes` over the memory of `base`, as torch computes them; nullopt if a copy is or may be needed.
 std::optional<std::vector<Expr>> reshape_strides(const ir::TensorType& base, const std::vector<Expr>& sizes);
 
 }  // namespace npugraph::ops::views

@@ -13,12 +13,12 @@ namespace {
 
 using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
 
-// Bounds as attention takes them.
+// Bounds in the form of the arguments of npugraph.attention.
 struct Bounds {
   std::optional<int64_t> before;
   std::optional<int64_t> after;
   bool at_end = false;
-  std::optional<Expr> position;  // a number that is to stand in memory
+  std::optional<Expr> position;  // a number that has to be put into memory
 };
 
 bool is_false(const Attr& attr) {
@@ -81,7 +81,7 @@ class Bounder {
     return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph_.value(id).type);
   }
 
-  // Whether attention still finds what made the mask.
+  // Whether the position and the rest of the mask are unchanged until attention reads them.
   bool stay_as_they_are(const KeyMask& said, ir::NodeId attention) const {
     for (const ir::ValueId id : {said.position, said.rest}) {
       if (id == ir::kNone) continue;
@@ -92,15 +92,15 @@ class Bounder {
     return true;
   }
 
-  // The number in memory, beside `attention`.
+  // Puts the number into memory, before `attention`.
   ir::ValueId insert_number(ir::NodeId attention, const Expr& number) {
     const Device device = tensor(ops::as_value(arg::query(graph_.node(attention))))->device;
     return insert_before(graph_, attention, aten::scalar_tensor::op(), {number, DType::kI64, None{}, device, None{}},
                          {.dtype = DType::kI64, .sizes = {}, .strides = {}, .device = device}, "position");
   }
 
-  // Numbers are bounds as they stand. Others are where they count from the last query at the last key, or, of no position in
-  // memory, from the one bound or the other.
+  // Attention takes bounds that are known numbers. Tries them as they are; then, if no position is in memory, relative
+  // to the last query at the last key, and relative to one of the bounds, which becomes the position.
   static std::optional<Bounds> choose_bounds(const KeyMask& said, const Expr& queries, const Expr& keys) {
     if (auto bounds = bounds_from(Expr(0), said)) return bounds;
     if (said.position != ir::kNone) return {};
@@ -114,7 +114,7 @@ class Bounder {
     return bounds;
   }
 
-  // The bounds that are added to `position`: i + p is i + position + (p - position).
+  // The bounds relative to `position`: i + p is i + position + (p - position). nullopt if they are no known numbers.
   static std::optional<Bounds> bounds_from(const Expr& position, const KeyMask& said) {
     Bounds bounds;
     const auto put = [](const Expr& number, std::optional<int64_t>& to) {

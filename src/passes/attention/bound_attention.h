@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells attention which keys each query sees, where its mask is made of comparisons of positions.
+// Tells attention which keys each query sees, if its mask is made of comparisons of positions.
 //
 //   %q = aten.unsqueeze(aten.add.Tensor(aten.arange(n), %length), 1)
 //   %s = aten.le.Tensor(aten.arange(m), %q)
@@ -8,13 +8,14 @@
 // ->
 //   %o = npugraph.attention(%queries, %k, %v, None, %length, after=0)
 //
-// Generated attention then neither makes nor reads the mask, and no keys beyond the bounds: with a cache of fixed size it reads
-// as much of it as is filled. A position that is a symbol is put into memory first. A part of the mask that is none of positions (padding) stays, as booleans. Where the mask hides
-// nothing it goes; where it is the causal one the operator is told so.
+// Generated attention then neither makes nor reads the mask, and reads no keys beyond the bounds: of a cache of fixed
+// size it reads only the filled part. A position that is a symbol is put into memory first. A part of the mask that
+// does not depend on positions (padding) stays, as booleans. A mask that hides nothing is dropped. A causal mask
+// becomes the argument is_causal of the operator.
 //
-// Requires: fuses (code is generated); nobody writes the position or the rest of the mask before attention reads it.
+// Requires: fuses (code is generated); position and rest of the mask are not written before attention reads them.
 // Guarantees: types; values up to rounding. The nodes that made the mask are left for dce.
-// Must not: touch attention whose logsumexp is read (its gradient needs the operator), but for masks that go altogether.
+// Must not: replace attention whose logsumexp is read (its gradient needs the operator). Dropping its mask is allowed.
 #pragma once
 
 #include "passes/pass.h"

@@ -40,13 +40,13 @@ class Dropper {
   const ir::TensorType* tensor(ir::ValueId id) const { return std::get_if<ir::TensorType>(&graph_.value(id).type); }
   ir::TensorType& tensor(ir::ValueId id) { return std::get<ir::TensorType>(graph_.value(id).type); }
 
-  // Whether `type` is [b, h, s, d] with the heads of a row side by side, which may stand in longer rows.
+  // Whether `type` is [b, h, s, d] with the heads of a row side by side. The rows may be parts of longer rows.
   static bool has_heads_in_rows(const ir::TensorType& type) {
     return type.sizes.size() == 4 && type.strides[3].is_int(1) && type.strides[1] == type.sizes[3] &&
            !type.sizes[1].is_int(1) && !type.sizes[2].is_int(1);
   }
 
-  // What attention may read instead of the operand; kNone where there is no copy.
+  // The tensor that attention may read instead of the operand, which is a copy of it; else kNone.
   ir::ValueId original_of(ir::NodeId attention, const ops::ArgumentName& argument) const {
     const ir::ValueId copy = ops::as_value(argument(graph_.node(attention)));
     const ir::NodeId copying = copy == ir::kNone ? ir::kNone : graph_.value(copy).def;
@@ -66,7 +66,7 @@ class Dropper {
     return original != ir::kNone;
   }
 
-  // Whether all that reads `value` are nodes of which `fits` is true.
+  // Whether `fits` is true for all readers of `value`, and the graph does not return it.
   template <typename Fits>
   bool all_read(ir::ValueId value, const Fits& fits) const {
     const auto& users = uses_.users[value];
@@ -74,7 +74,7 @@ class Dropper {
            std::all_of(users.begin(), users.end(), [&](ir::NodeId user) { return fits(graph_.node(user)); });
   }
 
-  // Whether the result is read through transposed views alone, and these by copies.
+  // Whether only transposed views read the result, and only copies read these views.
   bool may_move(const ir::Node& attention) const {
     using aten::transpose_int;
     return all_read(attention.results[0], [&](const ir::Node& view) {

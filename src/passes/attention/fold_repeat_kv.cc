@@ -13,7 +13,7 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-// A tensor [b, h, s, d] of which each head was repeated `times`.
+// A tensor [b, h, s, d] and the number of times that each of its heads was repeated.
 struct Repeat {
   ir::ValueId source = ir::kNone;
   Expr times;
@@ -23,7 +23,7 @@ class Matcher {
  public:
   Matcher(const ir::Graph& graph, const MemoryTrace& trace) : graph_(graph), trace_(trace) {}
 
-  // `repeated` [b, h * n, s, d] as read by the node at `position`.
+  // Finds the source of `repeated` [b, h * n, s, d], which the node at `position` reads.
   std::optional<Repeat> match(ir::ValueId repeated, int32_t position) const {
     const ir::TensorType* type = tensor(repeated);
     if (type == nullptr || type->sizes.size() != 4 || !is_row_major_whole(repeated)) return std::nullopt;
@@ -52,7 +52,7 @@ class Matcher {
            is_contiguous(tensor(root)->sizes, tensor(root)->strides);
   }
 
-  // What a node copies in row-major order, as a tensor of five dimensions of the same type.
+  // The operand that a node clones, if it has five dimensions, the same as the clone; else kNone.
   ir::ValueId copied_operand(ir::NodeId id) const {
     if (id == ir::kNone || !aten::clone::is(graph_.node(id))) return ir::kNone;
     const ir::ValueId operand = aten::clone::self(graph_.node(id));
@@ -71,7 +71,7 @@ class Matcher {
     return from[2];
   }
 
-  // The value above in the chain of views that is `expanded` without its dimension 2.
+  // The base in the chain of views of `expanded` that equals it without its dimension 2, or kNone.
   ir::ValueId find_source(ir::ValueId expanded) const {
     ir::TensorType wanted = *tensor(expanded);
     wanted.sizes.erase(wanted.sizes.begin() + 2);

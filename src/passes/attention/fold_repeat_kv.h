@@ -8,12 +8,12 @@
 //   (the same for %v)
 //   %o, %l = aten._scaled_dot_product_flash_attention_for_cpu(%q, %r, %w, ...)
 //
-// The repeat copies the whole cache at every step. The CPU kernel needs none: query head i reads key head i / (heads of
-// the query / heads of the key), which is the order in which repeat_kv repeats; results are equal to the bit. The
-// pattern is found by what the views mean, whatever they are called. The copies are left for dce.
+// The repeat copies the whole cache at every step. The CPU kernel does not need it: query head i reads key head i /
+// (heads of the query / heads of the key), which is the order in which repeat_kv repeats; results are equal to the bit.
+// The pattern is recognised by sizes and strides of views, not by their operators. The copies are left for dce.
 //
-// Requires: keys and values are both repeated, by the same number; elements of one row lie together (stride 1), as the
-// kernel wants them; nobody writes keys or values between the repeat and its use.
+// Requires: keys and values are both repeated, by the same number; elements of one row are adjacent (stride 1), as the
+// kernel requires; keys and values are not written between the repeat and its use.
 // Guarantees: types of the results. Only the forward kernel is touched.
 #pragma once
 

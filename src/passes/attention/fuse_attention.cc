@@ -14,7 +14,7 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-// What is found between the products.
+// The nodes and values between the products.
 struct Parts {
   ir::NodeId scores = ir::kNone;  // the first product
   ir::ValueId mask = ir::kNone;
@@ -42,12 +42,12 @@ class Fuser {
     const bool made = id != ir::kNone && graph_.value(id).is_tensor() && graph_.value(id).def != ir::kNone;
     return made ? &graph_.node(graph_.value(id).def) : nullptr;
   }
-  // A value that the snapshot knows and one node reads.
+  // Whether the snapshot knows the value and one node reads it.
   bool has_one_reader(ir::ValueId id) const {
     return static_cast<size_t>(id) < uses_.users.size() && uses_.users[id].size() == 1 && uses_.output_uses[id] == 0;
   }
 
-  // The value above views that keep all elements in their order.
+  // Follows views that keep all elements in their order, back to their base.
   ir::ValueId through_views(ir::ValueId id) const {
     for (const ir::Node* node = producer(id); node != nullptr && is_free_view(*node) && has_one_reader(id);
          node = producer(id)) {
@@ -62,7 +62,7 @@ class Fuser {
     return id;
   }
 
-  // And above copies and conversions between floats.
+  // Also follows copies, and conversions between floats.
   ir::ValueId through_copies(ir::ValueId id) const {
     while (true) {
       id = through_views(id);
@@ -97,7 +97,7 @@ class Fuser {
     return parts;
   }
 
-  // Takes a sum with a mask off.
+  // If `id` is a sum of scores and a mask, returns the scores and records the mask; else returns `id`.
   ir::ValueId take_mask(ir::ValueId id, Parts& parts) const {
     using aten::add_Tensor;
     const ir::Node* node = producer(id);
@@ -105,7 +105,7 @@ class Fuser {
     const ir::ValueId left = add_Tensor::self(*node), right = add_Tensor::other(*node);
     if (left == ir::kNone || right == ir::kNone || !graph_.value(left).is_tensor() || !graph_.value(right).is_tensor())
       return id;
-    // Scores are those that nobody else reads and that a product made.
+    // The scores are the operand that a product made and that has no other reader.
     const bool swapped = !leads_to_product(left);
     parts.mask = swapped ? left : right;
     parts.masking = graph_.value(id).def;
@@ -154,12 +154,12 @@ class Fuser {
   }
 
   bool is_written_between(ir::ValueId id, ir::NodeId first, ir::NodeId last) const {
-    // Of what was made since the snapshot nothing is known.
+    // Values that were added after the snapshot count as written.
     return static_cast<size_t>(id) >= uses_.users.size() ||
            trace_.is_accessed(id, trace_.position(first), trace_.position(last), MemoryTrace::Kind::kWrite);
   }
 
-  // Views of x before `before`; kNone where their place is not known.
+  // Insert views of x before `before`; kNone if their place is not known.
   ir::ValueId insert_view(ir::NodeId before, ir::ValueId x, const Sizes& sizes) {
     return insert_before(graph_, before, aten::view::op(), {TensorRef{x}, sizes}, graph_.value(x).name);
   }
@@ -168,13 +168,13 @@ class Fuser {
                          graph_.value(x).name);
   }
 
-  // [b * h, rows, size] by heads.
+  // Views [b * h, rows, size] as [b, h, rows, size].
   ir::ValueId insert_heads(ir::NodeId before, ir::ValueId x, const Sizes& scores) {
     const Sizes sizes{scores[0], scores[1], type(x).sizes[1], type(x).sizes[2]};
     return insert_view(before, x, sizes);
   }
 
-  // The copy to [b, rows, h, size] that is all that is made of the result.
+  // The copy of the result to [b, rows, h, size], if the result has no other use; else kNone.
   ir::ValueId find_transposed_copy(ir::ValueId result, const Sizes& scores) const {
     if (!has_one_reader(result)) return ir::kNone;
     const ir::Node& heads = graph_.node(uses_.users[result].front());

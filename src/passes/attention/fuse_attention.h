@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts attention in the place of its parts: two batches of products and the softmax between them.
+// Replaces two batched products and the softmax between them by one attention operator.
 //
 //   %p = aten.bmm(%q, %t)                       [b * h, queries, d] and [b * h, d, keys]
 //   %s = aten.view(%p, [b, h, queries, keys])
@@ -9,14 +9,14 @@
 //   %w = aten.view(%z, [b * h, queries, keys])
 //   %o = aten.bmm(%w, %v)
 //
-// The scores are then nowhere in memory. The scale may be a quotient or missing, the mask too; conversions around the softmax
-// and copies of it (dropout that drops nothing) go. Where the result is only copied to [b, queries, h, e], attention writes it
-// so at once.
+// The scores are then not stored. The scale may be a division; scale and mask may be missing. Conversions around the
+// softmax and copies of it (dropout that drops nothing) are removed. If the result is only copied to [b, queries, h,
+// e], attention writes this layout directly.
 //
-// Requires: fuses (code is generated); each value between the products has one reader; the softmax is over the keys; the scale
-// is a constant number; the mask has two or four dimensions, which are those of the scores or 1; nobody writes the queries,
-// keys or mask meanwhile.
-// Guarantees: types; values up to rounding: sums that were rounded to a narrow type are not.
+// Requires: fuses (code is generated) and no training; each value between the products has one reader; the softmax is
+// over the keys; the scale is a constant number; the mask has two or four dimensions, which are those of the scores or
+// 1; queries, keys and mask are not written in between.
+// Guarantees: types; values up to rounding: intermediate results are not rounded to a narrow type.
 #pragma once
 
 #include "passes/pass.h"

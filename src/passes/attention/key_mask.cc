@@ -10,15 +10,15 @@
 namespace npugraph::passes {
 namespace {
 
-constexpr int kMostNodes = 256;  // that one mask is made of
-constexpr double kLow = -1e30;   // scores are far above
+constexpr int kMostNodes = 256;  // nodes that are read for one mask
+constexpr double kLow = -1e30;   // lower numbers may count as -infinity: scores are far above
 
-// Integers that count from a number on, along the key or the query or neither: the last two dimensions.
+// Integers that count up by 1 along the keys (the last dimension), along the queries (the one before) or along neither.
 struct Positions {
   bool along_keys = false;
   bool along_queries = false;
-  Expr first;                    // but for
-  ir::ValueId base = ir::kNone;  // one i64
+  Expr first;                    // the first integer, less `base`
+  ir::ValueId base = ir::kNone;  // one i64 in memory that is added; kNone: 0
 };
 
 const ir::Node* producer(const ir::Graph& graph, ir::ValueId id) {
@@ -31,7 +31,7 @@ const ir::TensorType* tensor(const ir::Graph& graph, ir::ValueId id) {
 
 bool is_one(const Expr& size) { return size.is_int(1); }
 
-// The number that all elements are, where a node says so.
+// The number that all elements equal, or nullopt if the node that makes them does not tell.
 std::optional<Scalar> constant_elements(const ir::Graph& graph, const Attr& attr) {
   if (ops::as_number(attr) != nullptr) return ops::as_constant(attr);
   const ir::Node* node = producer(graph, ops::as_value(attr));
@@ -71,7 +71,7 @@ class Reader {
     return keys_.as_int().value_or(0) > 0 && (!said.after || said.after->as_int().value_or(-1) >= 0);
   }
 
-  // The value above views that repeat or add outer dimensions only.
+  // Follows views that only repeat or add outer dimensions, back to their base.
   ir::ValueId through_views(ir::ValueId id) const {
     for (const ir::Node* node = producer(graph_, id); node != nullptr && is_free_view(*node);
          node = producer(graph_, id)) {
@@ -83,7 +83,7 @@ class Reader {
     return id;
   }
 
-  // The last two dimensions are equal, and outer ones of `from` are one element. A vector counts as one row.
+  // Whether the last two dimensions are equal and the outer ones of `from` have size 1. A vector counts as one row.
   static bool has_same_end(const ir::TensorType& from, const ir::TensorType& to) {
     const size_t rank = from.sizes.size();
     if (rank < 1 || to.sizes.size() < 2 || from.dtype != to.dtype) return false;
@@ -99,7 +99,7 @@ class Reader {
     return true;
   }
 
-  // Adds the conditions that booleans are made of. False where they hide more than one mask could say.
+  // Adds the conditions that booleans are made of. False if they have too many nodes, or more than one other condition.
   bool add(ir::ValueId id, KeyMask& said) {
     if (++nodes_ > kMostNodes) return false;
     id = through_views(id);
@@ -129,7 +129,7 @@ class Reader {
     if (strict) low->first = low->first + Expr(1);
     const Expr room = high->first - low->first;
     if (!low->along_keys && !high->along_keys) return is_always(*low, *high, room);
-    // A bound that is the same for all queries is one on positions where there is one query.
+    // A bound that is the same for all queries is a bound on positions if there is one query.
     const auto bounds = [&](const Positions& keys, const Positions& other) {
       return keys.along_keys && !keys.along_queries && keys.base == ir::kNone && !other.along_keys &&
              (other.along_queries || is_one(queries_));
@@ -139,7 +139,8 @@ class Reader {
     return false;
   }
 
-  // A difference of positions, which counts along both, beside a number: what is taken away goes to the other side.
+  // Compares a difference of positions, which counts along keys and queries, with a number: moves the subtrahend to the
+  // side of the number.
   void separate(const Attr& difference, std::optional<Positions>& from, std::optional<Positions>& number) {
     const ir::Node* node = producer(graph_, through_views(ops::as_value(difference)));
     if (!aten::sub_Tensor::is(node) || !has_unit_alpha(*node)) return;
@@ -154,12 +155,12 @@ class Reader {
     number->first = number->first + right->first;
   }
 
-  // Positions are not negative.
+  // Whether low <= high for all queries. `high` may count up along them, which never makes it smaller.
   static bool is_always(const Positions& low, const Positions& high, const Expr& room) {
     return !low.along_queries && low.base == ir::kNone && high.base == ir::kNone && room.as_int().value_or(-1) >= 0;
   }
 
-  // Bounds and the position belong together: all of them count from the same base.
+  // Adds a bound, or keeps a stricter one. False if bounds cannot be compared, or count from different bases.
   static bool add_bound(std::optional<Expr>& bound, const Expr& number, ir::ValueId base, KeyMask& said) {
     if ((said.before || said.after) && said.position != base) return false;
     if (bound) {
@@ -186,7 +187,7 @@ class Reader {
     const bool one = std::all_of(type->sizes.begin(), type->sizes.end(), is_one);
     const Positions itself{.first = Expr(0), .base = id};
     const auto made = made_positions(id);
-    // A copy of the base is taken as a base itself: it is not written when a cache counts on.
+    // A copy of a base is used as a base itself: it is not written when a cache advances its position.
     const ir::Node* node = producer(graph_, id);
     const bool copy = made && made->base != ir::kNone && made->first.is_int(0) && !is_free_view(*node);
     return one && (!made || copy) ? itself : made;
@@ -220,7 +221,7 @@ class Reader {
     return Positions{.along_keys = !is_one(type.sizes[0]), .first = start == nullptr ? Expr(0) : *number};
   }
 
-  // A view counts along the dimension that steps through memory as its base counts.
+  // A view counts along the dimension whose steps in memory are those in which its base counts.
   std::optional<Positions> view_positions(const ir::Node& node, const ir::TensorType& type) {
     const ir::ValueId base = ir::operands(node).front();
     const auto from = positions(base);
@@ -231,7 +232,7 @@ class Reader {
     if (!from->along_keys && !from->along_queries) return to;
     const size_t rank = base_type->sizes.size();
     const size_t counted = from->along_keys ? rank - 1 : rank - 2;
-    // Others must not be met when memory is walked through.
+    // Steps through memory must stay in the counted dimension: the others have size 1 or stride 0.
     for (size_t d = 0; d < rank; ++d) {
       if (d != counted && !is_one(base_type->sizes[d]) && !base_type->strides[d].is_int(0)) return {};
     }

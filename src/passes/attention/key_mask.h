@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mask of attention says, read off the nodes that make it: comparisons of positions, which attention needs no memory for.
+// Reads the meaning of an attention mask off the nodes that make it: comparisons of positions, for which attention
+// needs no memory.
 #pragma once
 
 #include <optional>
@@ -8,17 +9,18 @@
 
 namespace npugraph::passes {
 
-// A query i sees the keys from i + position - before to i + position + after, of those that `rest` does not hide.
+// A query i sees those keys from i + position - before to i + position + after that `rest` does not hide. An empty
+// bound does not limit.
 struct KeyMask {
   std::optional<Expr> before;
   std::optional<Expr> after;
-  ir::ValueId position = ir::kNone;  // one i64 in memory; none: 0
-  ir::ValueId rest = ir::kNone;      // a mask of booleans
+  ir::ValueId position = ir::kNone;  // one i64 in memory; kNone: 0
+  ir::ValueId rest = ir::kNone;      // a mask of booleans, or kNone
 };
 
-// For a mask of `queries` and `keys`, its last dimensions: booleans, or floats that are 0 where a key is seen and -infinity
-// elsewhere. The lowest finite number counts as -infinity where each query sees a key. Nothing where the mask is not made of
-// comparisons of positions at all.
+// Reads a mask whose last dimensions are `queries` and `keys`: booleans, or floats that are 0 where a key is seen and
+// -infinity elsewhere. Very low finite numbers count as -infinity if each query sees a key. nullopt if no part of the
+// mask is a comparison of positions.
 std::optional<KeyMask> read_key_mask(const ir::Graph& graph, ir::ValueId mask, const Expr& queries, const Expr& keys);
 
 }  // namespace npugraph::passes

@@ -10,7 +10,7 @@
 namespace npugraph::passes {
 namespace {
 
-// What makes the same of sizes.
+// The operator that makes the same tensor from sizes alone, or null.
 const ir::Op* detached_form(const ir::Op& op) {
   if (ops::is_any<aten::zeros_like, aten::new_zeros>(op)) return &aten::zeros::op();
   if (ops::is_any<aten::ones_like, aten::new_ones>(op)) return &aten::ones::op();

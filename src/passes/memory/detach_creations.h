@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets tensors of one number name their sizes and type, instead of a tensor that has the same.
+// Gives tensors that are filled with one number explicit sizes and type, instead of a tensor that has the same.
 //
 //   %z = aten.zeros_like(%x)                ->    %z = aten.zeros([s0, 8], dtype=f32, device=device("cpu"))
 //
-// Reading %x, the node would keep it in memory, and keep what computes it from running later.
+// If the node read %x, it would keep %x in memory, and the node that computes %x could not run later.
 //
-// Requires: nothing. Run it behind fold_constants, which would make memory of what loops compute in registers.
+// Requires: nothing. Run it after fold_constants, which would put into memory what loops can compute in registers.
 // Guarantees: types and values.
-// Must not: touch tensors that are not contiguous, nor those without particular elements.
+// Must not: touch tensors that are not contiguous, nor uninitialised ones.
 #pragma once
 
 #include "passes/pass.h"

@@ -17,10 +17,10 @@ bool has_defined_symbols(const ir::Graph& graph) {
                      [&](ir::NodeId id) { return !graph.node(id).dead && !graph.node(id).defines.empty(); });
 }
 
-// Views of nothing but their base can stand anywhere behind it.
+// A view with no operand but its base can be anywhere after the base.
 bool is_movable_view(const ir::Node& node) { return is_free_view(node) && ir::operands(node).size() == 1; }
 
-// Position behind which `value` can be had, when views move with their user.
+// Position of the node after which `value` is available. With `can_move_views`, views move along with their user.
 int32_t ready_position(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId value, bool can_move_views) {
   ir::NodeId def = graph.value(value).def;
   while (def != ir::kNone && can_move_views && is_movable_view(graph.node(def))) {
@@ -40,7 +40,7 @@ int32_t find_anchor(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId
                    trace.last_access(destination, here, MemoryTrace::Kind::kAny)});
 }
 
-// Puts nodes one behind the other, each with the views that it needs and that were not put yet.
+// Builds the new order: appends nodes, each after the views that it needs and that are not in the order yet.
 class Emitter {
  public:
   explicit Emitter(const ir::Graph& graph) : graph_(graph), is_put_(graph.num_nodes(), false) {}
@@ -74,11 +74,11 @@ int hoist_copies(ir::Graph& graph, PassContext& context) {
   const bool can_move_views = !has_defined_symbols(graph);
   std::vector<bool> stays(graph.num_nodes(), true);
   for (const ir::NodeId copy : copies) stays[copy] = false;
-  std::vector<int32_t> others;  // positions of what is neither such a copy nor a view
+  std::vector<int32_t> others;  // positions of nodes that are neither such copies nor views
   for (const ir::NodeId id : order) {
     if (stays[id] && !is_free_view(graph.node(id))) others.push_back(trace.position(id));
   }
-  std::vector<std::vector<ir::NodeId>> behind(order.size() + 1);  // first those at the start
+  std::vector<std::vector<ir::NodeId>> behind(order.size() + 1);  // by anchor + 1; entry 0 is the start
   int hits = 0;
   for (const ir::NodeId copy : copies) {
     const int32_t anchor = find_anchor(trace, graph, copy, can_move_views);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves the copies that write mutated inputs up to the first place where they may stand, so that an error in what follows
-// loses no write that the user's program had completed. Not optional: it makes the graph right, not fast.
+// Moves the copies that write mutated inputs to the earliest possible place, so that an error in a later node loses no
+// write that the user's program had completed. Not optional: it makes the graph right, not fast.
 //
 //   %r = aten.mm(%x, %w)                    %r = aten.mm(%x, %w)
 //   %o = aten.index.Tensor(%t, [%i])   ->   %c = aten.copy_(%x, %r)
 //   %c = aten.copy_(%x, %r)                 %o = aten.index.Tensor(%t, [%i])
 //
-// Each comes right behind the last node that makes or writes its source, or uses its destination; at the start when there is
-// none. Views that it needs come
-// along. Guarantees: clears PassContext::copy_epilogues.
+// Each copy is put right after the last node that makes or writes its source, or uses its destination; at the start if
+// there is none. Views that it needs move along.
+//
+// Guarantees: clears PassContext::copy_epilogues.
 #pragma once
 
 #include "passes/pass.h"

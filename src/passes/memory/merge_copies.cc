@@ -12,7 +12,7 @@
 namespace npugraph::passes {
 namespace {
 
-// Views that mean the same elements whatever the strides of their base are.
+// Whether the node is a view that selects the same elements for any strides of its base.
 bool is_rearrangement(const ir::Node& node) {
   return is_free_view(node) && ops::is_any<aten::permute, aten::t, aten::transpose_int, aten::select_int, aten::expand,
                                            aten::unsqueeze, aten::slice_Tensor>(node);
@@ -36,7 +36,7 @@ class Merger {
  private:
   bool is_read_once(ir::ValueId id) const { return uses_.users[id].size() == 1 && uses_.output_uses[id] == 0; }
 
-  // The node that made `id`, if it stood in the graph at first and nobody else reads it.
+  // The node that made `id`, if the trace knows it and `id` has one reader.
   const ir::Node* sole_maker(ir::ValueId id) const {
     const bool known = id != ir::kNone && static_cast<size_t>(id) < values_ && is_read_once(id);
     return known && graph_.value(id).def != ir::kNone ? &graph_.node(graph_.value(id).def) : nullptr;
@@ -59,7 +59,7 @@ class Merger {
     return read_through(copy, views, source);
   }
 
-  // The same views of `source`.
+  // Applies the same views to `source` and lets `copy` read the result. False if a view does not fit.
   bool read_through(ir::NodeId copy, const std::vector<const ir::Node*>& views, ir::ValueId source) {
     std::vector<ir::Node> calls;
     for (const ir::Node* view : views | std::views::reverse) calls.push_back(*view);
@@ -75,7 +75,7 @@ class Merger {
   ir::Graph& graph_;
   const MemoryTrace trace_;
   const ir::Uses uses_;
-  const size_t values_;  // that the trace knows
+  const size_t values_;  // number of values that the trace knows
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace npugraph::passes {
 namespace {
 
-// Whether `part` is the fresh result of a cheap operator, which only the node at `position` reads.
+// Whether `part` is the fresh result of a cheap operator and only the node at `position` accesses it.
 bool is_recomputable(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId part, int32_t position) {
   const ir::NodeId def = graph.value(part).def;
   if (def == ir::kNone || !ops::is_exact(graph, graph.node(def)) || !is_pure(*graph.node(def).op)) return false;

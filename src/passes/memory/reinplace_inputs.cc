@@ -36,14 +36,13 @@ struct Sink {
   bool is_epilogue = false;
 };
 
-// Whether the copy is all that anybody does with the result, so that nothing depends on its strides.
+// Whether the copy is the only use of the result, so that nothing depends on its strides.
 bool is_only_copied(const MemoryTrace& trace, const Sink& sink) {
   return sink.source == sink.result && trace.aliases().members(sink.result).size() == 1 &&
          trace.accesses(sink.result).size() == 1;
 }
 
-// Whether `source`, seen in the producer's result, names the same elements as `destination` once the result is the
-// target.
+// Whether `source` names the same elements as `destination` once the producer's result is in the memory of the target.
 bool lands_on_destination(const MemoryTrace& trace, const ir::Graph& graph, const Sink& sink, const InPlaceForm& form) {
   const auto& aliases = trace.aliases();
   const ir::ValueId target = form.target;
@@ -56,7 +55,7 @@ bool lands_on_destination(const MemoryTrace& trace, const ir::Graph& graph, cons
   return trace.is_whole(sink.source) && base.byte_offset + from.byte_offset == to.byte_offset;
 }
 
-// Null when the producer may write the destination at its place, else the reason why not.
+// Null if the producer may write the destination at its own place in the order, else the reason why not.
 const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const Sink& sink, const InPlaceForm& form) {
   const int32_t computed = trace.position(sink.producer);
   const int32_t copied = trace.position(sink.copy);
@@ -73,21 +72,21 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   if (next_write != kNever && trace.is_accessed(sink.result, next_write - 1, kNever, Kind::kAny)) {
     return "the new value is read after the next write";
   }
-  // An error loses fresh memory anyway.
+  // Fresh memory is lost after an error anyway.
   const bool may_move = sink.is_epilogue || trace.is_fresh(sink.destination);
   const int32_t failing = fails_before_writing(*form.twin) ? computed + 1 : computed;
   if (!may_move && trace.may_fail_between(failing, copied)) return "an operator before the write may fail";
   return nullptr;
 }
 
-// One walk over the copies that are left, against one snapshot. Memory that a rewrite of this round touched is left for
-// the next one.
+// One walk over the copies that are left, with one snapshot. Copies of memory that a rewrite of this round touched wait
+// for the next round.
 class Round {
  public:
   Round(ir::Graph& graph, PassContext& context)
       : graph_(graph), context_(context), trace_(graph), replacements_(graph), touched_(graph.num_values(), false) {}
 
-  // Tries each copy; those that are done leave the list, those that scatters and functional copies turn into join it.
+  // Tries each copy. Removes resolved ones from the list, and adds those that scatters and functional copies turn into.
   int run(std::vector<PendingCopy>& copies) {
     int hits = 0;
     std::vector<PendingCopy> left;

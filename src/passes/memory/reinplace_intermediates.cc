@@ -9,7 +9,7 @@
 namespace npugraph::passes {
 namespace {
 
-// Whether the memory that `form` would overwrite dies with node `id`, and its result may be there.
+// Whether node `id` is the last use of the memory that `form` would overwrite, and its result may be in that memory.
 bool dies_here(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, const InPlaceForm& form) {
   if (!trace.is_fresh(form.target) || !trace.is_settled(form.target, id)) return false;
   if (trace.is_returned(graph.node(id).results[0]) && !trace.is_whole(form.target)) return false;
@@ -18,7 +18,8 @@ bool dies_here(const MemoryTrace& trace, const ir::Graph& graph, ir::NodeId id, 
   return !is_read_later && operands_permit(trace, graph, id, form);
 }
 
-// Whether the node gives back what it copies over a tensor of its own: remove_copies then needs no copy at all.
+// Whether the node is a functional copy over all of a tensor that a node made: its result is its source, so that
+// remove_copies can remove it completely.
 bool is_replacement(const ir::Graph& graph, const ir::Node& node) {
   if (!aten::copy::is(node)) return false;
   const ir::NodeId made = graph.value(aten::copy::self(node)).def;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets an operator write into its operand when that operand is an intermediate which nobody looks at any more.
+// Lets an operator write into its operand if that operand is an intermediate without later uses.
 //
 //   %a = aten.zeros([4, 4])                        %a = aten.zeros([4, 4])
 //   %b = aten.index_copy(%a, 0, %i, %x)      ->    %b = aten.index_copy_(%a, 0, %i, %x)
@@ -11,9 +11,9 @@
 // handle.
 //
 // Requires: nothing. Run it before reinplace_inputs.
-// Guarantees: the written memory is fresh, has exactly the type of the result, is used by nothing that may run beside the node, and no
-// later node and no output reads what was overwritten; what the graph returns is all of its memory. The node keeps its
-// place.
+// Guarantees: the written memory is fresh, has exactly the type of the result, and is used by no node that may run in
+// parallel; no later node and no output reads the overwritten elements; a returned tensor covers all of its memory. The
+// node keeps its place.
 // Must not: write inputs, constants or results of opaque callables; touch random operators.
 #pragma once
 

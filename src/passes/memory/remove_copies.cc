@@ -9,10 +9,10 @@
 namespace npugraph::passes {
 namespace {
 
-// What a node copies, when its result is a copy of one operand and nothing else.
+// The operand that the node copies, if its result is a plain copy of one operand; else kNone.
 ir::ValueId copied_operand(const ir::Node& node, bool has_epilogues) {
   if (ops::is_any<aten::clone, aten::_to_copy, aten::lift_fresh_copy>(node)) return ops::as_value(arg::self(node));
-  // It marks the place of a write of the user's program until reinplace_inputs has put the write there.
+  // A functional copy marks the place of a write of the user's program until reinplace_inputs has put the write there.
   if (aten::copy::is(node) && !has_epilogues) return aten::copy::src(node);
   return ir::kNone;
 }

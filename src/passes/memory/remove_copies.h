@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removes copies that nobody can tell from the original.
+// Removes copies whose readers may read the original instead.
 //
 //   %c = aten.clone(%a)                            %r = aten.mul.Tensor(%a, 2)
 //   %r = aten.mul.Tensor(%c, 2)              ->
@@ -8,8 +8,8 @@
 // Handles copy_ of a view onto itself, and clone, _to_copy, lift_fresh_copy and (once reinplace_inputs has run) copy
 // whose result has exactly the type of its source: dtype, sizes, strides, device.
 //
-// Guarantees: no write to the one memory is seen by a later read of the other; what the graph returns stays fresh
-// memory.
+// Guarantees: no write to the source is seen by a later read of the copy, or the reverse; what the graph returns stays
+// fresh memory.
 // Must not: make an output share memory with an input, a constant or another output; keep a large buffer alive for a
 // returned part of it; give up the in-place update of an input for a clone of its old value (reinplace_inputs decides
 // that first).

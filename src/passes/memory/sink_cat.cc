@@ -17,7 +17,7 @@ namespace {
 // A concatenation with one reader.
 struct Match {
   ir::NodeId cat = ir::kNone;
-  size_t argument = 0;  // of the reader
+  size_t argument = 0;  // index of the reader's argument
   int64_t dim = 0;      // counted from the front
   std::vector<TensorRef> parts;
 };
@@ -81,7 +81,7 @@ class Sinker {
            tensor(value)->sizes == tensor(node.results[0])->sizes;
   }
 
-  // Where dimension `dim` of the concatenation stands in an operand that broadcasts to it; negative when it has none.
+  // The dimension of `operand`, which broadcasts to the concatenation, for dimension `dim` of that; negative: none.
   static int64_t dim_of(const ir::TensorType& operand, const ir::TensorType& whole, int64_t dim) {
     return dim - static_cast<int64_t>(whole.sizes.size()) + static_cast<int64_t>(operand.sizes.size());
   }
@@ -112,7 +112,8 @@ class Sinker {
            ops::is_exact(graph_, graph_.node(graph_.value(root).def));
   }
 
-  // Copies and the reader now, against one node for each part. The parts are read later than before.
+  // Whether there are no more parts than saved copies and the reader together. The parts are then read later than
+  // before, so they must not be written in between.
   bool saves_copies(ir::NodeId reader, const Match& match) const {
     size_t copies = 0;
     for (const TensorRef part : match.parts) {
@@ -125,7 +126,7 @@ class Sinker {
     return copies > 0 && match.parts.size() <= copies + 1;
   }
 
-  // `reader` on elements [begin, end) along the dimension.
+  // Adds `reader` for elements [begin, end) along the dimension. kNone if its type cannot be inferred.
   ir::ValueId add_part(ir::NodeId reader, const Match& match, ir::ValueId part, const Expr& begin, const Expr& end) {
     const ir::TensorType whole = *tensor(ops::as_value(graph_.node(reader).args[match.argument]));
     std::vector<Attr> args = graph_.node(reader).args;
@@ -143,7 +144,7 @@ class Sinker {
     return insert_before(graph_, reader, *graph_.node(reader).op, std::move(args), graph_.value(part).name + ".part");
   }
 
-  // False when the types of the parts cannot be told, or do not make the same whole. What was added is then not used.
+  // False if types of parts cannot be inferred, or the whole would have another type. Added nodes are then unused.
   bool rewrite(ir::NodeId reader, const Match& match) {
     std::vector<TensorRef> parts;
     Expr begin = 0;

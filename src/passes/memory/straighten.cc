@@ -12,11 +12,11 @@
 namespace npugraph::passes {
 namespace {
 
-// Nodes that hand their layout to each other.
+// Connected elementwise nodes, whose layout follows that of their operands.
 struct Chain {
   std::vector<ir::NodeId> nodes;  // in program order
-  int transposed = 0;             // operands from outside
-  int readers = 0;                // normalisations and copies that want rows
+  int transposed = 0;             // transposed operands from outside of the chain
+  int readers = 0;                // normalisations and copies that prefer row-major order
 };
 
 class Straightener {
@@ -41,24 +41,24 @@ class Straightener {
  private:
   const ir::TensorType* tensor(ir::ValueId id) const { return std::get_if<ir::TensorType>(&graph_.value(id).type); }
   bool is_in_order(ir::ValueId id) const { return is_contiguous(tensor(id)->sizes, tensor(id)->strides); }
-  // Copies that were added are none.
+  // False for copies that this pass added.
   bool is_member(ir::NodeId id) const {
     return id != ir::kNone && static_cast<size_t>(id) < in_chain_.size() && in_chain_[id];
   }
 
-  // A copy of any layout in the same one, as dropout leaves it where it does nothing.
+  // Whether the node is a copy that keeps the layout of its source, such as a dropout without effect leaves.
   static bool is_plain_clone(const ir::Node& node) {
     if (!aten::clone::is(node)) return false;
     const auto* format = aten::clone::memory_format(node);
     return format == nullptr || *format == MemoryFormat::kPreserve;
   }
-  // One fresh tensor, computed element by element.
+  // Whether the node makes one fresh tensor, element by element.
   bool is_elementwise(const ir::Node& node) const {
     const bool computes = node.op->is(ir::Trait::kElementwise) && !node.op->is(ir::Trait::kCopyLike);
     return is_pure(*node.op) && (computes || is_plain_clone(node)) && node.views.empty() && node.results.size() == 1 &&
            tensor(node.results[0]) != nullptr;
   }
-  // Whatever the strides of `value`, it gives the same, and rows in order suit it best.
+  // Whether the node gives the same result for any strides of `value`, and prefers row-major order.
   bool wants_rows(const ir::Node& node, ir::ValueId value) const {
     using aten::native_layer_norm;
     if (native_layer_norm::is(node)) return native_layer_norm::input(node) == value;
@@ -115,7 +115,7 @@ class Straightener {
            !is_in_order(operand);
   }
 
-  // A copy for each use: what is written between two of them, only cse can tell.
+  // Adds a copy for each use. Only cse can tell whether a write between two uses forbids sharing one.
   void rewrite(const Chain& chain) {
     for (const ir::NodeId id : chain.nodes) {
       for (size_t i = 0; i < graph_.node(id).args.size(); ++i) {

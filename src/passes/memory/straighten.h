@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets chains of elementwise operators that normalisations read, or copies that make them contiguous, keep rows in order, where
-// only a transposed operand at their beginning makes them keep columns.
+// Makes chains of elementwise operators row-major if normalisations, or copies to contiguous memory, read them. Such a
+// chain is transposed only because of a transposed operand at its beginning, which is copied instead.
 //
 //   %p = aten.permute(%c, [0, 2, 1]) view(0)           %p = aten.permute(%c, [0, 2, 1]) view(0)
 //   %a : {.., 1, 24} = aten.add.Tensor(%p, %e)         %q : {.., 64, 1} = aten.clone(%p, memory_format=contiguous)
@@ -10,9 +10,10 @@
 //                                                      %m = aten.native_layer_norm(%b, ...)
 //
 // Requires: the functional graph, before operators become in-place.
-// Guarantees: values and the strides of what the graph returns stay as they are; at most one copy for each normalisation,
-// and for each copy, which then is one of its own layout.
-// Must not: touch what views, products, convolutions or operators of the host read, which depend on strides or prefer them.
+// Guarantees: values and the strides of what the graph returns stay as they are; at most one added copy for each
+// reading normalisation or copy. Such a reading copy then keeps the layout of its source.
+// Must not: touch tensors that views, products, convolutions or operators of the host read, which depend on strides or
+// prefer certain ones.
 #pragma once
 
 #include "passes/pass.h"

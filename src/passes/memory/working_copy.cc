@@ -31,7 +31,7 @@ std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir:
 
 namespace {
 
-// Whether all that is written to the copy is copied back.
+// Whether all elements that are written to the working copy are copied back.
 bool is_all_copied(const MemoryTrace& trace, const WorkingCopy& working, ir::ValueId source) {
   const auto accesses = trace.accesses(working.result);
   return trace.is_whole(source) ||
@@ -40,7 +40,7 @@ bool is_all_copied(const MemoryTrace& trace, const WorkingCopy& working, ir::Val
          });
 }
 
-// The node that writes the copy first, at `position`; `copy` where none does.
+// The node that accesses the working copy at `position`; `copy` if there is none.
 ir::NodeId node_at(const MemoryTrace& trace, const WorkingCopy& working, int32_t position, ir::NodeId copy) {
   const auto accesses = trace.accesses(working.result);
   const auto found = std::ranges::find(accesses, position, &MemoryTrace::Access::position);
@@ -63,7 +63,7 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   if (trace.is_returned(result)) return "the new value is returned as well";
   if (trace.is_accessed(result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
   const int32_t next_write = trace.first_access(original, copied, Kind::kWrite);
-  // Where there are several streams, whoever reads behind the copy may run beside that write.
+  // With several streams, a reader after the copy may run in parallel with that write.
   const int32_t overwritten = trace.has_streams() ? copied : next_write - 1;
   if (next_write != kNever && trace.is_accessed(result, overwritten, kNever, Kind::kAny)) {
     return "the new value is read after the next write";

@@ -41,7 +41,7 @@ class Canonicaliser {
     return true;
   }
 
-  // The strides of the result follow the first operand, so the other one must have exactly the result's placement.
+  // The strides of the result follow the first operand, so the other one must have exactly the result's.
   bool move_constant_last(ir::Node& node) const {
     const auto operands = exchangeable_operands(node);
     if (!operands || node.op->is(ir::Trait::kMutates)) return false;

@@ -13,8 +13,8 @@ namespace {
 
 void mix(size_t& seed, size_t value) { seed ^= value + 0x9e3779b97f4a7c15 + (seed << 6) + (seed >> 2); }
 
-// Tensor arguments count without their order, so that exchanged operands meet in one bucket; other kinds that rarely
-// tell two nodes of one operator apart are left to the comparison.
+// Ignores the order of tensor arguments, so that exchanged operands get into one bucket. Arguments of other kinds,
+// which rarely differ between two nodes of one operator, are left to the comparison.
 size_t hash_of(const ir::Node& node) {
   size_t seed = std::hash<const void*>()(node.op);
   size_t tensors = 0;
@@ -136,7 +136,7 @@ class Numbering {
   MemoryTrace trace_;
   const EpilogueSources epilogue_sources_;
   Replacements replacements_;
-  std::vector<int32_t> last_write_;   // per root: position of the last write met
+  std::vector<int32_t> last_write_;   // per root: position of the last write so far
   std::vector<ir::ValueId> outputs_;  // sorted
   std::unordered_map<size_t, std::vector<ir::NodeId>> seen_;
 };

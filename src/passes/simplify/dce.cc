@@ -11,8 +11,8 @@
 namespace npugraph::passes {
 namespace {
 
-// Liveness, found from the last node to the first. A value is needed when a live node names it; a memory is observed
-// when a live node further down, or the caller, reads it.
+// Liveness, found from the last node to the first. A value is needed if a live node names it; a memory is observed if a
+// live later node, or the caller, reads it.
 class Sweep {
  public:
   explicit Sweep(ir::Graph& graph)

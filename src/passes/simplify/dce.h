@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removes what nobody can notice.
+// Removes nodes that have no effect.
 //
 //   %a = aten.exp(%x)                              %b = aten.sin(%x)
 //   %b = aten.sin(%x)                        ->    return %b
@@ -7,12 +7,12 @@
 //   %w = aten.add_.Tensor(%z, %b)
 //   return %b
 //
-// A node stays when it draws random numbers, has a side effect, is opaque, defines a symbol that is used, writes memory
-// that somebody reads afterwards (the caller reads inputs and outputs), or when a result is used by a node that stays.
-// Also drops constants that nobody uses.
+// A node stays if it draws random numbers, has a side effect, is opaque, defines a symbol that is used, writes memory
+// that is read afterwards (inputs and outputs by the caller, constants by the next call), or if a result is used by a
+// node that stays. Also drops unused constants.
 //
-// Guarantees: the order of what stays. A node that may raise for its inputs counts as unused when its results are, as
-// in the FX graph from which it came.
+// Guarantees: the order of nodes that stay. A node that may raise for its inputs counts as unused if its results are,
+// as in the FX graph from which it came.
 #pragma once
 
 #include "passes/pass.h"

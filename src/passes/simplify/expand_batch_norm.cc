@@ -31,7 +31,7 @@ class Expander {
     const ir::ValueId moved = insert<aten::mul_Tensor>({of(widened(Norm::running_mean(node))), of(factor)});
     const ir::ValueId summand =
         bias == ir::kNone ? insert<aten::neg>({of(moved)}) : insert<aten::sub_Tensor>({of(bias), of(moved), Expr(1)});
-    // Of sizes that are symbols, rules would not know which strides are meant.
+    // The types are given, because rules cannot infer the strides for symbolic sizes.
     ir::TensorType wide = type(result);
     wide.dtype = compute_type(wide.dtype);
     const ir::ValueId scaled = insert<aten::mul_Tensor>({of(x), of(by_channels(factor, x))}, wide);
@@ -84,7 +84,7 @@ class Expander {
     return insert<_to_copy>(std::move(node.args), made);
   }
   ir::ValueId widened(ir::ValueId id) { return as(id, compute_type(type(id).dtype)); }
-  // [channels] where the dimensions behind the channels of x have one element.
+  // Views [channels] as [channels, 1, ...], with one dimension of size 1 for each of x after the channels.
   ir::ValueId by_channels(ir::ValueId id, ir::ValueId x) {
     std::vector<Expr> sizes(type(x).sizes.size() - 1, Expr(1));
     sizes[0] = type(id).sizes[0];

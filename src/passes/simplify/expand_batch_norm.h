@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes what batch normalisation does to a channel once for the channel: a factor and a summand, in the type in which floats
-// compute.
+// Turns batch normalisation into a factor and a summand for each channel, which are computed once for the channel, in
+// the compute type of the floats (compute_type()).
 //
 //   %y, %1, %2 = aten._native_batch_norm_legit_no_training(%x, %w, %b, %mean, %var, momentum, eps)
 // ->
@@ -9,10 +9,10 @@
 //   %c = aten.sub.Tensor(%b, aten.mul.Tensor(%mean, %a))
 //   %y = aten.add.Tensor(aten.mul.Tensor(%x, %a), %c)                        // as [channels, 1, 1]
 //
-// So do the host's kernels. Generated code fuses the last line with what makes x; roots and products of the parameters would
-// be computed again there, for each piece of a channel.
+// The host's kernels do the same. Generated code fuses the last line with the nodes that make x. Without this pass, it
+// would compute roots and products of the parameters again for each piece of a channel.
 //
-// Requires: nobody reads %1 and %2.
+// Requires: fuses (code is generated); %1 and %2 have no reader.
 #pragma once
 
 #include "passes/pass.h"

@@ -17,7 +17,7 @@ bool has_known_scalars(const ir::Node& node) {
   return known;
 }
 
-// Bytes that a tensor spans, when its sizes and strides are known.
+// Bytes that a tensor spans, if its sizes and strides are known.
 std::optional<int64_t> known_bytes(const ir::Type& type) {
   const auto* tensor = std::get_if<ir::TensorType>(&type);
   if (tensor == nullptr) return std::nullopt;
@@ -48,7 +48,7 @@ class Folder {
   }
 
  private:
-  // Whether nobody but reading nodes of this graph sees the memory of `id`.
+  // Whether nodes of this graph only read the memory of `id`, none of them is opaque, and the graph does not return it.
   bool is_folding_ground(ir::ValueId id) const {
     const auto accesses = trace_.accesses(id);
     return std::none_of(accesses.begin(), accesses.end(), [&](const MemoryTrace::Access& access) {
@@ -83,11 +83,11 @@ class Folder {
     return bytes && *bytes <= kMaxFoldedBytes;
   }
 
-  // Makes constants of the results of a node whose operands are constants or views of some.
+  // Turns the results of a node whose operands are constants, or views of constants, into constants.
   bool fold(ir::NodeId id) {
     replacements_.rewrite_operands(graph_.node(id));
     for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
-      const ir::ValueId now = replacements_.resolve(operand);  // it may stand there twice
+      const ir::ValueId now = replacements_.resolve(operand);  // folded already if it occurs twice
       if (!is_constant_[now] && !fold(graph_.value(now).def)) return false;
     }
     replacements_.rewrite_operands(graph_.node(id));

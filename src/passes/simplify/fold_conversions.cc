@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostElements = 4096;
 
-// Its result has the common type of its operands, in which it computes.
+// Whether the node computes in the common type of its operands, which is also the type of its result.
 bool is_arithmetic(const ir::Node& node) { return ops::is_any<aten::mul_Tensor, aten::div_Tensor>(node); }
 
 class Folder {
@@ -23,7 +23,8 @@ class Folder {
 
   bool fold(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    // Both operands converted would give another type; one alone would leave the other without its value.
+    // If both operands are one conversion, replacing both would change the type of the result, and replacing one would
+    // leave the other without a definition.
     if (!is_arithmetic(node) || ops::as_value(arg::self(node)) == ops::as_value(arg::other(node))) return false;
     for (size_t i = 0; i < node.args.size(); ++i) {
       const ir::ValueId source = find_source(ops::as_value(node.args[i]), id);
@@ -40,7 +41,8 @@ class Folder {
   }
 
  private:
-  // What `value` is converted from to the type in which `reader` computes, for this one reader.
+  // The source of the conversion that makes `value`, if it converts to the type in which `reader` computes and has no
+  // other reader; else kNone.
   ir::ValueId find_source(ir::ValueId value, ir::NodeId reader) const {
     if (value == ir::kNone || graph_.value(value).def == ir::kNone) return ir::kNone;
     const ir::Node& node = graph_.node(graph_.value(value).def);
@@ -50,7 +52,7 @@ class Folder {
     const auto* from = std::get_if<ir::TensorType>(&graph_.value(source).type);
     const auto* to = std::get_if<ir::TensorType>(&graph_.value(value).type);
     if (from == nullptr || to == nullptr || from->device != to->device || from->dtype == to->dtype) return ir::kNone;
-    // Kernels in narrower types read scalars with more digits than the type has.
+    // Kernels of narrower types read scalars with more precision than the type has.
     if (to->dtype != DType::kF32 && to->dtype != DType::kF64) return ir::kNone;
     if (to->dtype != graph_.value(graph_.node(reader).results[0]).tensor().dtype) return ir::kNone;
     const auto elements = numel(from->sizes).as_int();

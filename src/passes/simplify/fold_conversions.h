@@ -4,10 +4,11 @@
 //   %f = aten._to_copy(%i, dtype=f32)
 //   %m = aten.mul.Tensor(%f, %x)         ->    %m = aten.mul.Tensor(%i, %x)
 //
-// Positions of a decode step are integers that meet floating-point frequencies. Only for few elements: they are converted while
-// they are read, whereas operators may hold many converted elements in memory of their own, of which no plan knows.
+// Example: a decode step multiplies integer positions by floating-point frequencies. Only for few elements: these are
+// converted while they are read. Many converted elements might be held in memory of the operator's own, of which no
+// plan knows.
 //
-// Requires: the conversion has no other reader, and what it reads is not written before the arithmetic.
+// Requires: the conversion has no other reader, and its source is not written before the arithmetic.
 // Guarantees: type and values to the bit: the common type of the operands stays the same.
 #pragma once
 

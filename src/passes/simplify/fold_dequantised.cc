@@ -13,7 +13,7 @@
 namespace npugraph::passes {
 namespace {
 
-// [n, k], as an operator dequantised it; converted where there are no scales.
+// Weights [n, k] that `node` dequantised, or converted if there are no scales.
 struct Weights {
   ir::NodeId node = ir::kNone;
   ir::ValueId codes = ir::kNone, scales = ir::kNone, zeros = ir::kNone;
@@ -36,7 +36,7 @@ class Folder {
     if (!weights || (adds && !(is_f32(bias) && is_f32(result)))) return false;
     const ir::ValueId scales =
         weights->scales == ir::kNone ? insert_ones(id, *weights, type(x).dtype) : weights->scales;
-    // All of the type of the result: where sizes may be 1, rules for several operands find no order of the dimensions.
+    // The types are given: if sizes may be 1, rules for several operands cannot infer the order of the dimensions.
     ir::ValueId y = insert<aten::_weight_int8pack_mm>(id, {TensorRef{x}, TensorRef{weights->codes}, TensorRef{scales}},
                                                       type(result));
     if (weights->zeros != ir::kNone) y = take_off(id, y, x, *weights);
@@ -59,7 +59,7 @@ class Folder {
     return made ? &graph_.node(graph_.value(id).def) : nullptr;
   }
 
-  // What a free view [k, n] of dense [n, k] shows; kNone for other values.
+  // The dense base [n, k] of a free view [k, n]; kNone for other values.
   ir::ValueId transposed(ir::ValueId id) const {
     const ir::Node* view = producer(id);
     if (view == nullptr || !is_free_view(*view)) return ir::kNone;
@@ -72,7 +72,7 @@ class Folder {
            x.sizes == std::vector<Expr>{sizes[1], sizes[0]} && x.strides == std::vector<Expr>{Expr(1), sizes[1]};
   }
 
-  // Of a second factor [k, n], whose type the product has.
+  // The weights of a second factor [k, n], whose element type is that of the product.
   std::optional<Weights> find_weights(ir::ValueId factor, ir::NodeId product) const {
     using quantized_decomposed::dequantize_per_channel, aten::_to_copy;
     const ir::ValueId dense = transposed(factor), made = dense == ir::kNone ? factor : dense;
@@ -87,7 +87,7 @@ class Folder {
       const bool by_rows = dense != ir::kNone && dequantize_per_channel::axis.as_int(*node) == 0;
       if (!by_rows || !is_f32(dense) || !is_f32(found.scales) || !is_absent_or_integer(found.zeros)) return {};
     } else if (dense == ir::kNone) {
-      // Converted behind the view.
+      // The view comes before the conversion.
       found.codes = transposed(found.codes);
       if (type(factor).strides != std::vector<Expr>{Expr(1), type(factor).sizes[0]}) return {};
     }
@@ -107,7 +107,7 @@ class Folder {
   }
 
   bool is_written_between(ir::ValueId id, ir::NodeId first, ir::NodeId last) const {
-    // Of what was made since the snapshot nothing is known.
+    // Values that were added after the snapshot count as written.
     return static_cast<size_t>(id) >= known_ ||
            trace_.is_accessed(id, trace_.position(first), trace_.position(last), MemoryTrace::Kind::kWrite);
   }
@@ -128,7 +128,7 @@ class Folder {
     return made;
   }
 
-  // y, without what x times the zero points is.
+  // y minus the product of x and the scaled zero points; y itself where these are 0.
   ir::ValueId take_off(ir::NodeId before, ir::ValueId y, ir::ValueId x, const Weights& weights) {
     const auto of = [](ir::ValueId id) { return TensorRef{id}; };
     const Expr keep = Expr::constant(Scalar::of_bool(true));
@@ -144,7 +144,7 @@ class Folder {
   ir::Graph& graph_;
   Replacements& replacements_;
   const MemoryTrace trace_;
-  const size_t known_;  // values of the snapshot
+  const size_t known_;  // number of values in the snapshot
 };
 
 }  // namespace

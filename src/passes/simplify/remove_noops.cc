@@ -13,14 +13,14 @@
 namespace npugraph::passes {
 namespace {
 
-// The operand that `node` gives back if its result has that operand's type, or kNone.
+// The operand that equals the result of `node` if both have the same type, or kNone.
 using FindOperand = ir::ValueId (*)(const ir::Graph& graph, const ir::Node& node);
 
 ir::ValueId self(const ir::Graph&, const ir::Node& node) { return ops::as_value(arg::self(node)); }
 
 ir::ValueId converted(const ir::Graph&, const ir::Node& node) { return prims::convert_element_type::a(node); }
 
-// What is written has the size of all that it is written into.
+// A source of the same type as the result is written over all of it.
 ir::ValueId written_part(const ir::Graph&, const ir::Node& node) { return aten::slice_scatter::src(node); }
 
 bool is_integer(const ir::Graph& graph, ir::ValueId id) {
@@ -32,14 +32,14 @@ ir::ValueId rounded_integer(const ir::Graph& graph, const ir::Node& node) {
   return is_integer(graph, operand) ? operand : ir::kNone;
 }
 
-// The sum of negative and positive padding may be 0 as well.
+// Equal sizes prove nothing, because negative and positive padding may cancel out.
 ir::ValueId unpadded(const ir::Graph& graph, const ir::Node& node) {
   const auto* pads = aten::constant_pad_nd::pad(node);
   const auto is_zero = [](const Expr& pad) { return pad.is_constant() && pad.value().i == 0; };
   return pads != nullptr && std::ranges::all_of(*pads, is_zero) ? self(graph, node) : ir::kNone;
 }
 
-// Empty caches are concatenated with what is put into them.
+// Example: an empty cache is concatenated with its first elements.
 ir::ValueId only_part_with_elements(const ir::Graph& graph, const ir::Node& node) {
   ir::ValueId found = ir::kNone;
   for (const ir::ValueId operand : ir::operands(node)) {
@@ -53,7 +53,7 @@ ir::ValueId only_part_with_elements(const ir::Graph& graph, const ir::Node& node
 }
 
 bool is_one(const Scalar& s) { return s.as_float() == 1.0; }
-// -0.0 is told apart: x - (-0.0) makes 0.0 of -0.0.
+// Not for -0.0: x - (-0.0) turns -0.0 into 0.0.
 bool is_zero(const Scalar& s) { return s.kind == ScalarKind::kFloat ? std::bit_cast<int64_t>(s.f) == 0 : s.i == 0; }
 
 template <bool (*is_neutral)(const Scalar&), const ops::ArgumentName& number = arg::other>

@@ -11,7 +11,7 @@
 namespace npugraph::passes {
 namespace {
 
-// Chains of views longer than this are not looked through.
+// Longest chain of views that is followed.
 constexpr int kMaxChain = 8;
 
 const ir::TensorType* type_of(const ir::Graph& graph, ir::ValueId id) {
@@ -43,7 +43,7 @@ bool assign(Attr& attr, Attr value) {
   return true;
 }
 
-// A dimension of `rank` dimensions counted from the front.
+// Counts a negative dimension of `rank` dimensions from the front. Returns whether it changed.
 bool make_non_negative(Attr& attr, int64_t rank) {
   const auto dim = ops::as_int(attr);
   return dim && *dim < 0 && rank > 0 && assign(attr, Expr(*dim + rank));
@@ -110,7 +110,7 @@ bool respell_unsqueeze(ir::Graph& graph, ir::Node& node) {
   return make_non_negative(aten::unsqueeze::dim.attr(node), rank_of_self(graph, node) + 1);
 }
 
-// Known bounds of a slice, counted from the front and clamped to the dimension.
+// Counts known bounds of a slice from the front and clamps them to the dimension.
 bool respell_slice(ir::Graph& graph, ir::Node& node) {
   using aten::slice_Tensor;
   bool changed = respell_dim(graph, node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of canonicalise for views. Each rewrites one node where it stands and says whether it changed it.
+// The rules of canonicalise for views. Those that rewrite a node do so in place and return whether they changed it.
 #pragma once
 
 #include "ir/graph.h"
@@ -10,10 +10,10 @@ namespace npugraph::passes {
 // sizes.
 bool respell_view(ir::Graph& graph, ir::Node& node);
 
-// view(view(x)) -> view(x), where that has the same meaning.
+// view(view(x)) -> view(x), if that has the same meaning.
 bool skip_inner_view(ir::Graph& graph, ir::Node& node);
 
-// The nearest value above in the chain of views that `node` gives back unchanged, or kNone.
+// The nearest base in the chain of views that equals the result of `node`, or kNone.
 ir::ValueId find_same_view(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::passes

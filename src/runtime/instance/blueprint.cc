@@ -165,7 +165,8 @@ void Blueprint::find_stages() {
   split_input_symbols(stage_of_expr);
 }
 
-// Per expression: whether nothing but tasks of the host that are bound at the start, and results, are told its value.
+// Per expression: whether its value is used only by results and by tasks that read their scalars at each run and are
+// bound at the start.
 std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& stage_of_expr) const {
   std::vector<bool> is_told;
   for (const int32_t stage : stage_of_expr) is_told.push_back(stage == 0);
@@ -206,7 +207,7 @@ void Blueprint::list_task_exprs(const std::vector<int32_t>& stage_of_expr) {
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
     int32_t stage = 0;
-    // What the task itself defines is known only after it has run, and binding does not wait for it.
+    // Symbols that the task itself defines are known only after it has run; binding does not wait for them.
     const auto visit = [&](int32_t expr) {
       if (stage_of_expr[expr] > segment_of_task[t]) return;
       stage = std::max(stage, stage_of_expr[expr]);

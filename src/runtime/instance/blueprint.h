@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be prepared from a Program before any size is known: where each size, stride and offset will stand, which
-// windows follow a buffer when it moves, and what becomes known between two segments.
+// Everything that can be prepared from a Program before any size is known: the slot of each size, stride and offset,
+// the windows that follow a buffer when it moves, and the values that become known between two segments.
 //
 // Immutable once made, so thread-safe.
 //
@@ -38,9 +38,9 @@ class IndexLists {
 struct Window {
   const program::Operand* operand = nullptr;
   int32_t task = program::kNone;  // kNone: an output
-  bool dies = false;              // planned memory that nobody reads after the task
-  bool fits = false;              // it lies in its buffer whatever its sizes are
-  // Where they stand among an Instance's integers.
+  bool dies = false;              // arena memory that no later task touches
+  bool fits = false;              // proven to lie in its buffer for all symbol values
+  // Slots among an Instance's integers of the first size, the first stride and the offset.
   int32_t sizes = 0;
   int32_t strides = 0;
   int32_t offset = 0;
@@ -53,17 +53,17 @@ struct ExprUse {
 };
 
 struct OutputPlan {
-  int32_t window = program::kNone;  // of a tensor
+  int32_t window = program::kNone;  // kNone if the output is no tensor
   bool whole = false;               // the window is all of the input, or of the object that its task allocated
   bool last_of_buffer = false;      // no later output is a window of the same buffer
 };
 
 struct Stage {
-  std::vector<int32_t> symbols;  // of stages after 0: in the order in which the task before defines them
+  std::vector<int32_t> symbols;  // in stages after 0, in the order in which the preceding task defines them
   std::vector<int32_t> exprs;
   std::vector<ExprUse> uses;
-  std::vector<int32_t> windows;  // that are wholly known, with their buffers, from here on
-  std::vector<int32_t> tasks;    // that can be bound now and not before
+  std::vector<int32_t> windows;  // windows whose numbers, and the sizes of whose buffers, are known from here on
+  std::vector<int32_t> tasks;    // tasks that can be bound from here on
 };
 
 struct Blueprint {
@@ -72,33 +72,33 @@ struct Blueprint {
 
   std::shared_ptr<const program::Program> program;
   std::vector<Window> windows;
-  std::vector<int32_t> first_window;  // per task, and one more
+  std::vector<int32_t> first_window;  // per task, then the end
   std::vector<OutputPlan> outputs;
-  int32_t output_dims = 0;             // sizes and strides of all tensor outputs
+  int32_t output_dims = 0;             // number of sizes and strides of all tensor outputs
   std::vector<int32_t> bytes_slot;     // per buffer
-  std::vector<int64_t> integers;       // an Instance's integers: the constants in place, the others 0
-  std::vector<int32_t> first_scalar;   // per task, and one more
-  std::vector<int32_t> first_defined;  // per task, and one more
-  std::vector<Stage> stages;           // one per segment, and one for what the last segment defines
+  std::vector<int64_t> integers;       // initial integers of an Instance: the constants, and 0 for all others
+  std::vector<int32_t> first_scalar;   // per task, then the end
+  std::vector<int32_t> first_defined;  // per task, then the end
+  std::vector<Stage> stages;           // one per segment, and one for the symbols that the last segment defines
   std::unordered_map<std::string, int32_t> symbol_index;
   std::vector<int32_t> input_symbols;
-  std::vector<int32_t> key_symbols;  // of these, those whose values are the key of an Instance
-  // The others: numbers that the caller gives, of which no size follows, and which only tasks of the host are told. Tasks are
-  // bound anew where they change.
+  std::vector<int32_t> key_symbols;  // input symbols whose values are the key of an Instance
+  // The other input symbols: numbers of the caller that determine no size and that only results and tasks that read
+  // their scalars at each run use. If they change, these tasks are bound again.
   std::vector<int32_t> refreshed_symbols;
   IndexLists windows_of_buffer;
-  IndexLists exprs_of_task;  // what binding the task reads
-  IndexLists
-      allocated_by_task;  // buffers for which the runtime allocates memory right before the task, or before lanes run
-  IndexLists adopted_by_task;          // windows in which the task stores memory of its own
+  IndexLists exprs_of_task;  // expressions that are read when the task is bound
+  // Buffers for which the runtime allocates memory right before the task, or with lanes before any lane runs.
+  IndexLists allocated_by_task;
+  IndexLists adopted_by_task;          // windows for which the task allocates memory itself
   IndexLists arena_deaths;             // arena buffers whose last step is the last one of the task
-  std::vector<int32_t> arena_buffers;  // that tasks touch
-  program::Steps steps;                // when
-  std::vector<int32_t> owned_buffers;  // those whose memory lives for one replay: outputs and heap
-  // Of a Program that runs in lanes (runtime/threads/lanes.h), else empty: the lane of each task.
+  std::vector<int32_t> arena_buffers;  // arena buffers that tasks touch
+  program::Steps steps;                // the steps of each task and each buffer
+  std::vector<int32_t> owned_buffers;  // output and heap buffers: their memory lives for one replay
+  // The lane of each task if the Program runs in lanes (runtime/threads/lanes.h), else empty.
   std::vector<int32_t> lane_of_task;
-  // And of each arena buffer: the lane of its first task, and the last task of that lane that may run before all that touch it
-  // are done.
+  // With lanes, for each of arena_buffers: the lane of its first task, and the last task of that lane that may run
+  // before all tasks that touch the buffer are done.
   std::vector<int32_t> lane_of_arena_buffer;
   std::vector<int32_t> last_in_lane;
   int32_t num_lanes = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user asked of captures and of the memory of graphs. What he did not ask for is done so that nothing of the caller's is
-// written and nothing that he holds is overwritten. The fields have the names of the options; docs/options.md says what each does.
+// The user's options for captures and for the memory of graphs. An option that is not set never makes a graph write the
+// caller's memory or overwrite results that the caller holds. The fields have the names of the options; docs/options.md
+// says what each does.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct CaptureRules {
   std::optional<int64_t> capture_limit;
   bool force_recapture = false;
   bool frozen_parameter = false;
-  // capture_error_mode: called at the start of each call that captures a graph over memory of a device; what it gives goes when the
-  // call has run. Null: nobody is told.
+  // capture_error_mode: called at the start of each call that captures a graph over memory of a device; the object that
+  // it returns is destroyed when the call has run. Null if the option is not set.
   std::shared_ptr<void> (*watch_capture)() = nullptr;
 };
 

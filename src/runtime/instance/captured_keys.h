@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which graphs an Executable has captured, by the hash of what tells them apart: sizes, and where the parameters are. What
-// capture_limit counts, and what the process counts under the names of Ascend's documents ("captured_<graph>").
+// The graphs that an Executable has captured, each as a hash of its sizes and of the addresses of its parameters.
+// capture_limit limits their number, and the process counts them under the names of Ascend's documents
+// ("captured_<graph>").
 //
 // Not thread-safe: the Executable holds its lock.
 #pragma once
@@ -15,13 +16,13 @@ namespace npugraph::runtime {
 
 class CapturedKeys {
  public:
-  // `name` of the graph; empty: the process does not count by name.
+  // `name` is the name of the graph; if it is empty, the process does not count by name.
   CapturedKeys(std::string name, std::optional<int64_t> limit) : name_(std::move(name)), limit_(limit) {}
 
   // Whether the key is there, or may still be added.
   bool has_room_for(size_t key) const;
   void add(size_t key);
-  // A graph too many: none is kept from here on.
+  // Called if there is one graph too many: no graph is kept from here on.
   void exhaust();
   bool exhausted() const { return exhausted_; }
   int64_t count() const { return count_; }
@@ -34,7 +35,7 @@ class CapturedKeys {
 
   const std::string name_;
   const std::optional<int64_t> limit_;
-  std::unordered_set<size_t> keys_;  // without a limit, some of the last ones
+  std::unordered_set<size_t> keys_;  // without a limit, only some of the latest ones
   int64_t count_ = 0;
   bool exhausted_ = false;
 };

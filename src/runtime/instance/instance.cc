@@ -188,7 +188,7 @@ void Instance::measure_window(int32_t w) {
   }
 }
 
-// A window of an input that became known while the tasks run.
+// Checks a window of an input that became known while the tasks run.
 void Instance::check_late_window(int32_t w) const {
   const program::Operand& operand = *blueprint_.windows[w].operand;
   const int32_t i = input_of_buffer_[operand.buffer];
@@ -218,7 +218,7 @@ void Instance::place_constants(Host& host) {
   }
 }
 
-// The lifetimes are the same for all Instances.
+// The lifetimes are the same for all Instances, so those of a lease share its solver.
 void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   std::vector<program::Lifetime> lives;
   std::vector<int64_t> bytes;
@@ -253,7 +253,8 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
   plan_red_zones(bytes);
 }
 
-// A second placement, for whole tasks in the order of the program. `bytes` are those of arena_offsets_, then of workspaces.
+// Makes a second placement with room for red zones, for whole tasks in the order of the program. `bytes` are the sizes
+// of the buffers in arena_offsets_, then of the workspaces.
 void Instance::plan_red_zones(std::span<const int64_t> bytes) {
   if (!has_red_zones()) return;
   std::vector<program::Lifetime> lives;
@@ -269,9 +270,9 @@ void Instance::plan_red_zones(std::span<const int64_t> bytes) {
   zoned_bytes_ = placement.arena_bytes + 2 * red_zone_;
 }
 
-// Each lane has a part of the arena for the buffers that it makes, in which they follow each other as its tasks do; a last part is
-// for inputs that are staged before any lane runs. `bytes` are those of `buffers`, which are the Blueprint's and then the staged
-// ones, and of workspaces.
+// Each lane has a part of the arena for the buffers that its tasks make, placed for the order of its tasks; the last
+// part is for inputs that are staged before any lane runs. `buffers` are the Blueprint's arena buffers, then the staged
+// inputs. `bytes` are the sizes of these buffers, then of the workspaces.
 void Instance::plan_arena_of_lanes(std::span<const int32_t> buffers, std::span<const int64_t> bytes) {
   const size_t num_planned = blueprint_.arena_buffers.size();
   for (const int32_t b : buffers) arena_offsets_.emplace_back(b, 0);
@@ -376,7 +377,7 @@ void Instance::bind_task(int32_t t) {
   bound_at_[t] = sizes_.now();
 }
 
-// Every call pays for this loop, so it has no branches: each index is written, and kept by counting it.
+// Every call runs this loop, so it has no branches: each index is written, and kept by advancing `found`.
 std::span<const int32_t> Instance::find_moved(std::span<const BoundInput> inputs) {
   int32_t* const moved = moved_.data();
   const TensorInput* const tensors = inputs_.data();
@@ -475,7 +476,8 @@ void Instance::place_scratch(Arena& scratch) {
   scratch_generation_ = scratch.generation();
 }
 
-// One behind the other where tasks run at once, else all at one place. Returns where the last one ends.
+// Places workspaces of later stages one after the other if there are lanes, else all at the same address. Returns the
+// total size with lanes, else 0.
 int64_t Instance::place_in_scratch(std::byte* scratch) {
   int64_t offset = 0;
   for (const Stage& late : std::span(blueprint_.stages).subspan(1)) {
@@ -494,7 +496,7 @@ bool Instance::enter_stage(size_t stage, Arena& scratch) {
   const int32_t end = blueprint_.first_defined[definer];
   const bool changed = sizes_.define(stage, std::span(defined_).subspan(first, end - first));
   if (!changed && stage < stages_bound_) return false;
-  // Later stages may depend on these symbols too; and should anything here fail, this one is not bound.
+  // Later stages may depend on these symbols, too; and if anything below fails, this stage is not bound.
   stages_bound_ = stage;
   sizes_.evaluate(stage);
   for (const int32_t w : blueprint_.stages[stage].windows) {

@@ -3,8 +3,8 @@
 //
 // Not thread-safe: an Instance belongs to one lease, and a lease to one call at a time.
 //
-// Everything that a task reads stands in a few blocks made once: sizes, strides and offsets in one block of integers, one
-// ng_buffer per window, scalars, calls. A buffer that moves patches the pointers of its windows and nothing else.
+// Everything that a task reads is in a few blocks that are made once: sizes, strides and offsets in one block of
+// integers, one ng_buffer per window, scalars, calls. If a buffer moves, only the pointers of its windows are patched.
 #pragma once
 
 #include <cstddef>
@@ -32,12 +32,12 @@ struct Step {
   void* context = nullptr;
   void* state = nullptr;
   ng_call* call = nullptr;
-  bool prepares = false;  // memory is to be allocated or cleared before the task
-  bool finishes = false;  // memory is to be adopted or released after it
-  bool hosts = false;     // runs what is the host's, which may use the threads of its team itself
+  bool prepares = false;  // memory must be allocated, or windows cleared, before the task
+  bool finishes = false;  // memory must be adopted or released after it
+  bool hosts = false;     // a task of the host, which may use the threads of its team itself
 };
 
-// What has moved since the call before.
+// The inputs whose address changed since the previous call.
 struct MovedInputs {
   bool written = false;
   bool parameters = false;
@@ -45,28 +45,28 @@ struct MovedInputs {
 
 class Instance {
  public:
-  // Evaluates, places and binds all that follows from the inputs' symbols. TaskError when a task refuses the sizes, UserError
-  // from Sizes. `tasks`, `blueprint`, `host` and `lease` outlive the Instance. `specialise` may be empty; tasks whose scalars
-  // other tasks define are not asked for.
+  // Evaluates, places and binds everything that follows from the inputs' symbols. TaskError if a task refuses the
+  // sizes, UserError from Sizes. `tasks`, `blueprint`, `host` and `lease` must outlive the Instance. `specialise` may
+  // be empty; it is not called for tasks that depend on symbols of other tasks.
   Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, Host& host, Lease& lease,
            std::vector<Scalar> symbols, const StagingRule& staging, const Specialise& specialise = {});
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  // Binds anew what is told Blueprint::refreshed_symbols, whose bits these are. False when they are what they were.
+  // Sets Blueprint::refreshed_symbols to `bits` and binds again the tasks that use them. False if none was bound.
   bool refresh(std::span<const int64_t> bits);
   // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
   // the memory of an input ends too early, TaskError when an input that has elements has no memory.
   RunStatus bind_inputs(const BoundInputs& inputs);
-  // Since it was last asked.
+  // The moves since the last call of this function.
   MovedInputs take_moved() { return std::exchange(moved_inputs_, {}); }
-  // Before every run: copies the inputs that tasks read elsewhere. How many bytes.
+  // Called before every run: copies the inputs that tasks do not read in the caller's memory. Returns the bytes copied.
   int64_t stage_inputs();
-  // Follows the blocks of the lease, after growing them as needed.
+  // Points buffers and workspaces into these blocks, after growing them as needed.
   void bind_memory(Arena& arena, Arena& scratch);
-  // The segment before `stage` has run: takes the symbols that it defined, and where they differ from the last time binds
-  // anew what depends on them. True when something was bound.
+  // Called when the segment before `stage` has run: takes the symbols that it defined and, if they differ from the last
+  // time, binds everything that depends on them again. True if something was bound.
   bool enter_stage(size_t stage, Arena& scratch);
   // Points all windows of a buffer at its memory.
   void place_buffer(int32_t buffer, void* base, void* object);
@@ -74,8 +74,8 @@ class Instance {
   std::span<const Step> steps() const { return steps_; }
   ng_buffer& window(int32_t w) { return buffers_[w]; }
   void* base(int32_t buffer) const { return bases_[buffer]; }
-  // The object behind a buffer. Of outputs and heap buffers it holds one reference, from the task that makes it until it is
-  // released or handed out; null outside.
+  // The object behind a buffer. For output and heap buffers it holds one reference from the task that makes it until it
+  // is released or handed out, and is null at other times.
   void*& object(int32_t buffer) { return objects_[buffer]; }
   const Sizes& sizes() const { return sizes_; }
   int64_t arena_bytes() const { return arena_bytes_; }
@@ -83,29 +83,29 @@ class Instance {
   int64_t live_bytes() const { return live_bytes_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
   int64_t workspace_bytes(int32_t task) const { return workspace_[task]; }
-  // Whether there is room for red zones around its memory. What it says of its memory is without them.
+  // Whether there are red zones around its memory. The sizes that the Instance returns do not include them.
   bool has_red_zones() const { return red_zone_ > 0; }
   int64_t input_bytes() const { return input_bytes_; }
-  // Of buffers in the arena, where they lie, and the workspaces there.
+  // Sets the offsets of buffers that lie in the arena, and appends the workspaces in the arena.
   void add_places(std::vector<BufferLife>& lives) const;
 
   int64_t captures = 0;
   int64_t replays = 0;
-  std::shared_ptr<std::vector<TimedRun>> timed_runs = std::make_shared<std::vector<TimedRun>>();  // in order
-  uint64_t regions = 0;                   // parallel ones, in the last replay
+  std::shared_ptr<std::vector<TimedRun>> timed_runs = std::make_shared<std::vector<TimedRun>>();  // in run order
+  uint64_t regions = 0;                   // number of parallel regions in the last replay
   CoreLimits limits;                      // of the stream on which it was captured
-  std::unique_ptr<WorkingMemory> memory;  // of its own; null: that of its lease, or of a pool
-  std::unique_ptr<KeptResults> results;   // where they stay; null: that of its lease, or nowhere
+  std::unique_ptr<WorkingMemory> memory;  // of its own; null: it uses that of its lease or of a pool
+  std::unique_ptr<KeptResults> results;   // of its own; null: those of its lease, or results are not kept
 
  private:
   struct TensorInput {
     int32_t input = 0;
     int32_t buffer = 0;
     int64_t bytes = 0;  // from the first element to the end of the last
-    // What tasks may touch: bytes before the first element, and behind it.
+    // The range that tasks may touch: bytes before the first element, and bytes from the first element on.
     int64_t before = 0;
     int64_t reach = 0;
-    // Bytes of its storage before the first element, where the program names places of the storage.
+    // Bytes of its storage before the first element, if the Program addresses the storage, which `named` says.
     int64_t offset = 0;
     bool named = false;
   };
@@ -118,16 +118,16 @@ class Instance {
     const void* object = nullptr;
     int64_t capacity = 0;
   };
-  // An input that tasks read elsewhere.
+  // An input that tasks do not read in the caller's memory.
   struct Staged {
     int32_t input = 0;  // index into inputs_
     int64_t item_bytes = 0;
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;
-    // Of clone_input=False: where the tensor of the first call is, and what keeps its memory.
+    // For clone_input=False: the address of the tensor of the first call, and the object that keeps its memory alive.
     const void* first = nullptr;
     void* held = nullptr;
-    std::span<std::byte> memory;  // of `held`, as it was
+    std::span<std::byte> memory;  // of `held`, as it was when it was taken
   };
 
   void plan_staging(const StagingRule& rule);
@@ -161,7 +161,7 @@ class Instance {
 
   const Blueprint& blueprint_;
   std::vector<ng_task> tasks_;
-  std::vector<int32_t> own_tasks_;  // those of tasks_ that belong to the Instance
+  std::vector<int32_t> own_tasks_;  // indices of the tasks in tasks_ that belong to the Instance
   Host& host_;
   Sizes sizes_;
 
@@ -172,18 +172,18 @@ class Instance {
   std::vector<Step> steps_;
   std::vector<int64_t> bound_at_;  // per task: the evaluation of sizes_ that it was bound to
   size_t stages_bound_ = 0;
-  bool refresh_failed_ = false;  // tasks are not bound to what they are told now
+  bool refresh_failed_ = false;  // during refresh(), and after one that failed
 
   std::vector<void*> bases_;                                // per buffer: its first byte
   std::vector<void*> objects_;                              // per buffer
   std::vector<std::pair<int32_t, int64_t>> arena_offsets_;  // (buffer, offset)
   int64_t arena_bytes_ = 0;
   int64_t lower_bound_bytes_ = 0;
-  int64_t live_bytes_ = 0;  // the most that buffers have at once
+  int64_t live_bytes_ = 0;  // the most bytes of buffers alive at once
   uint64_t arena_generation_ = 0;
 
-  // With red zones around memory: bytes on each side, offsets of arena_offsets_ and then workspace_offsets_ in a block of so many
-  // bytes, and copies of constants.
+  // With red zones: their bytes on each side, the offsets of arena_offsets_ and then of workspace_offsets_ in an arena
+  // of zoned_bytes_, and copies of the constants.
   int64_t red_zone_ = 0;
   std::vector<int64_t> zoned_offsets_;
   int64_t zoned_bytes_ = 0;
@@ -193,16 +193,16 @@ class Instance {
   // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one task:
   // (task, offset). Those of later stages share the scratch of the lease.
   std::vector<std::pair<int32_t, int64_t>> workspace_offsets_;
-  int64_t scratch_bytes_ = 0;  // the largest of them
+  int64_t scratch_bytes_ = 0;  // bytes of that scratch: the largest of them, or with lanes their sum
   uint64_t scratch_generation_ = 0;
 
   std::vector<TensorInput> inputs_;
   std::vector<int32_t> input_of_buffer_;  // index into inputs_, or kNone
   std::vector<Place> places_;             // inputs that must lie at a certain place in their storage
-  std::vector<Address> bound_;   // where each of inputs_ is bound now; apart, because every call looks at all of it
-  std::vector<int32_t> moved_;   // room for the indices into inputs_, and one more
-  bool inputs_checked_ = false;  // what is bound has passed every check
-  uint64_t inputs_version_ = 0;  // of what is bound
+  std::vector<Address> bound_;            // where each of inputs_ is bound; separate because every call reads all of it
+  std::vector<int32_t> moved_;            // room for the indices into inputs_, and one more
+  bool inputs_checked_ = false;           // the bound inputs have passed every check
+  uint64_t inputs_version_ = 0;           // BoundInputs::version of the bound inputs
   int64_t input_bytes_ = 0;
   MovedInputs moved_inputs_;
   std::vector<Staged> staged_;

@@ -20,7 +20,7 @@ size_t InstanceCache::hash(const SymbolKey& key, const Lease& lease) {
 }
 
 Instance* InstanceCache::find(const SymbolKey& key, Lease& lease) {
-  // The common call has the sizes of the call before.
+  // Most calls have the sizes of the previous call.
   if (!entries_.empty() && entries_.front().lease == &lease && entries_.front().key == key) {
     return entries_.front().instance.get();
   }

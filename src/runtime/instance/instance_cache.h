@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Instances of an Executable by the symbol values and the lease that they are bound to, least recently used first out.
+// The Instances of an Executable by the symbol values and the lease that they are bound to. The least recently used one
+// is dropped first.
 //
 // Not thread-safe: the Executable holds its lock. An Instance whose lease is busy may be in use and is never dropped.
 #pragma once
@@ -32,7 +33,7 @@ class InstanceCache {
 
   explicit InstanceCache(size_t capacity) : capacity_(capacity) {}
 
-  // Null when there is none. What is found is now the most recently used.
+  // Null if there is none. The Instance that is found becomes the most recently used one.
   Instance* find(const SymbolKey& key, Lease& lease);
   // Requires that there is none for this key and lease. May drop others.
   void insert(SymbolKey key, Lease& lease, std::unique_ptr<Instance> instance);
@@ -40,11 +41,12 @@ class InstanceCache {
   bool was_evicted(const SymbolKey& key, const Lease& lease) const;
   void drop(const Lease& lease);
   void drop(const SymbolKey& key, const Lease& lease);
-  // Forgets the Instances of a lease without touching them: a thread that no longer exists was using one.
+  // Forgets the Instances of a lease without destroying them: a thread that no longer exists was using one.
   void abandon(const Lease& lease);
-  // Drops what no busy lease uses.
+  // Drops the Instances of all leases that are not busy.
   void drop_idle();
-  // What was dropped since: to be destroyed without the lock, because memory of the host may go with it.
+  // Takes the Instances dropped since the last call. They are to be destroyed without the lock, because memory of the
+  // host may be freed with them.
   std::vector<std::unique_ptr<Instance>> take_dropped() { return std::exchange(dropped_, {}); }
 
   // Most recently used first.

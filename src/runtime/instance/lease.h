@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one call at a time holds of an Executable: memory, the services that tasks see, and the Instances bound to both.
+// The part of an Executable that one call at a time holds: memory, the services that tasks see, and the Instances bound
+// to both.
 //
 // Not thread-safe: the Executable hands a lease to one call at a time.
 #pragma once
@@ -24,23 +25,23 @@ struct Lease {
   Lease(const std::string& owner, int32_t index);
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
-  // Makes services for so many lanes.
+  // Makes services for `lanes` lanes.
   void serve_lanes(size_t lanes) { lane_services.resize(lanes, service); }
 
   const int32_t index;
   WorkingMemory memory;
-  WorkingMemory* working = &memory;      // what the call in progress works in
-  std::unique_ptr<KeptResults> results;  // of the Instances of this lease, where they share them
-  KeptResults* kept = nullptr;           // where results of the call in progress stay; null: they are the caller's
+  WorkingMemory* working = &memory;      // the memory of the call in progress
+  std::unique_ptr<KeptResults> results;  // shared by the Instances of this lease; null: not shared
+  KeptResults* kept = nullptr;           // keeps the results of the call in progress; null: they are the caller's
   ng_host service;
-  std::deque<ng_host> lane_services;           // one per stream of a Program that runs in lanes
-  std::mutex error_mutex;                      // lanes may fail at once
-  std::string error;                           // what a task of the call in progress said last
-  int64_t copied_bytes = 0;                    // by the run in progress, beyond what its tasks declare
+  std::deque<ng_host> lane_services;           // one per lane of a Program that runs in lanes
+  std::mutex error_mutex;                      // guards `error`: lanes may fail at once
+  std::string error;                           // the last error message of a task of the call in progress
+  int64_t copied_bytes = 0;                    // copied by the run in progress, beyond what its tasks declare
   std::optional<program::ArenaSolver> solver;  // of the Executable's Program, made by the first Instance
   bool busy = false;
-  std::thread::id holder;   // while busy
-  uint64_t generation = 0;  // of the process in which it became busy, see base/fork.h
+  std::thread::id holder;   // the thread of the call, while busy
+  uint64_t generation = 0;  // fork_generation() when it became busy
 };
 
 }  // namespace npugraph::runtime

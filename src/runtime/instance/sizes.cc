@@ -82,7 +82,7 @@ std::string Sizes::place_of(int32_t w) const {
              window.task, " (", task.name, source.empty() ? "" : " at ", source, ")");
 }
 
-// Programs come from files and sizes from calls, so that nothing is known to fit before it was looked at, or proven to.
+// Programs come from files and sizes from calls, so every window is checked unless it is proven to fit.
 void Sizes::check_window(int32_t w) const {
   const Window& window = blueprint_.windows[w];
   const auto place = [&] { return place_of(w); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of a Program under given symbol values: each distinct expression evaluated once, and every size, stride,
-// offset and length that follows, in one block of integers whose places the Blueprint decides.
+// offset and length that follows, in one block of integers whose slots the Blueprint assigns.
 //
 // Not thread-safe.
 #pragma once
@@ -17,15 +17,15 @@ namespace npugraph::runtime {
 
 class Sizes {
  public:
-  // Values of all symbols; those that tasks define may still be anything.
+  // `symbols` are the values of all symbols; those that tasks define may be anything.
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
   // Evaluates what becomes known at `stage` and checks it: UserError when an expression cannot be evaluated, when a size is
   // negative, or when a window does not fit its buffer.
   void evaluate(size_t stage);
-  // Sets the symbols that the segment before `stage` defined. False when they are what they were.
+  // Sets the symbols that the segment before `stage` defined. False if they are unchanged.
   bool define(size_t stage, std::span<const ng_scalar> defined);
-  // Sets Blueprint::refreshed_symbols. False when they are what they were.
+  // Sets Blueprint::refreshed_symbols. False if they are unchanged.
   bool refresh(std::span<const int64_t> bits);
 
   const std::vector<Scalar>& symbols() const { return symbols_; }
@@ -33,12 +33,12 @@ class Sizes {
   Scalar value(const program::Dim& dim) const;
   const int64_t* at(int32_t slot) const { return &integers_[slot]; }
   int64_t offset(int32_t window) const { return integers_[blueprint_.windows[window].offset]; }
-  // An extent says nothing, and may be negative, where several sizes are 0: then there is nothing to hold.
+  // The length of a buffer may evaluate to a negative number if several sizes are 0; the buffer is then empty.
   int64_t bytes(int32_t buffer) const { return std::max<int64_t>(integers_[blueprint_.bytes_slot[buffer]], 0); }
   std::span<const int64_t> sizes(int32_t window) const;
   std::span<const int64_t> strides(int32_t window) const;
 
-  // Evaluations so far, and the evaluation in which an expression last took another value.
+  // Number of evaluations so far, and the evaluation in which an expression last changed its value.
   int64_t now() const { return now_; }
   int64_t changed_at(int32_t expr) const { return changed_at_[expr]; }
 
@@ -54,7 +54,7 @@ class Sizes {
   int64_t now_ = 0;
 };
 
-// All stages evaluated under symbols that were seen in a call.
+// All stages evaluated for the symbols of a call.
 Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols);
 // "s0=4, s1=128": the symbols that tell Instances apart.
 std::string key_text(const Blueprint& blueprint, const std::vector<Scalar>& symbols);

@@ -21,7 +21,7 @@ uint64_t new_generation() {
   return latest.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// What is as large as a huge page is worth aligning to one.
+// Blocks that are at least as large as a huge page are aligned to one.
 int64_t alignment_of(int64_t bytes) { return bytes >= kHugePage ? kHugePage : program::kArenaAlignment; }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // One block of planned memory: 64-byte aligned, its pages touched, on huge pages when it is large. Fresh memory costs many
 // times what reused memory costs, so a block is kept between replays and grows by at least half.
 //
-// Not thread-safe: a block belongs to one lease. What it holds is visible in pools().
+// Not thread-safe: a block belongs to one lease. Its size is visible in pools().
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // At least `bytes`. When the block must grow its content is lost and it moves.
+  // Makes room for at least `bytes`. If the block must grow, it moves and its content is lost.
   void reserve(int64_t bytes);
 
   std::byte* data() const { return data_; }  // null until something was reserved
   int64_t capacity() const { return capacity_; }
-  // Another number whenever the block moves, and another one than that of any other block.
+  // Changes whenever the block moves, and differs from that of every other block.
   uint64_t generation() const { return generation_; }
   // Gives the memory back until the next reserve().
   void release();
-  // One more who uses it, for pools().
+  // Adds an owner, for pools().
   void add_owner(const std::string& owner) { record_->add_owner(owner); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Instance that knows of inputs which tasks read elsewhere than where the caller has them.
+// The part of Instance for inputs that tasks do not read in the caller's memory.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -38,8 +38,8 @@ void Instance::plan_staging(const StagingRule& rule) {
   }
 }
 
-// After `bound_` is what the call has. Where the copy would overwrite what the call reads or writes, the graph follows the
-// caller instead.
+// Requires that `bound_` holds the addresses of this call. The tensor of this call becomes the first one if there is
+// none yet, if the memory of the first one has moved or shrunk, or if a copy would overwrite other inputs of this call.
 void Instance::follow_first(std::span<const BoundInput> inputs) {
   for (Staged& staged : staged_) {
     const int32_t i = staged.input;
@@ -58,7 +58,7 @@ bool Instance::is_first_there(const Staged& staged) const {
   return now.data() == staged.memory.data() && now.size() >= staged.memory.size();
 }
 
-// By the inputs of this call, other than the same tensor again.
+// Whether its memory overlaps an input of this call. False if the call passes the same tensor again.
 bool Instance::is_first_in_use(const Staged& staged) const {
   const int64_t bytes = inputs_[staged.input].bytes;
   if (bound_[staged.input].data == staged.first) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results that are the graph's: they stay where they are, and the next run overwrites them (option clone_output=False).
+// Results that belong to the graph: they stay where they are, and the next run overwrites them (option
+// clone_output=False).
 //
 // Not thread-safe: belongs to one call at a time.
 #pragma once
@@ -18,8 +19,8 @@ class KeptResults {
   KeptResults(const KeptResults&) = delete;
   KeptResults& operator=(const KeptResults&) = delete;
 
-  // The object of a buffer, with one more reference, which is the caller's. Another one than in the call before only where that
-  // is too small, or where somebody has resized it.
+  // The object of a buffer, with one more reference, which the caller owns. It is the object of the previous call
+  // unless that is too small or has lost its memory.
   void* take(int32_t buffer, int64_t bytes, void** data);
 
  private:

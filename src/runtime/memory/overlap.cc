@@ -41,7 +41,7 @@ bool OverlapCheck::overlaps_one(int32_t position) const {
   const size_t others = is_written ? first_.size() : num_written_;
   int32_t hits = 0;
   for (size_t i = 0; i < others; ++i) hits += (first_[i] < end) & (first < end_[i]) & (first_[i] < end_[i]);
-  return hits > (is_written ? 1 : 0);  // a written range meets itself
+  return hits > (is_written ? 1 : 0);  // a written range overlaps itself
 }
 
 // Sweeps the ranges by address. It is enough to keep the furthest end of all ranges so far, and of the written ones.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether memory that a Program writes overlaps other memory that it was given. AOTAutograd compiles for the aliasing that
-// it saw and does not look again; we do, at each call, at the ranges that moved.
+// Checks whether an input that a Program writes overlaps another input. AOTAutograd compiles for the aliasing that it
+// saw and does not check again; we check the ranges that moved at each call.
 //
 // Not thread-safe: belongs to one Instance.
 #pragma once

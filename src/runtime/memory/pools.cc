@@ -10,7 +10,7 @@
 namespace npugraph::runtime {
 namespace {
 
-constexpr int kPoolsRank = 2;  // who makes pools, or reports to them, holds a mutex of its own
+constexpr int kPoolsRank = 2;  // the highest: callers may hold a mutex of their own
 
 struct Registry {
   std::mutex mutex;

@@ -19,9 +19,10 @@ class PoolRecord {
   PoolRecord(const PoolRecord&) = delete;
   PoolRecord& operator=(const PoolRecord&) = delete;
 
-  // The pool now holds `bytes`, because of `what` (PoolEvent::what), which outlives the record. Cheap: calls do it.
+  // The pool now holds `bytes` because of `what` (PoolEvent::what), which must outlive the record. Cheap enough to
+  // be called in every run.
   void report(const char* what, int64_t bytes);
-  // Does nothing for one that it has.
+  // Does nothing if it is an owner already.
   void add_owner(const std::string& owner);
 
  private:
@@ -39,8 +40,8 @@ class PoolRecord {
   const std::string name_;
   std::vector<std::string> owners_;
   int64_t peak_bytes_ = 0;
-  std::array<Event, kHistory> events_;  // in turn
-  size_t event_count_ = 0;              // so far
+  std::array<Event, kHistory> events_;  // a ring
+  size_t event_count_ = 0;              // number of events so far
 };
 
 }  // namespace npugraph::runtime

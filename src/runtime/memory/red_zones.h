@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of a known pattern around the memory that a replay works in: arena buffers, workspaces, constants, results and heap
-// buffers that the runtime allocates. A task that writes outside of its memory changes them and is named, right after it has
-// run. What a task allocates itself, and what the caller gives, has none.
+// Bytes of a known pattern around the memory that a replay works in: arena buffers, workspaces, constants, results and
+// heap buffers that the runtime allocates. A task that writes outside of its memory changes them; the check right after
+// the task names it. Memory that a task allocates itself and memory of the caller have none.
 //
-// Of an Instance that was made while red_zones() was on, during one replay whose tasks run in the order of the program. Not
-// thread-safe.
+// Made for one replay of an Instance that was made while red_zones() was on; the tasks of the replay run in the order
+// of the program. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,16 @@ namespace npugraph::runtime {
 
 class RedZones {
  public:
-  // Around memory that Instances place themselves, on each side.
+  // Bytes on each side of memory that Instances place themselves.
   static constexpr int64_t kBytes = 512;
 
-  // `around_objects`: Host::red_zone_bytes(); `results_are_kept`: results lie in memory that the host may have replaced.
+  // `around_objects` is Host::red_zone_bytes(). `results_are_kept`: results lie in memory that the host may have
+  // replaced, so they have no red zones.
   RedZones(const Blueprint& blueprint, const Instance& instance, int64_t around_objects, bool results_are_kept);
 
-  // Before a task: writes the zones around what lives from there on.
+  // Called before a task: writes the zones around the memory whose life begins with it.
   void begin(int32_t task) const;
-  // Behind it: InternalError where a zone has changed.
+  // Called after a task: throws if a zone has changed; UserError for an ATen or Python task, else InternalError.
   void check(int32_t task) const;
 
  private:

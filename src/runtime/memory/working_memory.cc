@@ -17,7 +17,7 @@ constexpr int kPoolsRank = 1;  // after that of an Executable, before the regist
 struct Pool {
   int64_t shares = 0;
   int64_t made = 0;
-  std::vector<std::unique_ptr<WorkingMemory>> free;  // given back last at the end
+  std::vector<std::unique_ptr<WorkingMemory>> free;  // the one given back last is at the end
 };
 
 struct AllPools {

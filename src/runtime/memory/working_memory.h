@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tasks of one call at a time work in, and the pools in which graphs share it.
+// The memory in which the tasks of one call at a time work, and the pools in which graphs share it.
 //
 // A pool has a handle that the user chose (option use_graph_pool). Calls take a block out of it and give it back, so graphs that
 // run one after the other need the memory of the largest of them; calls at the same time have a block each.
@@ -17,13 +17,13 @@ namespace npugraph::runtime {
 struct WorkingMemory {
   // `name` and `owner` are for pools().
   WorkingMemory(const std::string& name, const std::string& owner);
-  void release();  // all of it, until the next call
+  void release();  // frees all of it until the next call
 
   Arena arena;
   Arena scratch;
 };
 
-// A graph's share in the pool of a handle; the pool lives as long as somebody has one. Thread-safe.
+// A graph's share in the pool of a handle; the pool lives as long as there are shares. Thread-safe.
 class SharedPool {
  public:
   SharedPool(PoolHandle handle, std::string owner);
@@ -33,7 +33,7 @@ class SharedPool {
 
   std::unique_ptr<WorkingMemory> take();
   void give_back(std::unique_ptr<WorkingMemory> block);
-  // Frees what no call works in, unless other graphs have a share.
+  // Frees the blocks that no call uses, unless other graphs have a share.
   void trim();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads of the pool that work for one lane of a replay: one leads, the others help in its parallel regions.
 //
-// The leader and the helpers call their functions from threads of their own; nothing else is thread-safe.
+// Each leader and helper calls its function from a thread of its own; nothing else is thread-safe.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ class Crew {
   // Helps as member `rank`, which is thread `id`, until the leader's body has returned.
   void help(int32_t rank, int32_t id);
 
-  // For the leader: at most so many members take part in the regions to come.
+  // Called by the leader: at most `threads` members take part in later regions.
   void limit(int32_t threads);
   int32_t size() const { return active_.load(std::memory_order_relaxed); }
-  // As WorkerPool::parallel_for, in the threads of the crew alone.
+  // Like WorkerPool::parallel_for, but only in the threads of the crew.
   void parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBody body, void* arg);
   uint64_t regions() const { return regions_; }
   // Ids of the threads that took part in a region after the first `regions`, the leader's first.

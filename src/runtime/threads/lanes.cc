@@ -123,7 +123,7 @@ void Lanes::run_together(int32_t workers) {
   if (!Crews(*this, sizes_of_crews(workers, crews), begin_, end_).run()) run_in_order(begin_, end_);
 }
 
-// No crew is larger than what its tasks may use.
+// No crew has more threads than its tasks may use.
 std::vector<int32_t> Lanes::sizes_of_crews(int32_t workers, int32_t crews) const {
   std::vector<int32_t> most(crews, 0);
   for (int32_t t = begin_; t < end_; ++t) {
@@ -139,7 +139,7 @@ std::vector<int32_t> Lanes::sizes_of_crews(int32_t workers, int32_t crews) const
   return sizes;
 }
 
-// Stretches of limited tasks run in a crew, the others as where there are no lanes.
+// Consecutive limited tasks run in a crew, the others as if there were no lanes.
 void Lanes::run_one_lane(int32_t workers) {
   const auto is_limited = [&](int32_t t) {
     const int32_t limit = limit_of(t);

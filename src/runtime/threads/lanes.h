@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs tasks of several streams at once, each stream by threads of its own, and keeps tasks within their core limits.
 //
-// A lane is the part of a replay that one stream runs. Lanes share the workers evenly, and with fewer workers than lanes some
-// lanes share a crew. A crew takes its tasks in program order and waits for those of others that they name, so that the first task
-// of all that is not done never waits: there is no deadlock whatever the number of workers.
+// A lane is the part of a replay that one stream runs. Lanes share the workers evenly; if there are fewer workers than
+// lanes, some lanes share a crew. A crew runs its tasks in program order; a task first waits for the tasks of other
+// crews that it names. So the first task that is not done never waits, and there is no deadlock for any number of
+// workers.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +19,26 @@
 
 namespace npugraph::runtime {
 
-// Those that hold for a task of a graph that is called on a stream with `of_stream`: its own, or else, where it runs on that
-// stream, these.
+// The limits of a task of a graph that is called on a stream with the limits `of_stream`: `of_stream` if the task has
+// none of its own and runs on that stream, else its own.
 CoreLimits limits_of(const program::Task& task, const CoreLimits& of_stream);
 
 class Lanes {
  public:
-  // What the thread that leads a crew keeps between its tasks.
+  // The state that the leader of a crew keeps between its tasks.
   struct Thread {
     std::optional<Observer> observer;
-    std::shared_ptr<void> state;  // of the calling thread (Host::thread_state)
+    std::shared_ptr<void> state;  // the settings of the calling thread (Host::thread_state)
   };
   // Runs a task; throws when it fails.
   using RunTask = std::function<void(int32_t task, Thread& thread)>;
 
-  // For the tasks [begin, end) of a graph that is called on a stream with `of_stream`.
+  // For the tasks [begin, end) of a graph that is called on a stream with the limits `of_stream`.
   Lanes(const Blueprint& blueprint, Lease& lease, const CoreLimits& of_stream, int32_t begin, int32_t end,
         RunTask run_task);
 
-  // Runs each of the tasks once. Where one fails, lanes stop before their next task; throws the error of the first one in
-  // program order.
+  // Runs each of the tasks once. If one fails, lanes stop before their next task; throws the error of the failed task
+  // that is first in program order.
   void run();
 
  private:

@@ -25,14 +25,14 @@ inline void pause_cpu() {
 #endif
 }
 
-// Looks again until `done()`, at first without giving the processor away.
+// Polls until `done()` is true, at first without yielding the processor.
 template <typename Done>
 void spin_until(Done done) {
   for (int64_t spins = 0; !done(); ++spins) {
     if (spins < 1000) {
       pause_cpu();
     } else {
-      std::this_thread::yield();  // a thread lost its processor in the middle of what it does
+      std::this_thread::yield();  // a thread has lost its processor in the middle of its work
     }
   }
 }
@@ -49,7 +49,7 @@ struct Region {
 
 class RangeQueue {
  public:
-  // To be called when all ranges of the region before are done.
+  // To be called when all ranges of the previous region are done.
   void publish(const Region& next, uint32_t ranges) {
     region_ = next;
     done_.store(0, std::memory_order_relaxed);
@@ -78,8 +78,8 @@ class RangeQueue {
   }
 
  private:
-  // What is to be done, in one word: how many ranges the region has, and the next one that nobody took. A range is taken by
-  // adding 1, so that a ticket tells at once whether it is valid, before the region is looked at.
+  // The work that is left, in one word: the number of ranges of the region and the next range that is not taken. A
+  // range is taken by adding 1, so that a ticket shows whether it is valid before the region is read.
   struct Ticket {
     uint32_t ranges;
     uint32_t next;
@@ -87,7 +87,7 @@ class RangeQueue {
     bool valid() const { return next < ranges; }
   };
 
-  // Written only while no ticket is valid and no range is open, and read only by who holds a valid ticket.
+  // Written only while no ticket is valid and no range is open, and read only by threads that hold a valid ticket.
   Region region_{};
   alignas(kCacheLine) std::atomic<uint64_t> ticket_{0};
   alignas(kCacheLine) std::atomic<uint32_t> done_{0};

@@ -40,7 +40,8 @@ thread_local bool inside_region = false;
 thread_local int32_t replays_of_this_thread = 0;
 thread_local int32_t id_of_this_thread = 0;  // of our own workers
 
-// A thread of the team works for the pool while one of these lives. Regions bring control words of their own.
+// While one of these lives, a thread of the team works for the pool. Regions set their own control word; the destructor
+// restores that of the thread.
 class TeamMember {
  public:
   TeamMember() { inside_region = true; }
@@ -90,7 +91,7 @@ struct WorkerPool::Impl {
     std::atomic<uint64_t> region{0};
   };
   std::unique_ptr<Presence[]> presence = std::make_unique<Presence[]>(kMaxThreads);
-  std::atomic<int32_t> workers{0};  // that may have taken part, without the caller
+  std::atomic<int32_t> workers{0};  // those that may have taken part, without the caller
 };
 
 void WorkerPool::Impl::take_ranges(int32_t id) {
@@ -129,7 +130,7 @@ void WorkerPool::Impl::start_workers() {
     try {
       std::thread([this, id] { work(id); }).detach();
     } catch (const std::system_error&) {
-      return;  // no more threads to be had: the caller and those that exist do the work
+      return;  // no more threads are available: the caller and the existing workers do the work
     }
     workers.store(id, std::memory_order_relaxed);
   }
@@ -143,7 +144,7 @@ void WorkerPool::Impl::work(int32_t id) {
   while (await_work(id, over)) take_ranges(id);
 }
 
-// A thread of the team, until the caller's work is over.
+// The work of a thread of the team until the caller's body has returned.
 void WorkerPool::Impl::serve(const std::atomic<bool>& over) {
   const TeamMember member;
   const int32_t id = team.thread();
@@ -155,7 +156,7 @@ bool WorkerPool::Impl::has_work(int32_t id) const {
          id < wanted.load(std::memory_order_relaxed);  // a pool made smaller keeps its last workers idle
 }
 
-// False when it is over instead.
+// False if `over` is set instead.
 bool WorkerPool::Impl::await_work(int32_t id, const std::atomic<bool>& over) {
   const int64_t start = now_ns();
   for (;;) {
@@ -177,7 +178,7 @@ bool WorkerPool::Impl::await_work(int32_t id, const std::atomic<bool>& over) {
 WorkerPool::WorkerPool() {
   const int32_t fixed = environment().threads;
   impl_ = new Impl(std::min(fixed > 0 ? fixed : processors(), kMaxThreads));
-  // The workers of the parent and its other threads are not in the child; what they held or counted is of no use there.
+  // The child has neither the workers nor the other threads of the parent, so what they held or counted is dropped.
   pthread_atfork(nullptr, nullptr, [] {
     Impl*& impl = instance().impl_;
     auto* fresh = new Impl(impl->wanted.load(std::memory_order_relaxed));
@@ -244,7 +245,8 @@ void WorkerPool::with_team(void (*body)(void* arg), void* arg) {
   impl.team.run(take_part, &session, threads);
 }
 
-// Threads of a region as members of crews: thread `place` of all, counted from the leader of the first one.
+// Makes threads of a region members of crews. `place` numbers the members of all crews, from the leader of the first
+// one.
 class Crews {
  public:
   Crews(std::span<const int32_t> sizes, void (*body)(void* arg, size_t crew), void* arg) : body_(body), arg_(arg) {

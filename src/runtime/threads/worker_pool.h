@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process's pool of worker threads for parallel_for. Workers spin while a replay is in progress and park between replays.
 //
-// Where the host has a team of threads already, regions run on that: the threads of two pools that spin for work take the
+// If the host has a team of threads, regions run on the team: two pools whose threads spin for work would take the
 // processors from each other (BERT-base on two processors: 84 ms with a pool beside OpenMP's, 55 ms without).
 //
 // Thread-safe. One parallel region runs at a time: a region entered from inside a region, or while another thread holds the
@@ -39,29 +39,32 @@ class WorkerPool {
   // Takes effect at the next region. A child of fork(), where the team has lost its threads, goes back to threads of its own.
   void set_team(Team team);
 
-  // Disjoint ranges that cover [begin, end), at least `grain` each but the last: min(4 * size(), (end - begin) / grain) ranges
-  // of one length. Which thread takes which range is open; bodies whose result must not depend on size() compute each index
-  // independently. The floating-point control word of the caller (denormals) holds in workers.
+  // Runs body for disjoint ranges that cover [begin, end): at most min(4 * size(), (end - begin) / grain) ranges of one
+  // length, each of at least `grain` indices but the last. Any thread may take any range; bodies whose result must not
+  // depend on size() compute each index independently. Workers use the floating-point control word of the caller
+  // (denormals).
   void parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBody body, void* arg);
 
-  // Runs body(arg) in the calling thread while the threads of the host's team stand by, so that regions begin and end without
-  // the team's own barriers: those wait for every thread, also for one that has lost its processor before it could take part.
-  // body must neither throw nor use the team in other ways. Without a team, or where it stands by already, just calls it.
+  // Runs body(arg) in the calling thread while the threads of the host's team stand by, so that regions begin and end
+  // without the team's own barriers: those wait for every thread, also for one that has lost its processor before it
+  // could take part. body must neither throw nor use the team in other ways. Without a team, or if it stands by
+  // already, this only calls body(arg).
   void with_team(void (*body)(void* arg), void* arg);
 
-  // Runs body(arg, k) for all k at once, each with sizes[k] threads of the pool to itself (runtime/threads/crew.h): regions that it
-  // enters run on those alone. The bodies may wait for each other and must not throw. False, with nothing run, where the pool
-  // has fewer threads or others use it.
+  // Runs body(arg, k) for all k at once, each with sizes[k] threads of the pool to itself (runtime/threads/crew.h):
+  // regions that it enters run only on those. The bodies may wait for each other and must not throw. False, with
+  // nothing run, if the pool has fewer threads or is in use.
   bool run_crews(std::span<const int32_t> sizes, void (*body)(void* arg, size_t crew), void* arg);
-  // Runs body(arg) in the calling thread with all of its regions.
+  // Runs body(arg), including all of its regions, in the calling thread.
   void run_alone(void (*body)(void* arg), void* arg);
 
-  // Between the two, workers that have had work spin for more. Calls nest.
+  // Between the two calls, workers spin longer for more work before they park. Calls nest.
   void begin_replay();
   void end_replay();
 
-  // For the task log: regions run so far, and the threads that took part in one after the first `regions`, in order; 0 is the
-  // caller. For the leader of a crew those of the crew, itself first.
+  // For the task log: the number of regions run so far, and the threads that took part in one after the first
+  // `regions`, in order; 0 is the caller. For the leader of a crew: the regions and threads of the crew, the leader
+  // first.
   uint64_t regions() const;
   std::vector<int32_t> workers_since(uint64_t regions) const;
 

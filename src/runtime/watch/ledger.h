@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process can see of its runs: the task log, the memory pools, the poisoning of dead memory. Thread-safe. A switch that
-// is off costs a relaxed load per replay.
+// Observation of the runs of a process: the task log, the memory pools, the poisoning of dead memory, red zones.
+// Thread-safe. A switch that is off costs a relaxed load per replay.
 #pragma once
 
 #include <atomic>
@@ -27,19 +27,19 @@ struct TaskRecord {
   int64_t sequence = 0;  // order of completion in the process; set by TaskLog::add
   std::string artifact;
   std::string instance;  // key of the Instance
-  int32_t task = 0;      // kNone: before the first one, inputs were copied
+  int32_t task = 0;      // kNone: the copy of inputs before the first task
   std::string name;
   std::string kind;
   RunMode mode = RunMode::kReplay;
   int32_t stream = 0;
-  std::optional<int64_t> stream_id;  // of tasks on stream 0: the CallingStream's
-  std::optional<int32_t> device;     // the CallingStream's, of tasks on all streams
+  std::optional<int64_t> stream_id;  // CallingStream::id, for tasks on stream 0 only
+  std::optional<int32_t> device;     // CallingStream::device, for tasks on all streams
   std::vector<int32_t> workers;      // ids of the threads that took part; 0 is the caller
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   NamedLimits limits;               // in force
   std::vector<std::string> scopes;  // reserved, empty
-  std::vector<int32_t> waits;       // tasks of other streams whose events it waited for
+  std::vector<int32_t> waits;       // tasks of other streams that it waited for
 };
 
 class TaskLog {
@@ -55,15 +55,15 @@ class TaskLog {
   TaskLog() = default;
   std::atomic<bool> active_{false};
   std::mutex mutex_;
-  std::vector<size_t> starts_;  // where the records of each open start begin
+  std::vector<size_t> starts_;  // index of the first record after each start that has no stop yet
   std::vector<TaskRecord> records_;
   int64_t next_sequence_ = 0;
 };
 
 struct PoolEvent {
   int64_t ns = 0;
-  std::string what;   // "lease" when the pool is made, then "grow" and "drop"; "keep" of spare memory
-  int64_t bytes = 0;  // of the pool afterwards
+  std::string what;   // "lease" when the pool is made, then "grow" and "drop"; "keep" for spare memory
+  int64_t bytes = 0;  // of the pool after the event
 };
 
 struct PoolInfo {
@@ -74,16 +74,17 @@ struct PoolInfo {
   std::vector<PoolEvent> history;  // the last 256
 };
 
-// The pools of the process in the order in which they were made; a pool that was given back is gone.
+// The pools of the process in the order in which they were made. Destroyed pools are not listed.
 std::vector<PoolInfo> pools();
 
-// Fills arena memory with bytes 0xff (a NaN in every floating-point type, -1 in integers) before each replay and wherever its
-// content dies, so that a use after death shows. Off unless NPUGRAPH_POISON says otherwise.
+// Fills arena memory with bytes 0xff (a NaN in every floating-point type, -1 in integers) before each replay and,
+// unless the Program runs in lanes, when its content dies, so that a later use shows. Off unless NPUGRAPH_POISON turns
+// it on.
 void set_poison(bool on);
 bool poison();
 
-// Puts red zones (memory/red_zones.h) around the memory of Instances that are made from now on. Off unless NPUGRAPH_RED_ZONES says
-// otherwise.
+// Puts red zones (memory/red_zones.h) around the memory of Instances that are made after this call. Off unless
+// NPUGRAPH_RED_ZONES turns them on.
 void set_red_zones(bool on);
 bool red_zones();
 

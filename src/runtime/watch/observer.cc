@@ -79,7 +79,7 @@ void Observer::after(int32_t task) {
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
   if (watch_ != nullptr) show(task, true);
-  // Of lanes, another one may not have come as far.
+  // In lanes, tasks of another lane that touch the memory may not be done yet.
   if (poisons_ && !blueprint_.has_lanes()) poison_deaths(task);
 }
 

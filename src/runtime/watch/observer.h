@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the tasks of one replay for those who asked: the task log, the trace, the poisoning of dead memory, red
-// zones, the file of running tasks, and whoever watches tasks.
+// Observes the tasks of one replay for the task log, the trace, timed runs, the poisoning of dead memory, red zones,
+// the file of running tasks and the task watch.
 //
-// Not thread-safe, so that each lane of a replay has a copy; lives as long as one replay. Made only when somebody asked, so that
-// the hot loop pays one branch.
+// Not thread-safe, so each lane of a replay has a copy. Lives as long as one replay. Made only if one of these is on;
+// otherwise the hot loop pays only one branch.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ namespace npugraph::runtime {
 
 class Observer {
  public:
-  // Whether anybody looks at this moment.
+  // Whether the task log, the trace, the poisoning, the file of running tasks or a task watch is on.
   static bool wanted();
 
-  // `times`, when not null, gets those of every task.
+  // `times`, if not null, gets the time span of every task.
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
            RunMode mode, const CallingStream& stream, std::vector<TimeSpan>* times, const Host& host);
 
-  // Before the tasks: the inputs were copied, since `begin_ns`.
+  // Called before the tasks: inputs were copied from `begin_ns` until now.
   void staged(int64_t begin_ns) const;
   void before(int32_t task);
   void after(int32_t task);
-  // Instead of after(): the task failed. Its memory is left as it is.
+  // Called instead of after() if the task failed. Leaves its memory as it is.
   void after_failure(int32_t task);
-  // Whether somebody is called back from between the tasks, who may use the threads of the team himself.
+  // Whether a function is called between the tasks, which may use the threads of the team itself.
   bool calls_back() const { return watch_ != nullptr; }
-  // Whether tasks are to run in the order of the program.
+  // Whether tasks must run in the order of the program.
   bool wants_order() const { return calls_back() || zones_ != nullptr; }
 
  private:
@@ -60,9 +60,9 @@ class Observer {
   const bool poisons_;
   const bool tells_what_runs_;
   const std::shared_ptr<const TaskWatch> watch_;
-  std::shared_ptr<const RedZones> zones_;  // null: none
+  std::shared_ptr<const RedZones> zones_;  // null if there are no red zones
   int64_t begin_ns_ = 0;
-  uint64_t regions_ = 0;  // parallel regions before the task
+  uint64_t regions_ = 0;  // number of parallel regions before the task
 };
 
 }  // namespace npugraph::runtime

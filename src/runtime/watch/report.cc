@@ -14,7 +14,7 @@ using program::kNone;
 
 namespace {
 
-// Bytes of the distinct elements of a window whose dimensions do not overlap otherwise.
+// Bytes of the distinct elements of a window. Assumes that its elements overlap in broadcast dimensions only.
 int64_t window_bytes(const Blueprint& blueprint, const Sizes& sizes, int32_t w) {
   int64_t elements = 1;
   for (size_t d = 0; d < sizes.sizes(w).size(); ++d) {
@@ -41,14 +41,15 @@ int64_t count_steps(const Blueprint& blueprint) {
   return tasks.empty() ? 0 : tasks.back().last + 1;
 }
 
-// The task that a step is of; as many as there are tasks when results are handed out.
+// The task to which a step belongs; the number of tasks for the step at which results are handed out.
 int32_t task_at(const Blueprint& blueprint, int64_t step) {
   const auto& tasks = blueprint.steps.of_task;
   const auto task = std::ranges::find_if(tasks, [&](const auto& steps) { return step <= steps.last; });
   return static_cast<int32_t>(task - tasks.begin());
 }
 
-// Of arena, heap and results that `wanted` says, from step to step. Only planned memory comes and goes within a task.
+// The lives, in steps, of the arena, heap and output buffers for which `wanted` is true. Only arena buffers can begin
+// or end within a task.
 template <typename Wanted>
 std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
   const program::Program& program = *blueprint.program;
@@ -73,9 +74,9 @@ std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes,
   return lives;
 }
 
-// The first step at which most bytes live, as `task`, without its buffers.
+// The first step at which the most bytes are alive, stored as `task`, without its buffers.
 LivePeak peak_of(const std::vector<BufferLife>& lives, int64_t steps) {
-  std::vector<int64_t> change(static_cast<size_t>(steps) + 2, 0);  // of the live bytes, before each step
+  std::vector<int64_t> change(static_cast<size_t>(steps) + 2, 0);  // of the live bytes before each step
   for (const BufferLife& life : lives) {
     change[static_cast<size_t>(life.first)] += life.bytes;
     change[static_cast<size_t>(life.last) + 1] -= life.bytes;

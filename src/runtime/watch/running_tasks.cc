@@ -66,7 +66,7 @@ std::mutex mutex;  // guards what follows
 std::shared_ptr<File> file;
 std::array<bool, kLines> taken;
 
-// The line of a thread, as long as it lives, and what the thread is doing.
+// A thread's line in the file, reserved while the thread lives, and the texts of what it is doing.
 struct Thread {
   Thread() {
     const std::lock_guard lock(mutex);

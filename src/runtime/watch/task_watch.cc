@@ -20,7 +20,7 @@ void set_task_watch(TaskWatch watch) {
     const std::lock_guard lock(mutex);
     is_set.store(next != nullptr, std::memory_order_relaxed);
     current.swap(next);
-  }  // the old one dies without the lock
+  }  // the old one is destroyed without the lock
 }
 
 std::shared_ptr<const TaskWatch> task_watch() {

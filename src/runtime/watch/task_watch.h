@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function that is called before and after every task of every replay, with the memory of its operands: how a debugger sees
-// a Program at work. While there is one, tasks run one by one without a standing team. Thread-safe.
+// A function that is called before and after every task of every replay, with the memory of its operands, so that a
+// debugger can follow a Program. While there is one, tasks run one by one without a standing team. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace npugraph::runtime {
 struct WatchedOperand {
   const program::Operand& operand;
   const program::Buffer& buffer;
-  const ng_buffer& window;  // of results that the task allocates itself, what stands there is known after it alone
+  const ng_buffer& window;  // of results that the task allocates itself, valid only after the task
 };
 
 // An input of the Program as the caller gave it.
@@ -47,9 +47,9 @@ struct WatchedTask {
 // Called by the thread that replays; must not throw.
 using TaskWatch = std::function<void(const WatchedTask&)>;
 
-// Takes the place of the one before; an empty function: nobody watches. Replays that have begun keep the old one.
+// Replaces the previous function; an empty one ends the watching. Replays that have begun keep the old one.
 void set_task_watch(TaskWatch watch);
-// Null when nobody watches.
+// Null if there is no function.
 std::shared_ptr<const TaskWatch> task_watch();
 
 }  // namespace npugraph::runtime

@@ -19,7 +19,7 @@ namespace {
 
 using Row = std::tuple<std::string, int64_t, int64_t>;
 
-// Stands in front of the allocator that was there. Memory belongs to that one, so it may be freed after the count has ended.
+// Forwards to the allocator that was installed before. That one owns the memory, which may be freed after counting.
 class CountingAllocator final : public c10::Allocator {
  public:
   // Leaked: a thread may be inside allocate() when counting stops.

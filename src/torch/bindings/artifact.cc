@@ -73,7 +73,7 @@ py::list instances(const Artifact& artifact) {
   return list;
 }
 
-// Nanoseconds of each timed run, and of its tasks when they began, since the run began, and how long they took.
+// Each timed run as (nanoseconds, [(start, duration) of each task in nanoseconds]); starts count from that of the run.
 std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> runs(const Artifact& artifact) {
   std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> all;
   for (const runtime::TimedRun& timed : artifact.executable()->timed_runs()) {
@@ -84,7 +84,7 @@ std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> runs(c
   return all;
 }
 
-// "L['x']: f32[s0, 4]", with what else is known of it.
+// "L['x']: f32[s0, 4]", then ", of the model" and ", written" if they apply.
 std::string describe(const program::Program& program, const program::Input& input) {
   if (input.buffer == program::kNone) return cat(input.source, ": a scalar");
   std::string sizes;
@@ -107,8 +107,8 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const runtime::Execut
   return inputs;
 }
 
-// A function of the arguments `names`. Each path is (root, [(is_attribute, key), ...], query). `label` of its calls in traces of
-// profilers; empty: none.
+// A function with the arguments `names`. Each path is (root, [(is_attribute, key), ...], query). `label` names its
+// calls in profiler traces; empty: no name.
 template <typename Owner>
 py::object bind(const Owner& owner, std::vector<std::string> names, const py::list& paths, py::object model,
                 std::string label) {
@@ -132,7 +132,7 @@ py::object bind(const Owner& owner, std::vector<std::string> names, const py::li
 // A Program that was read from a file, ready to run.
 class LoadedProgram {
  public:
-  // `group_name(name, ranks)` says how a process group of other processes is called in this one.
+  // `group_name(name, ranks)` returns the name in this process of a process group of the saved Program.
   LoadedProgram(const std::string& path, const py::function& group_name, const RunRequest& request) {
     auto read = program::load(path, bridge::torch_facts()).program;
     bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
@@ -177,7 +177,7 @@ std::string repr(const lower::LeftApart& pair) {
   return cat("<npugraph.LeftApart ", pair.producer, " -> ", pair.consumer, ": ", pair.reason, ">");
 }
 
-// The parts of a request are attributes of it, and are changed there.
+// The parts of a request are attributes of it; Python sets their fields in place.
 void init_requests(py::module_& module) {
   init_capture_rules(module);
   py::class_<runtime::Options>(module, "CallOptions")
@@ -211,7 +211,7 @@ void init_requests(py::module_& module) {
       .def_readwrite("run", &CompileRequest::run);
 }
 
-// What an artifact tells beside its tasks.
+// The facts of an artifact other than its tasks.
 void init_facts(py::module_& module) {
   py::class_<compiler::BufferInfo>(module, "BufferInfo")
       .def_readonly("name", &compiler::BufferInfo::name)

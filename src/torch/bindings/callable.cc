@@ -27,7 +27,8 @@ struct CallableObject {
   calls::CompiledFunction* call;
 };
 
-// What `use` of the call gives; what it throws becomes Python's. A callable may drop the last reference to itself.
+// Returns use(call), or null with what it throws set as a Python exception. Holds a reference to the callable, because
+// the call may drop the last other one.
 template <typename Use>
 PyObject* with_call(PyObject* self, const Use& use) {
   HANDLE_TH_ERRORS
@@ -47,7 +48,7 @@ PyObject* with_call(PyObject* self, const Use& use) {
   END_HANDLE_TH_ERRORS
 }
 
-// Hands the exception that is set to npugraph.error_notes, unless it is one that our own callers wait for.
+// Passes the current exception to npugraph.error_notes, unless it is one that npugraph's own callers catch.
 void note_error(PyObject* self) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

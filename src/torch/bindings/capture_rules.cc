@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.CaptureRules: what the user asked of captures and of the memory of graphs.
+// npugraph._C.CaptureRules: the user's options for captures and the memory of graphs.
 #include "runtime/instance/capture_rules.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.device: what python/torch_npu is made of.
+// npugraph._C.device: the native functions behind python/torch_npu.
 #include <atomic>
 
 #include <ATen/record_function.h>
@@ -62,7 +62,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// TypeError, in the name of `what`, for a tensor that is not of npu: of cpu, or a fake one.
+// TypeError that names `what` if the tensor has no npu memory: a CPU tensor or a fake one.
 c10::StorageImpl* npu_storage_of(const char* what, const at::Tensor& tensor) {
   const bool is_npu = tensor.has_storage() && tensor.storage().device().type() == npu::kNpu;
   TORCH_CHECK_TYPE(is_npu, what, ": the tensor has no memory of npu");
@@ -74,13 +74,13 @@ at::Tensor over(c10::Storage storage, const at::Tensor& like) {
       .set_(std::move(storage), like.storage_offset(), like.sizes(), like.strides());
 }
 
-// As a UserWarning of Python, in the caller's line.
+// Issues a UserWarning of Python at the line of the caller.
 void warn_in_python(const std::string& text) {
   const py::gil_scoped_acquire gil;
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) throw py::error_already_set();
 }
 
-// By Python's print, so that whoever redirects that gets it.
+// Prints with Python's print(), so that its redirections apply.
 void print_in_python(const std::string& name, const at::Tensor& tensor) {
   const py::gil_scoped_acquire gil;
   const auto text = py::str("{}{}, shape={}, dtype={}");
@@ -103,7 +103,7 @@ void def_formats(py::module_& module) {
              [](const at::Tensor& tensor, int code) { npu::format_of(npu_storage_of("set_format", tensor)) = code; });
 }
 
-// Memory under other names; what is of npu has its CPU twin.
+// Aliases of memory: an npu storage and its CPU twin are over the same bytes (torch/npu/memory.h).
 void def_sharing(py::module_& module) {
   module.def("cpu_alias", [](const at::Tensor& tensor) {
     npu_storage_of("cpu_alias", tensor);
@@ -117,7 +117,7 @@ void def_sharing(py::module_& module) {
   });
 }
 
-// Streams are given by their ids and devices, limits as (cube, vector).
+// Streams are passed as their ids and devices, limits as (cube, vector).
 void def_core_limits(py::module_& module) {
   const auto pair = [](CoreLimits limits) { return py::make_tuple(limits.cube, limits.vector); };
   const auto stream_of = [](c10::StreamId id, int64_t index) {
@@ -136,7 +136,7 @@ void def_core_limits(py::module_& module) {
              [=](c10::StreamId id, int64_t index) { device::reset_stream_limits(stream_of(id, index)); });
 }
 
-// Events go to Python as addresses, 0 for one that was never recorded.
+// Events are passed to and from Python as addresses; 0 is one that was never recorded.
 const device::Event& timed_event(uintptr_t address) {
   return device::timed_event(reinterpret_cast<const void*>(address));
 }
@@ -150,8 +150,8 @@ void profile_child_thread(bool on) {
   profiled_child_threads = true;
 }
 
-// In the thread that profiled. torch's profiler knows only the callback of the thread that joined last, and would leave its own
-// behind, which counts twice in the next profile.
+// Called in the thread that profiled. torch's profiler remembers only the callback of the thread that joined last, and
+// would leave that of its own thread behind, which would count twice in the next profile.
 void end_profile_of_child_threads() {
   if (profiled_child_threads.exchange(false)) at::clearThreadLocalCallbacks();
 }

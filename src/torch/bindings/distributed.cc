@@ -12,8 +12,8 @@ namespace npugraph::bindings {
 
 using distributed::ProcessGroupHccl;
 
-// A reference from Python to what may wait for threads that need the GIL when it is destroyed. As a holder that derives
-// from one of torch's it is read as that, which is an intrusive_ptr and nothing else, too.
+// A reference from Python to an object whose destructor may wait for threads that need the GIL. pybind11 also reads
+// this holder as that of torch's base class, an intrusive_ptr, so it must have exactly the layout of one.
 template <typename T>
 class HeldWithoutGil {
  public:

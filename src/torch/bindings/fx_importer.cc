@@ -34,7 +34,7 @@ bool is_symbolic(py::handle value) {
          py::isinstance(value, torch::get_symbool_class());
 }
 
-// Whether somebody told torch.fx to keep calls of it that nobody reads.
+// Whether the operator is registered with torch.fx as one whose calls are kept even if their results are unused.
 bool has_side_effect(py::handle op_overload) {
   return py::module_::import("torch.fx.node").attr("_side_effectful_functions").contains(op_overload);
 }
@@ -150,7 +150,7 @@ const FxImporter::Target& FxImporter::target_of(py::handle op_overload) {
     target.traits = traits_of_tags(op_overload);
     if (bridge::is_foreign(py::cast<std::string>(op_overload.attr("namespace"))))
       target.traits |= static_cast<ir::Traits>(ir::Trait::kForeign);
-    // What returns nothing is there for something else.
+    // An operator that returns nothing is called for its side effect.
     const bool returns = py::len(op_overload.attr("_schema").attr("returns")) != 0;
     if (!returns || has_side_effect(op_overload)) target.traits |= static_cast<ir::Traits>(ir::Trait::kSideEffect);
     target.op = &importer_.op_for(target.schema, target.traits);
@@ -297,7 +297,7 @@ std::optional<std::string> FxImporter::add_operator(py::handle node, std::vector
     description.traits = target.traits;
     description.args = read_args(node, target.op->schema);
     description.defines = std::move(defines);
-    // What a rewrite of the FX graph left as the value of a node without results says nothing.
+    // Ignores the value of a node without results: a rewrite of the FX graph may have left a meaningless one.
     const bool returns = !target.op->schema.returns.empty();
     return add(node, std::move(description), returns ? value_of(node) : py::none());
   } catch (const Refused& refused) {

@@ -17,21 +17,21 @@ namespace npugraph::bindings {
 
 namespace py = pybind11;
 
-// Stands in a node's meta["val"] for a tensor of which nothing is known but that it is one.
+// Stands in a node's meta["val"] for a tensor of which nothing else is known.
 struct Opaque {
   std::string what;
 };
 
-// Hidden, as what pybind11 holds is.
+// Hidden, because pybind11's types, which it holds, are hidden.
 class __attribute__((visibility("hidden"))) FxImporter {
  public:
   // `expr_of` turns a torch.SymInt, SymFloat or SymBool into an Expr.
   FxImporter(std::string name, py::function expr_of);
 
   void add_symbol(std::string name, ScalarKind kind, int64_t min, int64_t max);
-  // The graph's sections: of each its stream, the earlier ones that it is after, and its limits of cube and vector cores.
+  // The graph's sections, each as (stream, earlier sections that it follows, limits of cube and of vector cores).
   void set_sections(const std::vector<std::tuple<int32_t, std::vector<int32_t>, int32_t, int32_t>>& sections);
-  // The one to which the nodes to come belong; at first the first one.
+  // Nodes that are added later belong to this section; initially to the first one.
   void enter_section(int32_t section) { section_ = section; }
   // `value` is the placeholder's fake tensor.
   void add_input(py::handle node, const at::Tensor& value, const std::string& kind, std::string source);
@@ -42,19 +42,19 @@ class __attribute__((visibility("hidden"))) FxImporter {
   void bind_scalar(py::handle node, Expr value);
   // A call of an OpOverload. Returns None, or why the node was refused; nothing has changed then.
   std::optional<std::string> add_operator(py::handle node, std::vector<ir::SymbolDef> defines, std::string source);
-  // The graph fails with `message` where `condition` is false.
+  // The graph fails with `message` if `condition` is false.
   void add_check(Expr condition, std::string message, std::string source);
   // The node is entry `index` of `base`. False when `base` is not a list of tensors and scalars.
   bool bind_item(py::handle node, py::handle base, int64_t index);
-  // A call of `callable` (registered) with the tensors of `operands` (nodes), then `scalars`. Without `keep_results` the results
-  // stay with the callable: they are neither tensors nor scalars. With `nested` it runs graphs (register_nested), and Python only
-  // where the graph is raised. With `mutates` it may write any of its tensors.
+  // A call of `callable` (registered) with the tensors of `operands` (nodes), then `scalars`. Without `keep_results`
+  // the results stay with the callable: they are neither tensors nor scalars. With `nested` it runs graphs
+  // (register_nested), and Python only if the graph is raised to FX. With `mutates` it may write any of its tensors.
   std::optional<std::string> add_python(py::handle node, const std::string& label,
                                         const std::vector<py::object>& operands, std::vector<Expr> scalars,
                                         std::vector<ir::SymbolDef> defines, int32_t callable, bool keep_results,
                                         bool nested, bool mutates, bool counts_from_storage, std::string source);
   void add_outputs(py::handle outputs);
-  // Whether some input must lie where it lay in its storage; a call whose inputs do not is refused.
+  // Whether some input must have the storage offset that it had at compile time; a call with another one is refused.
   bool names_places() const { return importer_.names_places(); }
   ir::Graph finish() { return importer_.finish(); }
 
@@ -73,7 +73,7 @@ class __attribute__((visibility("hidden"))) FxImporter {
     std::string schema;
     ir::Traits traits = 0;
   };
-  // Thrown inside while a node is read, and turned into the returned reason.
+  // Thrown internally while a node is read, and turned into the returned reason.
   struct Refused {
     std::string reason;
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.device: captured graphs, what torch_npu/npu/graphs.py is made of.
+// npugraph._C.device: captured graphs, the native functions behind torch_npu/npu/graphs.py.
 #include <torch/csrc/Exceptions.h>
 
 #include "torch/bindings/init.h"

@@ -8,7 +8,8 @@ namespace npugraph::bindings {
 
 namespace {
 
-// The classes that objects had. Objects may go meanwhile; the classes are kept, so that no other one takes their place.
+// The classes of objects at one time. The objects may die; their classes are kept alive, so that no other class gets
+// their addresses.
 class KnownTypes {
  public:
   explicit KnownTypes(const py::list& objects) {

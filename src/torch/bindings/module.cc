@@ -8,7 +8,7 @@ namespace {
 
 namespace py = pybind11;
 
-// The two doors for errors, in Python: what the user gave is a ValueError, what we broke a RuntimeError.
+// Errors of the user become a ValueError in Python, defects of npugraph a RuntimeError.
 void init_errors() {
   py::register_exception_translator([](std::exception_ptr error) {
     try {
@@ -27,7 +27,7 @@ PYBIND11_MODULE(_C, module) {
   using namespace npugraph::bindings;
   module.attr("version") = NPUGRAPH_VERSION;
   init_errors();
-  init_observe(module);  // before anybody else reads the environment, whose warnings go to Python's log
+  init_observe(module);  // first: warnings about the environment, which others read, go to Python's log
   init_callable(module);
   init_expr(module);
   init_graph(module);

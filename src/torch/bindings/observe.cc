@@ -100,7 +100,7 @@ at::Tensor copy_of(const at::Tensor& tensor, const program::Buffer& buffer) {
   return tensor.detach().clone().to(bridge::to_torch(buffer.device));
 }
 
-// What an operand holds at this moment, in memory of its own; an undefined tensor where it holds nothing yet.
+// A copy of the present contents of an operand; an undefined tensor if it has none yet.
 at::Tensor copy_of(const runtime::WatchedOperand& watched, bool done) {
   const ng_buffer& window = watched.window;
   const bool made_by_task = watched.operand.access == program::Access::kWrite &&
@@ -132,7 +132,7 @@ py::object number(const Scalar& value) {
   return py::none();
 }
 
-// Copies of the inputs and values of symbols, by name; None but before the first task.
+// Before the first task: copies of the inputs, and the values of the symbols, by name. Otherwise None.
 py::object start_of(const runtime::WatchedTask& watched) {
   if (watched.task != 0 || watched.done) return py::none();
   py::dict inputs;
@@ -159,13 +159,13 @@ void show_to_python(const py::object& function, const runtime::WatchedTask& watc
     function(watched.artifact, watched.task, watched.done, operands, start_of(watched));
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("npugraph's watching of tasks");
-  } catch (const std::exception& error) {  // of ATen
+  } catch (const std::exception& error) {  // from ATen
     PyErr_SetString(PyExc_RuntimeError, error.what());
     PyErr_WriteUnraisable(function.ptr());
   }
 }
 
-// `function` None: nobody watches any more.
+// `function` None ends the watching.
 void set_task_watch(const py::object& function) {
   if (function.is_none()) return runtime::set_task_watch({});
   // Replays of other threads may be the last to hold the function.
@@ -187,8 +187,8 @@ int python_level(LogLevel level) {
   return 0;
 }
 
-// To Python's logger "npugraph" if anything handles what it is told. Takes the GIL, so whoever logs holds no lock that a thread
-// with the GIL may wait for.
+// Logs to Python's logger "npugraph" if that has handlers, else to stderr. Takes the GIL, so the caller must not hold a
+// lock that a thread with the GIL may wait for.
 void log_to_python(LogLevel level, const std::string& message) {
   if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) return write_log_to_stderr(level, message);
   const py::gil_scoped_acquire gil;

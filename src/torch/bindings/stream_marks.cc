@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators npugraph_ex::*, which stand in graphs where streams, events and core limits begin and end. They compute nothing:
-// python/npugraph/fx/streams/sections.py reads them, and eager work is done when its call returns anyway. One of them has a task: that
-// which records an event for the program around the graph to see.
+// The operators npugraph_ex::*, which mark in graphs where streams, events and core limits begin and end. They compute
+// nothing: python/npugraph/fx/streams/sections.py reads them, and eager work is done when its call returns anyway. Only
+// record_program_event has a task: it records an event that the program around the graph sees.
 #include <string>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 namespace py = pybind11;
 
-// What Dynamo keeps under a number for the call that runs; None where it keeps nothing, as for a dump that runs by itself.
+// The object that Dynamo keeps under a number for the running call; None if there is none, as in a standalone dump.
 py::object object_of_call(int64_t number) {
   const py::dict table =
       py::module_::import("torch._dynamo.graph_bytecode_inputs").attr("index_to_external_object_weakref");
@@ -59,7 +59,7 @@ TORCH_LIBRARY(npugraph_ex, library) {
   };
   define("scope_enter(str[] keys, str[] values, bool need_execute=False) -> ()", TORCH_FN(scope_enter));
   define("scope_exit() -> ()", TORCH_FN(scope_exit));
-  // A point in the stream in which it stands, to be given to wait.
+  // Marks a point in its stream; its result is passed to wait.
   define("record() -> Tensor", TORCH_FN(record));
   define("wait(Tensor[] tensors) -> ()", TORCH_FN(wait));
   define("tagged_event_record(str tag, bool created_inside=True) -> ()", TORCH_FN(record_event));
@@ -69,7 +69,7 @@ TORCH_LIBRARY(npugraph_ex, library) {
   define("tagged_event_wait_on_stream(str tag, str stream) -> ()", TORCH_FN(wait_names));
   // Records an event of the program on a stream, both by the numbers that Dynamo gave them.
   define("record_program_event(int event, int stream) -> ()", TORCH_FN(record_program_event));
-  // Later work of `stream` waits for what is now in `other`.
+  // Later work of `stream` waits for the work that `other` has at this point.
   define("tagged_stream_wait_stream(str stream, str other) -> ()", TORCH_FN(wait_names));
   // The memory of `input` is used by another stream: events say when.
   define("record_tagged_stream(Tensor input, str stream) -> ()", TORCH_FN(keep));

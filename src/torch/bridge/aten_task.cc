@@ -28,7 +28,8 @@ namespace {
 using torch::jit::Stack;
 
 int32_t first_equal_window(const program::Task& task, int32_t operand) {
-  // Parts of a tensor without elements can be the same window. To torch they are different tensors, of which it writes one.
+  // Empty parts of a tensor can be equal windows. To torch they are
+  // different tensors, and it may write only one of them.
   const auto& sizes = task.operands[operand].sizes;
   if (std::any_of(sizes.begin(), sizes.end(), [](const program::Dim& size) { return size == program::Dim{0}; }))
     return operand;
@@ -40,11 +41,11 @@ int32_t first_equal_window(const program::Task& task, int32_t operand) {
   return first;
 }
 
-// What changes from Instance to Instance: one tensor per operand, the argument list over them.
+// The state of one Instance: one tensor per operand, and the argument list over them.
 struct State {
   std::vector<std::optional<BorrowedTensor>> tensors;
   std::vector<c10::IValue> args;
-  std::vector<ng_scalar> scalars;  // those that `args` were made with
+  std::vector<ng_scalar> scalars;  // the values that `args` were made with
   Stack stack;                     // empty between runs; kept for its capacity
 };
 
@@ -79,13 +80,13 @@ class AtenTask {
   std::vector<c10::IValue> constants_;  // per argument; None where it is variable
   std::vector<Variable> variables_;     // arguments with tensors or symbolic scalars
   std::vector<ScalarKind> scalar_kinds_;
-  std::vector<int32_t> tensor_of_;  // per operand: whose BorrowedTensor it uses, kNone when it needs none
+  std::vector<int32_t> tensor_of_;  // per operand: the operand whose BorrowedTensor it uses, or kNone
   std::vector<int32_t> moving_;     // operands whose pointer is set before each run
-  std::vector<int32_t> written_;    // those of them that the operator writes
+  std::vector<int32_t> written_;    // members of moving_ that the operator writes
   StackKernel own_ = nullptr;       // see own_kernel()
-  bool direct_ = false;             // straight to the CPU kernel
+  bool direct_ = false;             // calls the CPU kernel without asking the dispatcher
   const bool foreign_;              // see Task::foreign
-  bool on_npu_ = false;             // runs where its tensors say, not on the memory as the CPU's
+  bool on_npu_ = false;             // runs on npu tensors, not on CPU tensors over their memory
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
@@ -102,7 +103,7 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     throw UserError(
         cat("operator ", task.name, " takes ", counted(count, "argument"), " and was given ", task.args.size()));
   }
-  // Operators from outside may have a kernel of their own for npu, and random ones draw from npu's generator.
+  // Foreign operators may have a kernel of their own for npu, and random ones draw from npu's generator.
   on_npu_ = (foreign_ || op_.hasTag(at::Tag::nondeterministic_seeded)) &&
             std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
   for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
@@ -191,7 +192,7 @@ void AtenTask::bind(State& state, const ng_call* call) const {
   make_args(state, call, false);
 }
 
-// Makes the arguments that have tensors or symbolic scalars in them, or only the latter.
+// Makes the arguments that contain tensors or symbolic scalars, or only those that contain symbolic scalars.
 void AtenTask::make_args(State& state, const ng_call* call, bool only_with_scalars) const {
   state.scalars.assign(call->scalars, call->scalars + call->num_scalars);
   if (fresh_tensors_) return;
@@ -220,7 +221,7 @@ void AtenTask::push_args(State& state, const ng_call* call) const {
   }
 }
 
-// An operator that gives a tensor another shape or storage has not written where it should.
+// InternalError if the operator gave a tensor another shape or storage, and so did not write the operand's memory.
 void AtenTask::check_written(State& state, const ng_call* call) const {
   for (const int32_t i : written_) {
     const ng_buffer& buffer = call->buffers[i];
@@ -262,7 +263,7 @@ void AtenTask::run(State& state, ng_call* call) const {
   push_args(state, call);
   if (own_ != nullptr) {
     own_(state.stack);
-  } else if (direct_ && !at::hasCallbacks()) {  // a profiler sees what goes through the dispatcher
+  } else if (direct_ && !at::hasCallbacks()) {  // profilers see only calls through the dispatcher
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &state.stack);
   } else {
     op_.callBoxed(&state.stack);
@@ -271,7 +272,7 @@ void AtenTask::run(State& state, ng_call* call) const {
   store_results(state, call);
 }
 
-// An exception from Python keeps the frames it passed, and with them their tensors.
+// Arguments may have been kept, for example by the frames that a Python exception passed through.
 void AtenTask::finish(State& state, const ng_call* call) const noexcept {
   state.stack.clear();
   if (!fresh_tensors_) return;

@@ -2,8 +2,8 @@
 // Operators of torch's dispatcher as tasks: an out-variant or an in-place operator on planned memory, or a functional operator
 // whose results are adopted.
 //
-// Tensors are CPU and dense unless opaque. Operators run below autograd, autocast and Python dispatch modes, straight in
-// the CPU kernel where the dispatcher has one. Random operators draw from torch's default generator.
+// Tensors are CPU and dense unless opaque. Operators run below autograd, autocast and Python dispatch modes, directly
+// in the CPU kernel if the dispatcher has one. Random operators draw from torch's default generator.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace npugraph::bridge {
 
-// The value of an argument that a Program cannot hold, as a generator; in the Program it is None.
+// The value of an argument that a Program cannot hold, such as a generator; in the Program it is None.
 struct FixedArgument {
   size_t position = 0;
   c10::IValue value;

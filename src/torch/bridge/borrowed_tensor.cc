@@ -50,7 +50,8 @@ at::Tensor BorrowedTensor::alias() {
 }
 
 int64_t BorrowedTensor::leave_copy_to_keepers() {
-  // Nobody can come to hold what nobody else holds; from here on Python must not look at the storage.
+  // Without another holder there cannot be a new one. With one, the GIL keeps
+  // Python from looking at the storage meanwhile.
   const bool is_own_twin = npu_ && npu_.use_count() == 1;
   if (tensor_.use_count() == 1 && tensor_.storage().use_count() == (is_own_twin ? 2 : 1)) return 0;
   const Gil gil;

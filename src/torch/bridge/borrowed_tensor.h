@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor over memory that somebody else owns: how an operand of a task looks to ATen.
+// A tensor over memory that it does not own: an operand of a task, as ATen sees it.
 //
 // Invariants: the tensor has a storage of its own, of exactly the operand's bytes, which cannot be resized, so that a kernel
 // that wants other memory fails instead of writing past the operand. The tensor is dense, on the CPU, and never an inference
@@ -33,8 +33,8 @@ class BorrowedTensor {
   bool shares_storage_with(const at::Tensor& other) const {
     return other.has_storage() && other.storage().unsafeGetStorageImpl() == storage_;
   }
-  // When somebody besides this object holds the storage: leaves them the storage with its own copy of the bytes and takes a
-  // new one. Returns how many bytes it copied. To be called while the memory is still valid.
+  // If others hold the storage too: leaves it to them with its own copy of the bytes, and takes a new storage. Returns
+  // the number of copied bytes. To be called while the memory is still valid.
   int64_t leave_copy_to_keepers();
 
  private:
@@ -43,7 +43,7 @@ class BorrowedTensor {
 
   at::Tensor tensor_;
   c10::StorageImpl* storage_ = nullptr;  // of tensor_
-  c10::Storage npu_;                     // over the same memory, once an alias on npu was asked for
+  c10::Storage npu_;                     // over the same memory; made by the first alias() on npu
   void* data_ = nullptr;
   DType dtype_;
   c10::Device device_;

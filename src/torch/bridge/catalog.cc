@@ -21,12 +21,12 @@ namespace npugraph::bridge {
 
 namespace {
 
-// Their out-variants have a kernel, but one that uses the result as scratch of another size, or is for sparse tensors.
+// Operators whose out-variants have a kernel that uses the result as scratch of another size, or is for sparse tensors.
 constexpr std::array<std::string_view, 5> kUnfit = {at::_ops::binary_cross_entropy::name, at::_ops::huber_loss::name,
                                                     at::_ops::mse_loss::name, at::_ops::smooth_l1_loss::name,
                                                     at::_ops::sspaddmm::name};
 
-// They give an infinity for no elements, which their operators refuse.
+// Out-variants that return an infinity for an empty tensor, which the functional operators refuse.
 bool is_unchecked(const c10::OperatorName& variant) {
   namespace ops = at::_ops;
   return (variant.name == ops::max_unary_out::name && variant.overload_name == ops::max_unary_out::overload_name) ||
@@ -36,7 +36,7 @@ bool is_unchecked(const c10::OperatorName& variant) {
 bool is_tensor(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
 bool is_written(const c10::AliasInfo* alias) { return alias != nullptr && alias->isWrite(); }
 
-// Results are fresh tensors, and their number and sizes do not depend on data.
+// Whether results are fresh tensors whose number and sizes do not depend on data.
 bool is_functional(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   const auto writes = [](const c10::Argument& arg) { return is_written(arg.alias_info()); };
@@ -48,7 +48,8 @@ bool is_functional(const c10::OperatorHandle& op) {
          !op.hasTag(at::Tag::dynamic_output_shape) && !op.hasTag(at::Tag::data_dependent_output);
 }
 
-// Where `out` has its out arguments, if it takes the arguments of `functional` and one tensor to write per result.
+// Positions of the out arguments of `out`, if it takes the arguments of
+// `functional` and one tensor to write per result.
 std::optional<std::vector<int32_t>> pair(const c10::FunctionSchema& functional, const c10::FunctionSchema& out) {
   std::vector<int32_t> out_args;
   auto wanted = functional.arguments().begin();
@@ -67,7 +68,7 @@ std::optional<std::vector<int32_t>> pair(const c10::FunctionSchema& functional, 
   return out_args;
 }
 
-// Which packing puts the codes where torch does, by an example that has whole blocks and a rest in all of them.
+// The packing that agrees with torch on an example, which has whole blocks and a remainder for every packing.
 std::optional<loop::Int4Packing> find_int4_packing() {
   constexpr int64_t kColumns = 112, kSteps = 4;
   const c10::InferenceMode normal_mode(false);
@@ -123,7 +124,8 @@ class Catalog final : public lower::OperatorCatalog {
     for (const c10::OperatorName& overload : overloads_of(base)) {
       if (is_unchecked(overload)) continue;
       const auto out = c10::Dispatcher::singleton().findSchema(overload);
-      // Composite out-variants compute a fresh result and copy it; only these kernels are registered for the CPU itself.
+      // Composite out-variants compute a fresh result and copy it; they have no
+      // kernel that is registered for the CPU itself.
       if (!out || !out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
       if (auto out_args = pair(functional->schema(), out->schema())) {
         return lower::OutVariant{fx_name_of(overload), c10::toString(out->schema()), std::move(*out_args)};

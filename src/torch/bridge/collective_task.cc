@@ -48,13 +48,13 @@ ReduceOp reduction(const std::string& task, const std::string& name) {
 
 struct State {};
 
-// The arguments of a collective but its tensors.
+// The arguments of a collective except its tensors.
 struct Settings {
   std::string name, group, reduce_op;
-  std::vector<int64_t> ranks, numbers;  // of the schema's int arguments
+  std::vector<int64_t> ranks, numbers;  // `numbers`: the schema's int arguments
 };
 
-// One call: tensors without gaps in, tensors without gaps out.
+// One call of a collective. The process group gets tensors without gaps.
 class Begin {
  public:
   Begin(const Settings& settings, UnderWay& under_way, Tensors inputs, Tensors outputs)
@@ -101,7 +101,7 @@ class Begin {
     }
   }
 
-  // Numbers: as many rows for each rank as come from it, then as go to it; equal parts where there are none.
+  // Numbers: the row counts from each rank, then the row counts to each rank. Without numbers, all parts are equal.
   void all_to_all() const {
     const auto half = settings_.numbers.begin() + static_cast<std::ptrdiff_t>(settings_.numbers.size() / 2);
     std::vector<int64_t> out(settings_.numbers.begin(), half), in(half, settings_.numbers.end());
@@ -120,7 +120,7 @@ class Begin {
   // Peers are ranks of the world, as torch.distributed takes them. Numbers: peers, then tags.
   void send() const { send(0, 0); }
   void receive() const { receive(0); }
-  // At once. First the peers that outputs come from.
+  // All at once. The peers of outputs precede those of inputs.
   void transfer() const {
     for (size_t i = 0; i < outputs_.size(); ++i) receive(i);
     for (size_t i = 0; i < inputs_.size(); ++i) send(i, outputs_.size() + i);
@@ -129,7 +129,7 @@ class Begin {
  private:
   static bool is_sum(const ReduceOp& op) { return op == ReduceOp::SUM || op == ReduceOp::AVG; }
 
-  // Complex numbers as pairs, which is how they are added.
+  // A complex tensor as pairs of real numbers, which have the same sum.
   at::Tensor real(const at::Tensor& tensor, const ReduceOp& op) const {
     if (!tensor.is_complex()) return tensor;
     if (!is_sum(op)) {
@@ -145,7 +145,7 @@ class Begin {
     return into;
   }
 
-  // The tensor, or one without gaps whose elements go there in the end.
+  // `memory`, or a tensor without gaps that is copied to it in the end.
   at::Tensor dense(const at::Tensor& memory) const {
     if (memory.is_contiguous()) return memory;
     at::Tensor data = at::empty(memory.sizes(), memory.options());
@@ -186,7 +186,7 @@ class Begin {
 
 using Start = void (Begin::*)() const;
 
-// Null for a name that is no collective's.
+// Null if there is no such collective.
 Start find_start(std::string_view name) {
   static const std::unordered_map<std::string_view, Start> starts = {
       {own::all_reduce::op().name, &Begin::all_reduce},
@@ -259,7 +259,7 @@ class BeginTask {
   void finish(State&, const ng_call*) const noexcept {}
 
  private:
-  // The numbers among the arguments in front of the ranks.
+  // The numbers among the arguments before the ranks.
   std::vector<int64_t> numbers(const ng_call* call) const {
     std::vector<int64_t> out;
     const ng_scalar* next = call->scalars;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between processes as tasks. One begins a collective, on the process group that has the name now, and leaves an
-// object that stands for what is under way (under_way.h); the other one waits for that.
+// Collectives between processes as tasks. One task begins a collective, on the process group that has the name at that
+// time, and stores an object for the pending collective (under_way.h). The other task waits for that object.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace npugraph::bridge {
 // UserError for a collective that does not exist.
 ng_task build_collective_task(const program::Program& program, const program::Task& task);
 
-// Gives each group that collectives of the Program name the name that `rename` says, of its name and ranks.
+// Replaces the name of each process group in the collectives of the Program by rename(name, ranks).
 void rename_groups(program::Program& program,
                    const std::function<std::string(const std::string&, const std::vector<int64_t>&)>& rename);
 

@@ -20,7 +20,7 @@ namespace {
 
 using Results = std::vector<std::shared_ptr<const ir::ConstantData>>;
 
-// Nothing when an expression is symbolic.
+// Returns nullopt if an expression is symbolic.
 std::optional<std::vector<int64_t>> integers(const std::vector<Expr>& exprs) {
   std::vector<int64_t> values;
   for (const Expr& e : exprs) {
@@ -31,7 +31,7 @@ std::optional<std::vector<int64_t>> integers(const std::vector<Expr>& exprs) {
   return values;
 }
 
-// The constant behind `id`; an undefined tensor when it is none, or not strided memory.
+// The constant of value `id`; an undefined tensor if the value is no constant, or not strided memory.
 at::Tensor find_constant(const ir::Graph& graph, ir::ValueId id) {
   const auto constant =
       std::find_if(graph.constants.begin(), graph.constants.end(), [&](const auto& c) { return c.value == id; });
@@ -43,8 +43,8 @@ at::Tensor find_constant(const ir::Graph& graph, ir::ValueId id) {
   return tensor_over(constant->data->data, *sizes, *strides, type.dtype, constant->data->owner);
 }
 
-// `tensor` as a constant of exactly this type, or null when it is of another one. A view of a constant shares its memory: nobody
-// writes it.
+// `tensor` as a constant of exactly this type, or null if it has another one. A view of a
+// constant shares its memory, which is never written.
 std::shared_ptr<const ir::ConstantData> as_constant(at::Tensor tensor, const ir::Type& type) {
   const auto* strided = std::get_if<ir::TensorType>(&type);
   if (strided == nullptr || !tensor.defined() || tensor.layout() != at::kStrided) return nullptr;
@@ -59,7 +59,7 @@ std::shared_ptr<const ir::ConstantData> as_constant(at::Tensor tensor, const ir:
   return std::make_shared<ir::ConstantData>(constant_of(std::move(tensor)));
 }
 
-// All arguments of the node, or nothing when one of them is not constant.
+// All arguments of the node, or nullopt if one of them is not constant.
 std::optional<torch::jit::Stack> make_arguments(const ir::Graph& graph, const ir::Node& node,
                                                 const c10::OperatorHandle& op) {
   bool constant = node.args.size() == op.schema().arguments().size();

@@ -114,7 +114,8 @@ class Converter {
     return tensor;
   }
 
-  // An empty list says nothing of its kind, and a number stands for a list of a declared length ("int[2] stride=1").
+  // An empty list does not tell its element type, and a number stands for a
+  // list of the declared length ("int[2] stride=1").
   c10::IValue list(const Attr& attr, const c10::Type& element) const {
     switch (element.kind()) {
       case TypeKind::TensorType: return tensors(attr);

@@ -19,7 +19,7 @@
 namespace npugraph::bridge {
 
 at::ScalarType to_torch(DType dtype);
-// Nothing for element types that we have no number for (quantised ones, bits).
+// Returns nullopt for element types without a DType (quantised ones, bits).
 std::optional<DType> from_torch(at::ScalarType dtype);
 Layout from_torch(at::Layout layout);
 MemoryFormat from_torch(at::MemoryFormat format);
@@ -29,17 +29,17 @@ at::Scalar to_torch(const Scalar& value);
 c10::Device to_torch(const Device& device);
 at::Layout to_torch(Layout layout);
 at::MemoryFormat to_torch(MemoryFormat format);
-// UserError for one that we have no number for.
+// UserError for a layout or memory format without a counterpart here.
 Layout from_torch(at::Layout layout);
 MemoryFormat from_torch(at::MemoryFormat format);
 Device from_torch(const c10::Device& device);
 
-// How an argument's references are looked up. Called in the order of for_each_tensor and for_each_expr; `scalar` is called
-// for expressions that are not constant only.
+// How an argument's references are looked up. Called in the order of for_each_tensor and for_each_expr; `scalar` is
+// called only for expressions that are not constant.
 struct ArgumentSource {
   c10::function_ref<at::Tensor(TensorRef)> tensor;
   c10::function_ref<Scalar(const Expr&)> scalar;
-  bool keeps_devices = false;  // else what is on npu is made on cpu, where its memory is
+  bool keeps_devices = false;  // false: npu devices become cpu, where their memory is
 };
 
 // The value that an operator takes for `argument` of its schema. A number for a Tensor argument becomes a wrapped number, as
@@ -49,17 +49,17 @@ c10::IValue to_ivalue(const Attr& attr, const c10::Argument& argument, const Arg
 // Whether to_ivalue knows the type. Generators, streams and script classes are taken as None only.
 bool is_convertible(const c10::Argument& argument);
 
-// The operator of an FX name, "aten.mm.out", "aten.mm.default", "aten.mm" or "my_ns.op.default"; nothing when the
+// The operator of an FX name, "aten.mm.out", "aten.mm.default", "aten.mm" or "my_ns.op.default"; nullopt if the
 // dispatcher has none.
 std::optional<c10::OperatorHandle> find_operator(std::string_view fx_name);
 // "aten::mm.out" -> "aten.mm.out"; the default overload has no suffix.
 std::string fx_name_of(const c10::OperatorName& name);
-// Whether operators that are defined in a namespace are not torch's own: see program::Task::foreign.
+// Whether the operators of a namespace come from outside of torch: see program::Task::foreign.
 bool is_foreign(std::string_view operator_namespace);
 
-// Shares ownership of a tensor. get() is its c10::TensorImpl, as opaque constants want it.
+// Shares ownership of a tensor. get() is its c10::TensorImpl, as opaque constants require.
 std::shared_ptr<void> share_tensor(at::Tensor tensor);
-// A constant over the memory of a strided CPU tensor, or an opaque one. Nothing is copied.
+// A constant over the memory of a strided tensor on cpu or npu; any other tensor becomes opaque. Nothing is copied.
 ir::ConstantData constant_of(at::Tensor tensor);
 // The strided tensor over `data`, which `owner` keeps alive for as long as the tensor lives.
 at::Tensor tensor_over(const void* data, at::IntArrayRef sizes, at::IntArrayRef strides, DType dtype,

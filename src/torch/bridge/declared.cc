@@ -49,7 +49,7 @@ bool is_read(const program::Program& program, int32_t buffer) {
   });
 }
 
-// Has no element type, as no tensor with memory.
+// Has no element type, unlike any tensor with memory.
 void* absent_object() {
   return c10::make_intrusive<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::CPU), caffe2::TypeMeta(), c10::kCPU)
       .release();
@@ -107,7 +107,8 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
     fail(cat("returned ", result.scalar_type(), " where ", name_of(operand.dtype), " was promised"));
   }
   const at::IntArrayRef promised(buffer.sizes, static_cast<size_t>(buffer.rank));
-  // Sizes that depend on values are the user's, as are those that his operators promise.
+  // Sizes that depend on values, or that operators of the user promise, are
+  // under the control of the user: no InternalError.
   TORCH_CHECK(operand.sized_late ? result.dim() == buffer.rank : result.sizes() == promised, "operator ", name_,
               " returned sizes ", result.sizes(), " where the program needs ", promised);
   if (defines_sizes_) {
@@ -132,7 +133,7 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
 
 void Declared::adopt(const ng_call* call, int32_t index, at::Tensor result) const {
   ng_buffer& buffer = call->buffers[index];
-  // A copy is made while its source is alive, so it lies elsewhere.
+  // A copy is made while its source is alive, so it has another address.
   const void* made = result.const_data_ptr();
   at::Tensor claimed = claim(std::move(result));
   const void* own = claimed.const_data_ptr();

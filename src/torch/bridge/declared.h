@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a task of the Program says of its operands and results, in the form that ATen and Python tasks need at every run.
-// Immutable once made, so thread-safe.
+// The operands and results of a task as the Program declares them, in the form that ATen and Python tasks need at every
+// run. Immutable once made, so thread-safe.
 //
 // Results are numbered as the operator returns them: every return is one result, a list of tensors is one result per tensor,
 // and scalars and absent tensors count. Task::results is indexed by that number.
@@ -22,11 +22,11 @@ struct DeclaredOperand {
   DType dtype = DType::kF32;
   bool opaque = false;
   c10::Device device{c10::kCPU};
-  bool adopted = false;  // a heap buffer that this task writes: it keeps the memory that the operator made
+  bool adopted = false;  // a heap buffer that this task writes: it takes over the memory that the operator made
   bool written = false;
   bool sized_late = false;     // its sizes are known only when the task has run
-  bool contiguous = false;     // declared so; asked only of operands that are sized late
-  bool may_be_absent = false;  // no task reads it, so that the operator may leave it undefined
+  bool contiguous = false;     // declared contiguous; set only for operands that are sized late
+  bool may_be_absent = false;  // no task reads it, so the operator may leave it undefined
 };
 
 class Declared {
@@ -39,15 +39,15 @@ class Declared {
   bool keeps(size_t number) const { return number < results_.size() && results_[number] != program::kNone; }
   int32_t operand_of(size_t number) const { return results_[number]; }
 
-  // Stores result `number`, which must be kept: into the operand's own memory when that is planned, else by adopting the
-  // tensor, of which a copy is made if anybody else holds it or its strides are not those declared. A result that is undefined
-  // and that only the caller of the Program reads is an object of which is_absent() holds. c10::Error when a tensor has other
-  // sizes than those declared, InternalError when it differs from them otherwise. `own` is a tensor over the operand's memory
-  // where the caller has one, else null.
+  // Stores result `number`, which must be kept. A planned operand gets the elements in its own memory. Any other
+  // operand adopts the tensor, or a copy if the tensor has another holder or other strides than declared. An undefined
+  // result that only the caller of the Program reads is stored as an object for which is_absent() is true. c10::Error
+  // if a tensor has other sizes than declared, InternalError if it differs otherwise. `own` is a tensor over the
+  // operand's memory, or null if the caller has none.
   void store(ng_call* call, size_t number, at::Tensor result, const BorrowedTensor* own) const;
-  // Notes the scalar at `position` among the returns of the operator's schema. Scalars that no symbol wants are ignored.
+  // Stores the scalar at `position` among the returns of the operator's schema. Ignored if it defines no symbol.
   void store_scalar(ng_call* call, size_t position, const at::Scalar& value) const;
-  // Notes the value of the task's `index`-th symbol, if there is one.
+  // Stores the value of the task's `index`-th symbol, if there is one.
   void store_symbol(ng_call* call, size_t index, const at::Scalar& value) const;
 
  private:
@@ -71,10 +71,10 @@ class Declared {
 // Whether the object of a result stands for an undefined tensor.
 bool is_absent(const c10::TensorImpl& object);
 
-// Tells the runtime, where it listens, that the task copied `bytes` that no operand shows.
+// Tells the host of the call, if it counts them, that the task copied `bytes` that no operand accounts for.
 void count_copied(const ng_call* call, int64_t bytes);
 
-// `tensor`, or a tensor over the same memory, when nobody else holds that memory; else a copy. The result has neither a
+// `tensor` or a tensor over the same memory, if nobody else holds that memory; else a copy. The result has neither a
 // Python object nor gradients, and is not lazily conjugated or negated.
 at::Tensor claim(at::Tensor tensor);
 

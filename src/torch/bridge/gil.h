@@ -5,7 +5,7 @@
 
 namespace npugraph::bridge {
 
-// Holds Python's lock, in a process that has Python.
+// Holds the GIL. Does nothing if no interpreter is initialised.
 class Gil {
  public:
   Gil() {

@@ -34,7 +34,7 @@ void NestedRun::clear() noexcept {
   std::ranges::fill(copies_, at::Tensor());
 }
 
-// Under the sizes of the inputs.
+// The value of `dim` for the inputs of the current run.
 int64_t NestedRun::size_of(const program::Dim& dim) const {
   if (dim.is_constant()) return dim.constant;
   return evaluate(program().exprs[dim.expr],

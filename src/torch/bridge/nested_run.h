@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One Program, run inside of a task of another one. Its inputs lie where that task finds them: nothing is copied but what lies
-// otherwise than the Program was compiled for.
+// Runs one Program inside a task of another one. Its inputs stay where that task finds them; only inputs with other
+// strides than the Program was compiled for are copied.
 //
 // Not thread-safe; it belongs to one state of one task.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace npugraph::bridge {
 
-// A tensor in somebody else's memory, or, without sizes and data, a number.
+// A tensor in memory that others own, or, without sizes and data, a number.
 struct NestedValue {
   void* data = nullptr;
   at::IntArrayRef sizes;
@@ -32,17 +32,17 @@ class NestedRun {
   NestedRun& operator=(const NestedRun&) = delete;
 
   const program::Program& program() const { return executable_->program(); }
-  // What it runs is dispatched as the thread does from now on, whatever guards live when it runs.
+  // Later runs dispatch with the keys that the calling thread has now, whatever guards are alive then.
   void keep_keys() { keys_ = c10::impl::tls_local_dispatch_key_set(); }
-  // Throws what a task has thrown, and UserError for a tensor of other sizes than the Program is for.
+  // Throws the exception of a failed task, and UserError for a tensor of other sizes than the Program was traced for.
   void run(std::span<const NestedValue> inputs);
-  // Result `number` of the last run, a tensor: in memory of its own, which nobody else holds. To be taken once.
+  // Result `number` of the last run, which must be a tensor, in memory that nobody else holds. May be taken once.
   at::Tensor take(size_t number);
-  // Result `number` of the last run, a number.
+  // Result `number` of the last run, which must be a number.
   at::Scalar scalar(size_t number) const;
-  // What `value` is as input `number`, a number.
+  // `value` with the scalar kind of input `number`, which must be a number.
   at::Scalar scalar_input(size_t number, ng_scalar value) const;
-  // Frees results that nobody took, and copies of inputs.
+  // Frees results that were not taken, and copies of inputs.
   void clear() noexcept;
 
  private:
@@ -51,11 +51,11 @@ class NestedRun {
   void drop_results();
 
   std::shared_ptr<runtime::Executable> executable_;
-  std::span<const NestedValue> given_;  // of the run that begins
+  std::span<const NestedValue> given_;  // inputs of the last run
   std::vector<runtime::BoundInput> inputs_;
   std::vector<runtime::BoundOutput> outputs_;
   std::vector<int64_t> dims_;
-  std::vector<at::Tensor> copies_;  // of inputs that lie otherwise
+  std::vector<at::Tensor> copies_;  // of inputs with other strides than compiled for
   c10::impl::LocalDispatchKeySet keys_ = c10::impl::tls_local_dispatch_key_set();
 };
 

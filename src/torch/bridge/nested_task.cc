@@ -28,7 +28,7 @@ struct Table {
 };
 
 Table& table() {
-  static auto* table = new Table;  // callables may be forgotten while the process ends
+  static auto* table = new Table;  // never destroyed: callables may be unregistered while the process ends
   return *table;
 }
 
@@ -43,7 +43,7 @@ struct State {
   std::deque<NestedRun> runs;  // one for each part
 };
 
-// A value on its way from one turn to the next; a number where the tensor is undefined.
+// A value that one turn passes to the next; a number if the tensor is undefined.
 struct Carried {
   at::Tensor tensor;
   at::Scalar scalar;
@@ -151,14 +151,14 @@ bool NestedTask::goes_on(NestedRun& condition, const std::vector<NestedValue>& i
   return answer.tensor.defined() ? *answer.tensor.const_data_ptr<bool>() : answer.scalar.toBool();
 }
 
-// The results that the next turn takes.
+// Sets `carried` to the results that the next turn takes.
 void NestedTask::take_turn(NestedRun& body, std::vector<Carried>& carried) const {
   std::vector<Carried> next;
   for (int32_t i = 0; i < programs_.carried; ++i) next.push_back(result_of(body, i));
   carried = std::move(next);
 }
 
-// What a loop without turns gives: a copy of what it was given.
+// The result of a loop without turns: a copy of its input.
 Carried initial(const NestedRun& body, size_t number, const NestedValue& value) {
   const program::Input& input = body.program().inputs[number];
   if (input.buffer == program::kNone) return {.tensor = {}, .scalar = body.scalar_input(number, value.scalar)};
@@ -189,7 +189,8 @@ void NestedTask::run_while_loop(State& state, ng_call* call) const {
   }
 }
 
-// For results behind the carried ones: what slices are written into. Undefined where nobody wants the result.
+// The tensors into which slices of the results after the carried ones are
+// written. Undefined for results that are not kept.
 std::vector<at::Tensor> NestedTask::rows_of_results(const ng_call* call, size_t results) const {
   std::vector<at::Tensor> rows(results);
   for (size_t i = static_cast<size_t>(programs_.carried); i < results; ++i) {
@@ -221,7 +222,7 @@ void NestedTask::run_scan(State& state, ng_call* call) const {
                .strides = whole[i].strides.slice(1)};
     }
     body.run(inputs);
-    // Before what it was given goes: a result may be one of its inputs.
+    // Before take_turn() frees the inputs: a result may be one of them.
     for (size_t i = count; i < results; ++i) {
       if (rows[i].defined()) rows[i].select(0, turn).copy_(body.take(i));
     }
@@ -257,7 +258,7 @@ void register_nested(int32_t callable, NestedPrograms programs) {
 }
 
 void unregister_nested(int32_t callable) {
-  NestedPrograms dropped;  // after the lock: Executables may hold much
+  NestedPrograms dropped;  // destroyed after the lock is released: Executables may hold much
   const std::lock_guard lock(table().mutex);
   if (const auto found = table().programs.find(callable); found != table().programs.end()) {
     dropped = std::move(found->second);

@@ -33,7 +33,7 @@ bool are_places(const at::Tensor& index, int64_t size) {
 bool are_places_of(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices) {
   int64_t dim = 0;
   for (const std::optional<at::Tensor>& index : indices) {
-    if (dim >= self.dim()) return true;  // too many, which ATen asks first
+    if (dim >= self.dim()) return true;  // too many indices, which ATen reports first
     const bool is_given = index && index->defined();
     if (is_given && index->scalar_type() == at::kLong && !are_places<int64_t>(*index, self.size(dim))) return false;
     if (is_given && index->scalar_type() == at::kInt && !are_places<int32_t>(*index, self.size(dim))) return false;
@@ -43,13 +43,13 @@ bool are_places_of(const at::Tensor& self, const c10::List<std::optional<at::Ten
   return true;
 }
 
-// ATen meets an index that is out of range when it has written others. This one has written nothing then.
+// ATen may write some elements before it finds an index that is out of range. This kernel checks all indices first.
 void index_put_(Stack& stack) {
   const bool accumulate = torch::jit::pop(stack).toBool();
   const at::Tensor values = torch::jit::pop(stack).toTensor();
   const auto indices = torch::jit::pop(stack).to<c10::List<std::optional<at::Tensor>>>();
   at::Tensor self = torch::jit::pop(stack).toTensor();
-  if (!are_places_of(self, indices)) self.clone().index_put_(indices, values, accumulate);  // says which
+  if (!are_places_of(self, indices)) self.clone().index_put_(indices, values, accumulate);  // throws, with the index
   self.index_put_(indices, values, accumulate);
   stack.emplace_back(std::move(self));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that run in place of those of ATen that are wrong, or promise less than passes need.
+// Kernels that replace kernels of ATen that are wrong, or that promise less than passes need.
 #pragma once
 
 #include <ATen/core/operator_name.h>
@@ -9,7 +9,7 @@ namespace npugraph::bridge {
 
 using StackKernel = void (*)(torch::jit::Stack&);
 
-// That of an operator, for tensors of cpu; null for nearly all.
+// The kernel that replaces ATen's for an operator on CPU tensors; null for nearly all operators.
 StackKernel own_kernel(const c10::OperatorName& name);
 
 }  // namespace npugraph::bridge

@@ -42,7 +42,7 @@ Reference checked(PyObject* object) {
   return Reference(object);
 }
 
-// The callables by id. Guarded by its mutex, never locked while the GIL is waited for.
+// The callables by id. No thread waits for the GIL while it holds the mutex.
 struct Table {
   std::mutex mutex;
   std::unordered_map<int32_t, PyObject*> callables;
@@ -159,7 +159,7 @@ void PythonTask::store_results(ng_call* call, Reference returned) const {
     store_result(call, std::move(returned), 0, symbols);
     return;
   }
-  // What still lies in a sequence when it is stored would have to be copied.
+  // A tensor that a sequence still holds when it is stored would have to be copied.
   const Reference items = checked(PySequence_List(returned.get()));
   returned.reset();
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
@@ -214,7 +214,7 @@ int32_t register_callable(void* python_object) {
 void unregister_callable(int32_t id) {
   unregister_nested(id);
   const Gil gil;
-  Reference dropped;  // after the lock: dropping a callable may run Python code
+  Reference dropped;  // destroyed after the lock is released: dropping a callable may run Python code
   const std::lock_guard lock(table().mutex);
   if (const auto found = table().callables.find(id); found != table().callables.end()) {
     dropped.reset(found->second);

@@ -17,7 +17,7 @@ using runtime::BoundOutput;
 
 namespace {
 
-// In elements of the output, from the start of `storage`.
+// Offset of `output` from the start of `storage`, in elements of the output.
 int64_t offset_in(const c10::Storage& storage, const BoundOutput& output) {
   if (output.data == nullptr) return 0;
   return (static_cast<const std::byte*>(output.data) - static_cast<const std::byte*>(storage.data())) /

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of an Executable gives -> tensors, and exceptions.
+// Turns results of a run of an Executable into tensors, and its errors into exceptions.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ namespace npugraph::bridge {
 
 // "aten.mm (model.py:12 in forward)".
 std::string place_of(const program::Task& task);
-// Throws what a task of this thread has thrown, else `error` as the exception that eager mode raises.
+// Throws the exception that a task of this thread threw last; if there is none, `error` as the exception of eager mode.
 [[noreturn]] void rethrow(const std::string& error);
-// The exception of a run that failed; nothing where it did not.
+// Throws the exception of a run that failed. Does nothing after a successful run.
 void check_run(const runtime::RunResult& result, const program::Program& program);
 
 // The object of a result, which must have one. Takes its reference.
 at::Tensor take_object(runtime::BoundOutput& output);
-// The window that `output` names in the storage of `whole`.
+// The window that `output` describes, in the storage of `whole`.
 at::Tensor window_of(const at::Tensor& whole, const runtime::BoundOutput& output);
-// A result with an object of its own: an object that nobody else holds becomes the result itself; one of several windows of an
-// object becomes a view of it. Takes the reference.
+// The tensor of a result that has an object: the object itself if nobody else holds it, or a view of it if several
+// results are windows of it. Takes the reference.
 at::Tensor result_of(runtime::BoundOutput& output);
 
 }  // namespace npugraph::bridge

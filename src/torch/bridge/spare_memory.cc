@@ -56,7 +56,7 @@ void SpareMemory::give_back(void* context) {
   instance().keep(std::move(block));
 }
 
-// The oldest go, and only after the lock is released.
+// Frees the oldest blocks beyond the limit, after the lock is released.
 void SpareMemory::keep(std::unique_ptr<Block> block) {
   Blocks freed;
   std::lock_guard lock(mutex_);

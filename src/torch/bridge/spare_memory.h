@@ -20,15 +20,15 @@ class SpareMemory {
  public:
   static SpareMemory& instance();
 
-  // Smaller blocks come and go as torch's allocator has them: malloc keeps those. Of larger ones it gives the pages back to
-  // the system, each block by itself or what is free at the end of its memory.
+  // Smaller blocks come from torch's allocator and go back to it, as malloc keeps those. malloc returns the pages of
+  // larger blocks to the system: of single blocks, or of the free end of its memory.
   static constexpr size_t kLeastBytes = 32 << 10;
 
-  // 64-byte aligned memory of at least `bytes`, whose content is anything.
+  // 64-byte aligned memory of at least `bytes`, with undefined content.
   c10::DataPtr allocate(size_t bytes);
-  // A call took so many bytes in all: of those that come back, as many are kept.
+  // Notes that one call allocated `bytes` in all. The largest number noted limits how many spare bytes are kept.
   void expect(size_t bytes);
-  // Frees what is spare, and forgets what calls took, also those of others: the next calls make it known again.
+  // Frees the spare blocks and resets that limit, for all Executables; the next calls set it again.
   void trim();
 
  private:
@@ -45,7 +45,7 @@ class SpareMemory {
   void report();
 
   std::mutex mutex_;
-  const HeldAcrossFork held_across_fork_{mutex_, 1};  // before the registry of pools
+  const HeldAcrossFork held_across_fork_{mutex_, 1};  // locked before the registry of pools
   Blocks spare_;                                      // oldest first
   size_t spare_bytes_ = 0;
   std::atomic<size_t> most_bytes_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a C++ exception leaves a task, whose caller takes no exceptions: kept for the calling thread, and told as text.
+// How a C++ exception leaves a task, which must not throw: it is kept for
+// the calling thread, and the host gets its text.
 #pragma once
 
 #include <exception>
@@ -8,12 +9,12 @@
 
 namespace npugraph::bridge {
 
-// To be called in a catch block. Keeps the current exception for take_exception(), tells the host its text when there is a
-// host, and returns NG_ERROR.
+// To be called in a catch block. Keeps the current exception for take_kept_exception(), tells the host its text when
+// there is a host, and returns NG_ERROR.
 ng_status report_current_exception(const ng_call* call) noexcept;
 
 void keep_exception(std::exception_ptr thrown);
-// The exception that the calling thread kept last, and forget it.
+// Returns the exception that the calling thread kept last, or null, and forgets it.
 std::exception_ptr take_kept_exception();
 
 }  // namespace npugraph::bridge

@@ -11,7 +11,7 @@ namespace npugraph::bridge {
 
 ng_task make_task(const program::Program& program, const program::Task& task) {
   using program::Program, program::Task, program::TaskKind;
-  // Never destroyed: tasks may be made while others end.
+  // Never destroyed: tasks may be made while the process ends.
   static const auto& makers = *new runtime::TaskMakers([] {
     runtime::TaskMakers all = compiler::task_makers();
     all.add(TaskKind::kAten, [](const Program& of, const Task& entry) { return build_aten_task(of, entry); })

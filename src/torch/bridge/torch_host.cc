@@ -22,7 +22,7 @@
 namespace npugraph::bridge {
 namespace {
 
-// What is left of a block without `zone` bytes at either end.
+// `block` without `zone` bytes at either end.
 c10::DataPtr without_ends(c10::DataPtr block, int64_t zone) {
   auto owner = std::make_unique<c10::DataPtr>(std::move(block));
   void* const data = static_cast<std::byte*>(owner->get()) + zone;
@@ -94,7 +94,7 @@ std::function<std::shared_ptr<void>()> TorchHost::thread_state() {
   };
 }
 
-// The names that Ascend's documents give them.
+// The names in Ascend's documents.
 const char* TorchHost::name_of(Phase phase) const {
   switch (phase) {
     case Phase::kCapture: return "acl_graph_capture";

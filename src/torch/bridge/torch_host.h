@@ -19,7 +19,7 @@ class TorchHost : public runtime::Host {
  public:
   static TorchHost& instance();
 
-  // A tensor without shape or element type, whose storage holds the memory: the caller of the Program gives it both.
+  // A tensor whose storage holds the memory. The caller of the Program gives it its shape and element type.
   void* allocate(int64_t bytes, void** data) override;
   int64_t red_zone_bytes() const override;
   void expect(int64_t bytes) override;
@@ -29,7 +29,7 @@ class TorchHost : public runtime::Host {
   std::span<std::byte> memory_of(void* object) override;
   void* hold(void* storage) override;
   void* constant_object(const program::Constant& constant) override;
-  // That it works for a device, and that it captures.
+  // Whether the thread works for a device, and whether its operators are being captured.
   std::function<std::shared_ptr<void>()> thread_state() override;
   // An event of torch.profiler, as torch.profiler.record_function makes them.
   const char* name_of(Phase phase) const override;
@@ -48,7 +48,7 @@ class TorchHost : public runtime::Host {
 int32_t register_callable(void* python_object);
 void unregister_callable(int32_t id);
 
-// What a saved Program with ATen tasks must have been made with to run in this process.
+// Metadata that a saved Program with ATen tasks must have to run in this process: the version of torch.
 program::Metadata torch_facts();
 
 // Answers from torch's dispatcher.

@@ -6,8 +6,8 @@
 
 namespace npugraph::bridge {
 
-// The OpenMP threads of the torch that is loaded; empty where torch was built without OpenMP. Each thread that calls has a team
-// of its own, as in torch.
+// The OpenMP threads of the loaded torch; empty if torch was built without OpenMP. Each
+// calling thread has a team of its own, as in torch.
 runtime::Team torch_team();
 
 }  // namespace npugraph::bridge

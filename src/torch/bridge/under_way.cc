@@ -14,7 +14,7 @@ UnderWay::~UnderWay() {
   landings_.clear();
   try {
     wait();
-  } catch (const std::exception&) {  // whoever drops it does not ask any more
+  } catch (const std::exception&) {  // an object that is dropped has nobody to report to
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives of one task are doing: an object of the runtime, which stands for them until somebody waits. Whoever drops it
-// waits, too, so that no memory goes while other threads write it. Not thread-safe.
+// The pending collectives of one task, as an object of the runtime. Its destructor waits for them, too, so that no
+// memory is freed while other threads write it. Not thread-safe.
 #pragma once
 
 #include <utility>
@@ -18,24 +18,24 @@ namespace npugraph::bridge {
 
 class UnderWay final : public c10::TensorImpl {
  public:
-  // For tensors over at most `operands` operands.
+  // tensor() may be called at most `operands` times.
   explicit UnderWay(size_t operands);
   ~UnderWay() override;
 
-  // Over the memory of an operand, whose object lives until the collectives have ended.
+  // A tensor over the memory of an operand, whose object is kept alive until the collectives have ended.
   at::Tensor tensor(const DeclaredOperand& declared, const ng_buffer& buffer);
-  // Where the elements of `data` go when they have come.
+  // wait() copies `data` to `memory` when the collectives have ended.
   void land(at::Tensor data, at::Tensor memory) { landings_.emplace_back(std::move(data), std::move(memory)); }
-  // A collective that reads and writes `tensors`; null for none.
+  // Adds a collective that reads and writes `tensors`. `work` may be null.
   void add(c10::intrusive_ptr<c10d::Work> work, const std::vector<at::Tensor>& tensors);
 
-  // Throws what a collective threw, when all others have ended.
+  // Waits until all collectives have ended; then throws the first exception that one of them threw.
   void wait();
 
  private:
-  std::vector<BorrowedTensor> memories_;  // of the tensors
+  std::vector<BorrowedTensor> memories_;  // behind the results of tensor()
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;
-  std::vector<at::Tensor> kept_;  // what the collectives read and write, and its owners
+  std::vector<at::Tensor> kept_;  // tensors that the collectives read and write, and the objects of operands
   std::vector<std::pair<at::Tensor, at::Tensor>> landings_;
 };
 

@@ -18,8 +18,8 @@ namespace npugraph::calls {
 namespace {
 
 constexpr int64_t kSymbolic = -1;
-constexpr size_t kAhead = 12;    // inputs are fetched before they are compared
-constexpr size_t kMostDims = 5;  // that a tensor holds itself, so that BoundInput::sizes stays where it is
+constexpr size_t kAhead = 12;    // distance in inputs between prefetching and comparing
+constexpr size_t kMostDims = 5;  // dimensions that a TensorImpl stores inline, so that BoundInput::sizes stays valid
 constexpr size_t kLineBytes = 64;
 
 std::vector<int64_t> known_dims(const std::vector<program::Dim>& dims) {
@@ -28,7 +28,7 @@ std::vector<int64_t> known_dims(const std::vector<program::Dim>& dims) {
   return known;
 }
 
-// Dense memory on the device that is wanted, whatever the state of autograd and autocast.
+// Whether it is dense memory on the required device, in any state of autograd and autocast.
 bool is_plain(const c10::TensorImpl& tensor, const InputSpec& spec) {
   constexpr c10::DispatchKeySet kHarmless =
       c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
@@ -68,7 +68,7 @@ bool same_memory(const runtime::BoundInput& a, const runtime::BoundInput& b) {
   return a.data == b.data && a.object == b.object && a.capacity == b.capacity && a.storage_offset == b.storage_offset;
 }
 
-// Callables are called by one thread at a time, but there are many.
+// Unique in the process. Atomic, because calls of different callables may overlap.
 uint64_t new_version() {
   static std::atomic<uint64_t> latest = 0;
   return latest.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -154,7 +154,7 @@ void CallInputs::make_room(const std::vector<InputSpec>& specs) {
   dims_.resize(dims);
 }
 
-// What comparing an input will read.
+// Prefetches what is_known() reads.
 void CallInputs::fetch(size_t index) const {
   const auto all_of = [](const void* object, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(static_cast<const char*>(object) + at);
@@ -165,7 +165,7 @@ void CallInputs::fetch(size_t index) const {
   all_of(known.storage, sizeof(c10::StorageImpl));
 }
 
-// Whether an input is what it was when it was bound, in everything that binding looks at.
+// Whether everything that binding reads of an input is as it was when the input was bound.
 bool CallInputs::is_known(size_t index) const {
   const Known& known = known_[index];
   PyObject* object = objects_[index];
@@ -286,7 +286,7 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   void* base = memory_of(storage, spec.mutated);
   const int64_t offset = spec.item_bytes * tensor.storage_offset();
   bound.data = base == nullptr ? nullptr : static_cast<std::byte*>(base) + offset;
-  // What has no elements may lie behind the end of its storage.
+  // A tensor without elements may start behind the end of its storage.
   bound.capacity = std::max<int64_t>(static_cast<int64_t>(storage.nbytes()) - offset, 0);
 }
 

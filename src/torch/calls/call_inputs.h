@@ -17,30 +17,31 @@
 
 namespace npugraph::calls {
 
-// What one input must be. Immutable once made.
+// The requirements for one input. Immutable once made.
 struct InputSpec {
-  // `frozen`: parameters stay where they were first found (option frozen_parameter).
+  // `frozen`: parameters are bound to the memory that they had first (option frozen_parameter).
   InputSpec(const program::Program& program, const program::Input& input, size_t index, bool frozen);
 
   bool is_scalar = false;
-  std::optional<ScalarKind> scalar_kind;  // nothing when no symbol has the scalar's value
+  std::optional<ScalarKind> scalar_kind;  // nullopt if no symbol has the scalar's value
   bool opaque = false;
   bool mutated = false;
-  bool read = false;  // or written: its memory matters
+  bool read = false;  // some task or output uses its memory
   bool frozen = false;
   c10::Device device{c10::kCPU};
-  c10::DispatchKeySet keys;  // of dense memory on that device
+  c10::DispatchKeySet keys;  // keys of dense memory on that device
   caffe2::TypeMeta dtype;
   int64_t item_bytes = 0;
   std::vector<int64_t> sizes;  // -1 where symbolic
   std::vector<int64_t> strides;
   std::string source;
 
-  // Whether a Python float may stand in its place: Dynamo gives those of dynamic graphs in tensors of no dimensions.
+  // Whether a Python float may be passed for it: Dynamo wraps floats of dynamic graphs in tensors without dimensions.
   bool holds_float() const;
 };
 
-// The arguments of one call after the other. What is as it was in the call before is not bound again. Used under the GIL.
+// The arguments of successive calls. Inputs that have not changed since the previous call are not bound again. Used
+// under the GIL.
 class CallInputs {
  public:
   CallInputs() = default;
@@ -52,7 +53,7 @@ class CallInputs {
   void take_out_of(PyObject* list, const std::vector<InputSpec>& specs);
   // Binds the arguments of a call. UserError as above.
   void take(std::span<PyObject* const> arguments, const std::vector<InputSpec>& specs);
-  // Gives the references back; what is bound must not be used from here.
+  // Drops the references to the arguments; bound() is invalid afterwards.
   void clear();
 
   runtime::BoundInputs bound() const { return {.all = bound_, .version = version_, .staged_bytes = staged_bytes_}; }
@@ -66,11 +67,12 @@ class CallInputs {
     size_t index = 0;
     at::Tensor tensor;
   };
-  // A tensor as it was bound: while it is the same, so is its BoundInput. Of a call's memory most is in no cache, so this is one
-  // line of it, and holds the addresses of all others that comparing needs.
+  // A tensor as it was bound: while it is the same, so is its BoundInput. Most memory that a call reads is not cached,
+  // so this is one cache line, and holds the addresses of everything else that the comparison reads, to prefetch it.
   struct Known {
     const PyTypeObject* type = nullptr;
-    c10::TensorImpl* tensor = nullptr;  // only compared, as `storage`: both may be gone; null: to be bound anew
+    // Only compared, as `storage` is unless `frozen`: both may be freed. Null: must be bound again.
+    c10::TensorImpl* tensor = nullptr;
     c10::StorageImpl* storage = nullptr;
     const void* memory = nullptr;
     size_t storage_bytes = 0;
@@ -84,10 +86,10 @@ class CallInputs {
     bool frozen : 1 = false;
   };
   static_assert(sizeof(Known) == 64);
-  // A parameter that stays where it was first found.
+  // A parameter that is bound to the memory that it had first.
   struct Frozen {
     size_t index = 0;
-    c10::weak_intrusive_ptr<c10::TensorImpl> parameter;  // so that nobody else gets its address
+    c10::weak_intrusive_ptr<c10::TensorImpl> parameter;  // keeps its address from being reused
     at::Tensor memory;
   };
   const at::Tensor& frozen_memory(size_t index, const at::Tensor& parameter);
@@ -105,8 +107,8 @@ class CallInputs {
   std::vector<runtime::BoundInput> bound_;
   std::vector<Known> known_;
   std::vector<int64_t> dims_;
-  uint64_t version_ = 0;            // of bound_, in all of the process
-  std::vector<Resolved> resolved_;  // in place of lazily conjugated or negated inputs, and of numbers
+  uint64_t version_ = 0;            // of bound_, unique in the process
+  std::vector<Resolved> resolved_;  // tensors in place of lazily conjugated or negated inputs, and of numbers
   std::vector<Frozen> frozen_;
   int64_t staged_bytes_ = 0;
 };

@@ -21,7 +21,7 @@ namespace {
 
 using runtime::BoundOutput;
 
-// Counts writes together with the input: autograd may save it.
+// The view shares the version counter of the input, because autograd may save it.
 at::Tensor view_of_input(const at::Tensor& input, const BoundOutput& output) {
   at::Tensor view = bridge::window_of(input, output);
   if (!input.is_inference() && !view.is_inference()) {

@@ -32,14 +32,14 @@ using Clock = std::chrono::steady_clock;
 
 thread_local std::string place_of_failure;
 
-// Others may need the GIL for what a run waits for: Python that it calls, and other threads of the process.
+// Whether a run may wait for something that needs the GIL: Python that it calls, or other threads of the process.
 bool may_wait(const program::Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [](const program::Task& task) {
     return program::is_callable(task.kind) || task.kind == program::TaskKind::kCollective || task.foreign;
   });
 }
 
-// The first npu that the Program works on, of those that the process has.
+// The first npu of this process that the Program uses.
 std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
   for (const program::Buffer& buffer : program.buffers) {
     if (buffer.device == Device{}) continue;
@@ -50,7 +50,7 @@ std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
   return std::nullopt;
 }
 
-// The pool has as many threads as torch would use in the calling thread.
+// Gives the pool as many threads as torch would use in the calling thread.
 void follow_thread_count() {
   static std::atomic<int> last = 0;
   const int threads = at::get_num_threads();
@@ -59,7 +59,7 @@ void follow_thread_count() {
   runtime::WorkerPool::instance().set_size(threads);
 }
 
-// The results, unless the warning became an error.
+// Issues the warning, if any. Returns the results, or null if the warning became an error.
 PyObject* warned(PyObject* results, const std::string& warning) {
   if (warning.empty()) return results;
   const pybind11::object kind = pybind11::module_::import("npugraph.warning_kinds").attr("NpugraphWarning");
@@ -204,7 +204,7 @@ void CompiledFunction::take_boxed(PyObject* list, Frame& frame) {
   frame.inputs.take_out_of(list, specs_);
 }
 
-// In a stream that is being captured the run becomes part of that graph.
+// Runs as a part of the graph that is captured in `stream`.
 PyObject* CompiledFunction::run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream) {
   std::vector<at::Tensor> tensors(specs_.size()), written, results;
   for (size_t i = 0; i < specs_.size(); ++i) {
@@ -242,7 +242,7 @@ PyObject* CompiledFunction::run_taken(Frame& frame) {
   fail(result);
 }
 
-// Nothing has run.
+// Called for misplaced inputs, when nothing has run.
 PyObject* CompiledFunction::misplaced(bool overlaps, const CallInputs& inputs) const {
   if (!fallback_) throw MisplacedInput(overlaps);
   const pybind11::str reason(overlaps ? "overlapping_inputs" : "shifted_inputs");
@@ -251,8 +251,9 @@ PyObject* CompiledFunction::misplaced(bool overlaps, const CallInputs& inputs) c
   return PyObject_Vectorcall(fallback_.ptr(), arguments.data(), arguments.size(), nullptr);
 }
 
-// As autograd counts them, so that it notices when what it saved was written. The counters are in no cache: reads of several wait
-// for memory together, and atomic additions, which would not, find them in one.
+// Bumps the version counters of written inputs, so that autograd notices writes to tensors that it saved. The counters
+// are usually not cached. They are read first because the cache misses of plain reads overlap, and those of atomic
+// additions do not.
 void CompiledFunction::count_writes(const CallInputs& inputs) const {
   uint32_t fetched = 0;
   for (const size_t index : written_) {

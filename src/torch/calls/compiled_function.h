@@ -2,7 +2,7 @@
 // An Executable as a function of Python objects: takes arguments, runs, and wraps results. It decides whether a run keeps the GIL,
 // follows torch's number of threads, becomes part of a graph that is captured on the calling stream, and counts writes to inputs
 // as autograd does. bindings/callable.h has the Python type around it.
-// Used under the GIL. Calls may overlap: a run that gives the GIL away has objects of its own.
+// Used under the GIL. Calls may overlap, since a run may release the GIL: each has a Frame of its own.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@
 
 namespace npugraph::calls {
 
-// How a function takes the inputs of its Program: in one list, which it empties; one by one; or in other arguments, in which it
-// finds them (input_template.h).
+// How a function takes the inputs of its Program: in one list, which it empties; one by one; or inside of other
+// arguments (input_template.h).
 enum class Arguments : uint8_t { kBoxed, kPositional, kNamed };
 
-// Inputs lie in memory as they must not, and nothing has run.
+// Inputs overlap or have the wrong storage offset. Nothing has run.
 class MisplacedInput : public std::runtime_error {
  public:
   // `overlaps`: a written input overlaps another one; otherwise an input lies elsewhere in its storage.
@@ -41,28 +41,28 @@ class MisplacedInput : public std::runtime_error {
 
 class CompiledFunction {
  public:
-  // `inputs` and `label`, which names calls for profilers (empty: no name), belong to kNamed.
+  // Only kNamed has `inputs`, and a `label` that names its calls for profilers (empty: no name).
   CompiledFunction(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
                    std::unique_ptr<InputTemplate> inputs, std::string label);
 
   // Returns a new reference to the tuple of the outputs, or null with a Python exception set. Takes the arguments of a vectorcall.
-  // UserError names an input that is not what was compiled for. MisplacedInput, unless there is a fallback. What an operator
-  // raises passes through.
+  // UserError names an input that does not fit the Program. MisplacedInput, unless there is a fallback. Exceptions of
+  // operators pass through.
   PyObject* run(PyObject* const* arguments, size_t positional, PyObject* names);
-  // Returns the nanoseconds of the tasks of such a call alone, the mean of `times` runs.
+  // Returns the nanoseconds that the tasks alone take in such a call: the mean of `times` runs.
   double time_tasks(int64_t times, PyObject* const* arguments, size_t positional, PyObject* names);
-  // From the next call on, `hook` gets a list of the inputs at the start of a call whenever input `index` is not the object that
-  // it was in the call before.
+  // From the next call on, `hook` gets a list of the inputs at the start of each call whose input `index` is not the
+  // same object as in the previous call.
   void watch(Py_ssize_t index, pybind11::object hook);
   // `fallback(reason, *inputs)` is called instead of throwing MisplacedInput.
   void fall_back_on(pybind11::object fallback) { fallback_ = std::move(fallback); }
-  // Forgets where inputs were, also those that stay where they were first found.
+  // Forgets the addresses of inputs, also those of frozen parameters.
   void forget();
   const std::string& name() const { return program_.name; }
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  // What a call needs while it runs; calls that overlap have one each.
+  // The state of a running call; overlapping calls have one each.
   struct Frame {
     CallInputs inputs;
     std::vector<runtime::BoundOutput> outputs;
@@ -85,21 +85,21 @@ class CompiledFunction {
   std::shared_ptr<runtime::Executable> executable_;
   const program::Program& program_;
   const Arguments arguments_;
-  const std::unique_ptr<InputTemplate> inputs_;  // of named arguments
+  const std::unique_ptr<InputTemplate> inputs_;  // kNamed only
   const std::string label_;
   std::vector<InputSpec> specs_;
-  std::vector<size_t> written_;  // inputs
+  std::vector<size_t> written_;  // indices of the inputs that the Program writes
   std::unique_ptr<Frame> spare_;
   pybind11::object hook_;
   pybind11::object fallback_;
   Py_ssize_t watched_index_ = 0;
   PyObject* watched_ = nullptr;                // borrowed, only compared
-  const std::optional<c10::DeviceIndex> npu_;  // on whose streams it is called
+  const std::optional<c10::DeviceIndex> npu_;  // the npu on whose streams it is called
   GilPolicy gil_;
-  uint64_t forgotten_ = 0;  // how often
+  uint64_t forgotten_ = 0;  // number of calls of forget()
 };
 
-// Where the last run of this thread failed, "in aten.mm (model.py:12 in forward)"; empty the next time.
+// Returns and clears the place where the last run of this thread failed, "in aten.mm (model.py:12 in forward)".
 std::string take_place_of_failure();
 
 }  // namespace npugraph::calls

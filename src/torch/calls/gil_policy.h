@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a run gives the GIL away. A run below 20 microseconds keeps it: giving the GIL away and taking it back costs as much as
-// the shortest tasks, and a thread that takes it in between holds the run up for a switch interval. Used under the GIL.
+// Whether a run releases the GIL. A run below 20 microseconds keeps it: releasing and reacquiring the GIL costs as much
+// as the shortest tasks, and a thread that takes it in between delays the run by a switch interval. Used under the GIL.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@ namespace npugraph::calls {
 class GilPolicy {
  public:
   static constexpr std::chrono::microseconds kShortRun{20};
-  // Of the runs that keep the GIL, one in so many is timed.
+  // One in so many of the runs that keep the GIL is timed.
   static constexpr uint32_t kTimedEvery = 64;
 
-  // `may_wait`: others may need the GIL for what a run waits for, so every run gives it away.
+  // `may_wait`: a run may wait for something that needs the GIL, so every run releases it.
   explicit GilPolicy(bool may_wait) : may_wait_(may_wait) {}
 
   struct Run {
@@ -29,7 +29,7 @@ class GilPolicy {
 
  private:
   const bool may_wait_;
-  bool long_ = true;  // what the last timed run was; nothing is known before the first one
+  bool long_ = true;  // whether the last timed run was long; true before the first one
   uint32_t kept_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 namespace {
 
-constexpr size_t kAhead = 12;  // dicts are fetched before their versions are compared
+constexpr size_t kAhead = 12;  // distance in entries between prefetching a dict and comparing its version
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 constexpr bool kDictsCountVersions = true;
@@ -26,12 +26,13 @@ constexpr bool kDictsCountVersions = false;
 uint64_t version_of(PyObject*) { return 0; }
 #endif
 
-// The place of an object's dict of attributes, if `value` is what it holds under `key` and nothing of the class comes before.
+// The slot of an object's attribute dict, if that holds `value` under `key` and no data descriptor of the class takes
+// precedence; else null.
 PyObject** slot_of_attribute(PyObject* object, PyObject* key, PyObject* value) {
   PyObject* of_class = _PyType_Lookup(Py_TYPE(object), key);
   if (of_class != nullptr && Py_TYPE(of_class)->tp_descr_set != nullptr) return nullptr;
   if (_PyObject_GetDictPtr(object) == nullptr) return nullptr;
-  // Makes a dict of attributes that are kept without one.
+  // Creates the dict if the attributes are stored without one.
   const auto dict = py::reinterpret_steal<py::object>(PyObject_GenericGetDict(object, nullptr));
   PyObject** slot = _PyObject_GetDictPtr(object);
   if (!dict || slot == nullptr || *slot != dict.ptr()) {
@@ -87,7 +88,7 @@ int InputTemplate::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-// Arguments to their places, as Python does it.
+// Assigns the arguments to parameters by position and name, as Python does.
 void InputTemplate::bind(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names) {
   if (positional.size() > names_.size())
     refuse(cat("takes ", counted(names_.size(), "argument"), ", got ", positional.size()));
@@ -96,7 +97,7 @@ void InputTemplate::bind(std::span<PyObject* const> positional, PyObject* const*
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
-    // Names in calls are interned as ours are; others are compared.
+    // Names in calls are usually interned, as those of interned_ are; others are compared by their text.
     const auto at = std::ranges::find_if(interned_, [&](const py::str& known) {
       return known.ptr() == name || PyUnicode_Compare(known.ptr(), name) == 0;
     });
@@ -127,7 +128,7 @@ bool InputTemplate::unchanged(const Root& root) const {
   return true;
 }
 
-// Most of what is looked at is in no cache.
+// Prefetches what is_same() reads, since most of it is not cached.
 void InputTemplate::fetch(const Seen& seen) {
   __builtin_prefetch(seen.dict.dict);
   __builtin_prefetch(seen.dict.slot);
@@ -162,7 +163,7 @@ void InputTemplate::walk_input(Root& root, size_t input, PyObject* object) {
   found(input) = object;
 }
 
-// What is looked up, owned by its container, or held.
+// Returns the object that the step leads to, held until release().
 PyObject* InputTemplate::step(Root& root, PyObject* object, const PathStep& step) {
   PyObject* key = step.key.ptr();
   if (step.is_attribute) {
@@ -178,7 +179,7 @@ PyObject* InputTemplate::step(Root& root, PyObject* object, const PathStep& step
   PyObject* value = hold(PyObject_GetItem(object, key));
   if (PyDict_Check(object)) {
     const auto same = [&](const Seen& seen) { return seen.dict.slot == nullptr && seen.dict.dict == object; };
-    if (PyDict_GetItem(object, key) != value) root.known = false;  // a class of its own
+    if (PyDict_GetItem(object, key) != value) root.known = false;  // a subclass with its own lookup
     if (std::ranges::none_of(root.seen, same)) root.seen.push_back({.dict = {nullptr, object, version_of(object)}});
   } else if (PyList_CheckExact(object)) {
     const Py_ssize_t index = PyLong_AsSsize_t(key);

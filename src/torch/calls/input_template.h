@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the inputs of a graph in the few objects that its function was given: tensors, caches of keys and values, the model.
 //
-// The path to an input (`.layers[0].keys`) is walked when its object is first seen; later calls only look whether anything on the
-// way has changed, by the version that Python 3.11 counts in each dict. Where that cannot be told (properties, objects that take
-// no weak reference, other Pythons) paths are walked at each call.
+// The path to an input (`.layers[0].keys`) is walked when its object is first seen; later calls only check whether
+// anything on the path has changed, by the version number that Python 3.11 keeps in each dict. If that is impossible
+// (properties, objects without weak references, other versions of Python), paths are walked at each call.
 //
-// Used under the GIL. Keeps the model alive, of other objects nothing.
+// Used under the GIL. Keeps the model alive, and other objects only until release().
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct PathStep {
 
 struct InputPath {
   static constexpr int64_t kModel = -1;
-  int64_t root = kModel;  // which argument of the function
+  int64_t root = kModel;  // index of the function's argument
   std::vector<PathStep> steps;
-  // For a scalar: what it is of the tensor at the path. ("size", dim), ("stride", dim) or ("storage_offset", 0).
+  // For a scalar, the property of the tensor at the path: ("size", dim), ("stride", dim) or ("storage_offset", 0).
   std::optional<std::pair<std::string, int64_t>> query;
 };
 
@@ -41,14 +41,14 @@ class InputTemplate {
   InputTemplate(const InputTemplate&) = delete;
   InputTemplate& operator=(const InputTemplate&) = delete;
 
-  // The inputs in order, valid until release(). TypeError for wrong arguments, in Python's words; what a path raises passes
-  // through.
+  // Returns the inputs in order, valid until release(). TypeError for wrong arguments; exceptions that walking a path
+  // raises pass through.
   std::span<PyObject* const> find(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names);
   void release();
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  // The dict at *slot (of an object's attributes), or `dict` itself, has not changed.
+  // The version of a dict when it was read: of the attribute dict at *slot, or of `dict` itself if `slot` is null.
   struct DictState {
     PyObject** slot = nullptr;
     PyObject* dict = nullptr;
@@ -59,17 +59,17 @@ class InputTemplate {
     Py_ssize_t index = 0;
     PyObject* item = nullptr;
   };
-  // All borrowed: a state is looked at only after those of what leads to it have been found unchanged.
+  // All references are borrowed: a state is checked only after everything on the path to it has been found unchanged.
   struct Seen {
     DictState dict;
     ListState list;
   };
   struct Root {
-    std::vector<size_t> inputs;  // with steps
+    std::vector<size_t> inputs;  // inputs whose paths are walked from here
     pybind11::object alive;      // a weak reference to the object seen last, or the model
-    PyObject* object = nullptr;  // null while a walk has not come to its end
+    PyObject* object = nullptr;  // null until a walk is complete
     std::vector<Seen> seen;
-    bool known = false;  // `seen` says it all
+    bool known = false;  // whether `seen` covers every step
   };
 
   void bind(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names);
@@ -80,7 +80,7 @@ class InputTemplate {
   void walk_input(Root& root, size_t input, PyObject* object);
   PyObject* step(Root& root, PyObject* object, const PathStep& step);
   PyObject* hold(PyObject* owned);
-  // Where what a path leads to belongs: tensors that are asked for numbers are no inputs themselves.
+  // The place for the object at the end of a path: a tensor with a query is not an input itself.
   PyObject*& found(size_t input) { return paths_[input].query ? queried_[input] : inputs_[input]; }
   void answer_queries();
   [[noreturn]] void refuse(const std::string& what) const;

@@ -76,7 +76,7 @@ void Builder::add_memory(const std::vector<RecordedTask>& launches) {
   add_external(std::move(external));
 }
 
-// Storages that overlap are one input, because tasks must see that they are.
+// Storages that overlap become one input, because tasks must see the overlap.
 void Builder::add_external(std::vector<int32_t> pieces) {
   const auto begin = [&](int32_t piece) { return begin_of(memory_.piece(piece).held); };
   std::ranges::stable_sort(pieces, {}, begin);

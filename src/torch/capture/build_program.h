@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches -> Program. Memory with an address becomes an input, a whole storage; what dies inside becomes memory that the run
-// itself puts somewhere.
+// Launches -> Program. Memory with an address becomes an input, which is a
+// whole storage; intermediates become heap buffers.
 #pragma once
 
 #include <memory>

@@ -27,8 +27,8 @@ bool is_mask(const c10::IValue& indices) {
   return found;
 }
 
-// Whether the host must read what the operator computes before it can go on. Numbers beside tensors, as a seed, are known to who
-// launches it.
+// Whether the host must read results of the operator before it can go on. Numbers that are returned beside tensors,
+// such as a seed, are known at the launch.
 bool is_read_by_host(const c10::OperatorHandle& op, std::span<const c10::IValue> args) {
   const c10::FunctionSchema& schema = op.schema();
   if (op.hasTag(at::Tag::data_dependent_output)) return true;
@@ -39,7 +39,7 @@ bool is_read_by_host(const c10::OperatorHandle& op, std::span<const c10::IValue>
   };
   if (!schema.returns().empty() && std::ranges::all_of(schema.returns(), is_number)) return true;
   if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
-  // These two know the size of their result, but for masks and where it is not given.
+  // The size of the result of these two is known, except for masks, or without output_size.
   if (schema.name() == at::_ops::index_Tensor::name) return is_mask(args[1]);
   if (schema.name() == at::_ops::repeat_interleave_Tensor::name) return args.back().isNone();
   return true;
@@ -49,7 +49,7 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Whether the call did something to memory. Views do not.
+// Whether the call wrote an argument or made new memory. Views do not.
 bool is_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args, std::span<const c10::IValue> results) {
   const c10::FunctionSchema& schema = op.schema();
   if (op.hasTag(at::Tag::inplace_view)) return false;
@@ -66,7 +66,8 @@ bool is_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
   return is_new;
 }
 
-// What the operator gives back where that is nothing but arguments that it writes, whose sizes are known without running it.
+// The results of an operator that returns only arguments that it writes; their
+// sizes are known without running it. Else nullopt.
 std::optional<std::vector<c10::IValue>> written_arguments(const c10::FunctionSchema& schema,
                                                           std::span<const c10::IValue> args) {
   std::vector<c10::IValue> results;
@@ -79,8 +80,8 @@ std::optional<std::vector<c10::IValue>> written_arguments(const c10::FunctionSch
 }
 
 void check_arguments(const c10::OperatorHandle& op, std::span<const c10::IValue> args, c10::Stream stream) {
-  // Copies between host and device have been checked before they came here, and operators from outside take lengths and the
-  // like from the host when they are launched.
+  // Copies between host and device are checked earlier. Operators from outside of torch read lengths and the like from
+  // host tensors at the launch.
   if (op.schema().name() == at::_ops::copy_::name || !op.schema().name().starts_with("aten::")) return;
   for (const c10::IValue& value : args) {
     for_each_tensor(value, [&](const at::Tensor& tensor) {
@@ -89,7 +90,7 @@ void check_arguments(const c10::OperatorHandle& op, std::span<const c10::IValue>
   }
 }
 
-// Whether the operator needs what a collective has begun.
+// Whether the operator must come after a begun collective.
 bool precedes(const BegunCollective& begun, const c10::OperatorHandle& op, std::span<const c10::IValue> args) {
   const c10::FunctionSchema& schema = op.schema();
   const auto is_view = [](const c10::Argument& result) {
@@ -139,7 +140,8 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
   check_arguments(op, args, stream);
   await_begun([&](const BegunCollective& begun) { return precedes(begun, op, args); });
   const bridge::BelowAutograd below;
-  // The memory of a graph may be in use while a part of it is replaced.
+  // The memory of a graph may be in use while an update replaces a part of it, so
+  // operators whose results are known do not run.
   const auto written = purpose_ == Purpose::kUpdate ? written_arguments(schema, args) : std::nullopt;
   const bool runs = !written.has_value();
   std::vector<const c10::StorageImpl*> by_rows;
@@ -266,7 +268,7 @@ std::vector<const c10::StorageImpl*> Capture::save_written(const c10::OperatorHa
   return by_rows;
 }
 
-// The operator itself says what is wrong with places that are not there.
+// Errors about invalid places are left to the operator itself.
 bool Capture::saved_by_places(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
                               const at::Tensor& written) {
   try {
@@ -316,7 +318,7 @@ void Capture::begin_group() {
 std::shared_ptr<TaskGroup> Capture::end_group() {
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(group_, "graph_task_group_end: no task group is open");
-  open_step();  // a group may begin empty
+  open_step();  // a group may be empty
   return std::exchange(group_, nullptr);
 }
 
@@ -340,7 +342,7 @@ void Capture::check_joined() const {
 std::exception_ptr Capture::end_begun() {
   {
     const std::lock_guard lock(mutex_);
-    if (group_) return nullptr;  // other ranks may not come
+    if (group_) return nullptr;  // other ranks may never begin theirs
   }
   try {
     await_begun([](const BegunCollective&) { return true; });

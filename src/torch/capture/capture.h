@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One capture in progress: of a graph, or of what replaces a task group of one.
+// One capture in progress: of a graph, or of the replacement of a task group of a graph.
 //
-// Operators run while they are recorded, so that every result has its size and every error its line; what they wrote outside of
-// the graph, and what they drew from generators, is put back at the end. Thread-safe: autograd launches from threads of its own.
+// Operators run while they are recorded, so that every result has its size and every error its source line.
+// At the end, memory that they wrote outside of the graph and states of generators are restored.
+// Thread-safe: autograd launches from threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -35,48 +36,51 @@ class Capture {
   std::thread::id thread() const { return thread_; }
   GeneratorStates& generators() { return generators_; }
 
-  // Calls `run`, the operator's kernel on the arguments at the end of `stack`, and records it as a launch in `stream`. c10::Error
-  // when the host would have to read what the operator computes.
+  // Calls `run`, the operator's kernel on the arguments at the end of `stack`, and records it as a launch in `stream`.
+  // c10::Error if the host would have to read a result of the operator.
   void launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
               c10::function_ref<void()> run);
 
-  // Calls `run`, which is `call` with the results that it is to have from then on, and records it. `written` are tensors that it
-  // writes.
+  // Calls `run`, which runs the Program of `call` for the first time, and records the
+  // call. `written` are the inputs that it writes.
   void launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,
               c10::function_ref<void()> run);
 
-  // Calls `run`, which begins `call` on `inputs` and `outputs`, and records it. The first operator that needs the results, or
-  // whoever waits for the work before, waits at replays, too.
+  // Calls `run`, which begins `call` on `inputs` and `outputs`, and records it. The wait for it is recorded before the
+  // first operator that needs the results, or earlier, if something waits for the work earlier.
   void launch(std::shared_ptr<CollectiveCall> call, Tensors inputs, Tensors outputs, c10::Stream stream,
               c10::function_ref<WorkPtr()> run);
-  // Records the wait for what launch() has begun, which has ended; nothing when it is recorded already.
+  // Records the wait for a collective of launch() that has ended. Does nothing if the wait is recorded already.
   void await(const CollectiveCall& call);
 
-  // Where an event that is recorded in `stream` stands; `stream` has waited for such an event.
+  // progress(): the launches that an event comes after when it is recorded in `stream`. join(): notes that `stream` has
+  // waited for such an event.
   Progress progress(c10::Stream stream) const;
   void join(c10::Stream stream, const Progress& seen);
 
   void add_event(RecordedStep::Kind kind, std::shared_ptr<ExternalEvent> event);
-  // What has begun ends before.
+  // Waits for the begun collectives first.
   void begin_group();
   std::shared_ptr<TaskGroup> end_group();
 
-  // Undoes what launches wrote. RuntimeError where the capture cannot become a graph.
+  // Restores what launches wrote. RuntimeError if the capture cannot become a graph.
   Recording finish();
-  // The same without a result.
+  // Restores what launches wrote, and drops the recording.
   void abandon();
 
  private:
   RecordedStep& open_step();
   void note_launch(std::string name, c10::Stream stream);
-  // What it writes of arguments, but for those of which it announces rows: the storages of these on cpu, if they are to be saved.
+  // Saves the arguments that the operator writes, except those for which it announces the written rows. Returns the cpu
+  // storages of the latter, as far as they must be saved.
   std::vector<const c10::StorageImpl*> save_written(const c10::OperatorHandle& op, std::span<const c10::IValue> args);
-  // Whether it saved the places of `written` that the operator writes, and no more.
+  // Saves only the places of `written` that the operator writes. Returns
+  // false, and saves nothing, if they are not known.
   bool saved_by_places(const c10::OperatorHandle& op, std::span<const c10::IValue> args, const at::Tensor& written);
   void save_generators(std::span<const c10::IValue> args);
-  // Waits for the collectives begun that `which` says.
+  // Waits for the begun collectives for which `which` is true.
   void await_begun(c10::function_ref<bool(const BegunCollective&)> which);
-  // The same for all, in a capture that can become a graph; what that threw.
+  // Waits for all of them, unless a task group is open. Returns the exception of the wait, or null.
   std::exception_ptr end_begun();
   void undo();
   void check_joined() const;
@@ -89,11 +93,11 @@ class Capture {
 
   mutable std::mutex mutex_;  // guards what follows
   Recording recording_;
-  std::shared_ptr<TaskGroup> group_;  // that is open
+  std::shared_ptr<TaskGroup> group_;  // the open one, or null
   std::vector<BegunCollective> begun_;
   std::unordered_map<c10::Stream, Progress> seen_;
-  std::unordered_map<c10::Stream, Progress> noted_;                // of seen_, what launches of the stream say
-  std::unordered_map<c10::Stream, std::vector<int64_t>> numbers_;  // of the launches of a stream, among all
+  std::unordered_map<c10::Stream, Progress> noted_;  // of seen_, what launches of the stream list as waits
+  std::unordered_map<c10::Stream, std::vector<int64_t>> numbers_;  // indices of a stream's launches among all launches
 };
 
 }  // namespace npugraph::capture

@@ -215,7 +215,7 @@ void begin_update(c10::Stream stream, std::shared_ptr<TaskGroup> group) {
 
 namespace {
 
-// What the update in `stream` recorded, which ends, and the group that it is for.
+// Ends the update in `stream`, and returns its capture and the group that it is for.
 std::pair<std::shared_ptr<Capture>, std::shared_ptr<TaskGroup>> take_update(c10::Stream stream) {
   auto capture = capture_of(stream);
   TORCH_CHECK(capture && capture->purpose() == Purpose::kUpdate,

@@ -19,7 +19,7 @@
 
 namespace npugraph::capture {
 
-// A pool that no graph has. Graphs that share one may use the same memory for what dies inside of a replay.
+// The id of a new pool. Graphs that share a pool may use the same memory for intermediates of a replay.
 c10::MempoolId_t new_pool();
 
 class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
@@ -28,21 +28,22 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
 
   // Records what is launched in `stream`, and in streams that wait for it, until end(). c10::Error for the default stream.
   void begin(c10::Stream stream, std::optional<c10::MempoolId_t> pool, ErrorMode mode);
-  // `stream` is the current one, and that of begin(). c10::Error when what was recorded is no graph; it is forgotten.
+  // `stream` must be the current one, and that of begin(). c10::Error if
+  // the recording is no valid graph; it is dropped.
   void end(c10::Stream stream);
-  // Ends a capture that an error has left, without a graph.
+  // Ends a capture after an error, without a graph.
   void abandon();
-  // Runs what was captured, on the memory that the capture saw. What an operator throws. Where an ExternalEvent has not been
-  // recorded it returns, and the rest runs when that is.
+  // Runs the captured work on the memory that the capture saw. Throws what an operator throws. Returns early at an
+  // ExternalEvent that has not been recorded; the rest runs when it is recorded.
   void replay(c10::Stream stream);
-  // Gives its memory back; can be captured anew.
+  // Frees the memory of the graph, which can then be captured anew.
   void reset();
   c10::MempoolId_t pool() const;
-  // The Programs, and what happens between them.
+  // A text of the Programs and of the steps between them.
   std::string text() const;
-  // Of all Programs together: their arenas, and what the last replay copied.
+  // Sums over all Programs: bytes of their arenas, and bytes that the last replay copied.
   runtime::MemoryInfo memory() const;
-  // What was launched, in order. Updates of task groups do not change it.
+  // All launches, in order. Updates of task groups do not change them.
   std::vector<Launch> launched() const;
 
  private:
@@ -54,7 +55,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
     std::shared_ptr<ExternalEvent> event;
   };
   std::shared_ptr<Capture> take_capture();
-  // Runs the steps from `step` on. Leaves no collective under way when it throws.
+  // Runs the steps from `step` on. No collective is pending after an exception.
   void go_on(size_t step, c10::Stream stream);
   void run_steps(size_t step, c10::Stream stream);
 
@@ -69,13 +70,13 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   std::vector<StartState> starts_;
 };
 
-// Between them, launches in `stream` are recorded in place of those of `group`.
+// Between the two calls, launches in `stream` are recorded in place of those of `group`.
 void begin_update(c10::Stream stream, std::shared_ptr<TaskGroup> group);
 void end_update(c10::Stream stream);
-// Ends an update that an error has left; the group stays as it was.
+// Ends an update after an error; the group stays as it was.
 void abandon_update(c10::Stream stream);
 
-// The graph that `stream` is captured for; c10::Error, in the name of `what`, when it is not.
+// The capture of a graph that `stream` belongs to; if there is none, c10::Error in the name of `what`.
 std::shared_ptr<Capture> graph_capture_of(const char* what, c10::Stream stream);
 
 }  // namespace npugraph::capture

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective between processes inside of a captured graph: two tasks, of which one begins it and one waits for it. They may be in
+// A collective between processes in a captured graph, as two tasks: one begins it, and one waits for it. They may be in
 // different Programs of the graph.
 #pragma once
 
@@ -24,25 +24,25 @@ using Tensors = std::vector<at::Tensor>;
 
 class CollectiveCall final : public npu::RecordedCollective {
  public:
-  // Begins it on CPU tensors that are like those of the capture.
+  // Begins the collective on tensors with the sizes, strides and devices of those in the capture.
   using Begin = std::function<WorkPtr(const Tensors& inputs, const Tensors& outputs)>;
 
-  // `name` is that of the task that begins, `group` that of the process group.
+  // `name` is the name of the task that begins the collective, `group` the name of the process group.
   CollectiveCall(std::string name, std::string group, size_t inputs, Begin begin)
       : name_(std::move(name)), group_(std::move(group)), inputs_(inputs), begin_(std::move(begin)) {}
 
   const std::string& name() const { return name_; }
   const std::string& group() const { return group_; }
 
-  // Where the capture has begun it. Once, by the capture, before others have this object.
+  // Sets the point at which the capture has begun it. Called once, by the capture, before others get this object.
   void set_begun(Mark begun) { begun_ = std::move(begun); }
-  // The wait is part of the graph when it is the first one, and the capture goes on.
+  // Records the wait in the graph if it is the first one, and the capture is still in progress.
   void await() const override;
 
-  // Replays. The task's operands are the inputs, then the outputs. One replay at a time.
+  // Makes the tasks for replays. Their operands are the inputs, then the outputs. One replay at a time.
   ng_task build(const std::shared_ptr<CollectiveCall>& self, const program::Program& program,
                 const program::Task& task);
-  // Waits for what a replay that failed has left, without its error.
+  // Waits for a collective that a failed replay has left pending, and ignores its error.
   void drop() { under_way_.reset(); }
 
  private:
@@ -56,7 +56,7 @@ class CollectiveCall final : public npu::RecordedCollective {
   c10::intrusive_ptr<bridge::UnderWay> under_way_;
 };
 
-// One that a capture has begun, and that nobody has waited for.
+// A collective that a capture has begun, and for which nothing has waited yet.
 struct BegunCollective {
   std::shared_ptr<CollectiveCall> call;
   WorkPtr work;

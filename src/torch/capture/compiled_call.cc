@@ -19,7 +19,7 @@ CompiledCall::CompiledCall(std::shared_ptr<runtime::Executable> executable, runt
       tensors_(std::move(tensors)),
       outputs_(executable_->program().outputs.size()) {}
 
-// The result into its place, and its memory back to the host.
+// Copies the result to its place, and gives its memory back to the host.
 void CompiledCall::take(size_t output) {
   const runtime::BoundOutput& made = outputs_[output];
   if (made.object == nullptr) return;

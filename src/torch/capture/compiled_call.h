@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of a compiled graph inside of a captured one: its Program runs again on the same inputs, and puts its results where they
-// were. One run at a time.
+// A call of a compiled graph in a captured one. Each replay runs its Program on the same inputs, and copies the results
+// to where the capture had them. One run at a time.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,17 @@ namespace npugraph::capture {
 
 class CompiledCall {
  public:
-  // One tensor for each input, undefined for scalars: the one whose memory is bound.
+  // `tensors` has one tensor for each input, whose memory is bound; undefined for scalars.
   CompiledCall(std::shared_ptr<runtime::Executable> executable, runtime::BoundInputs inputs,
                std::vector<at::Tensor> tensors);
 
-  // One tensor for each output of the call that was captured, undefined for what is no tensor of its own.
+  // One tensor for each output of the captured call; undefined for outputs that are not tensors.
   void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
   const std::vector<at::Tensor>& inputs() const { return tensors_; }
   const program::Program& program() const { return executable_->program(); }
   runtime::MemoryInfo memory() const { return executable_->memory(); }
 
-  // What an operator throws.
+  // Throws what an operator throws.
   void run();
 
  private:

@@ -94,7 +94,7 @@ class Description {
     for (const at::Tensor& tensor : value.toTensorVector()) made_.task.results.push_back(result_operand(tensor));
   }
 
-  // Views of arguments, and arguments themselves, are nothing new.
+  // kNone for arguments and views of them, which are no new memory.
   int32_t result_operand(const at::Tensor& tensor) {
     if (!tensor.defined() || std::ranges::count(argument_storages_, storage_of(tensor)) != 0) return kNone;
     const bool is_whole = std::ranges::count(made_storages_, storage_of(tensor)) == 1 && tensor.storage_offset() == 0;
@@ -108,7 +108,7 @@ class Description {
 
   TensorRef ref(const at::Tensor& tensor) {
     if (!tensor.defined()) return {};
-    // What an operator takes from the host is read when it is launched; only copies read pinned memory at each replay.
+    // Operators read host tensors when they are launched; only copies read them, as pinned memory, at each replay.
     const bool is_value =
         tensor.device().is_cpu() && access_ == Access::kRead && schema_.name() != at::_ops::copy_::name;
     const int32_t piece = is_value ? memory_.constant(tensor, step_) : memory_.argument(tensor, step_);
@@ -169,7 +169,7 @@ class Description {
     return out;
   }
 
-  // Nothing for what only this process can name, as generators.
+  // Returns nullopt for values that a Program cannot hold, such as generators.
   std::optional<Attr> attr_of(const c10::IValue& value, const c10::Type& type) {
     if (value.isNone()) return None{};
     if (value.isTensor()) return tensor_attr(value.toTensor());
@@ -185,12 +185,13 @@ class Description {
   TouchedMemory& memory_;
   const int32_t step_;
   RecordedTask made_;
-  Access access_ = Access::kRead;  // of the argument at hand
+  Access access_ = Access::kRead;  // of the current argument
   std::vector<const c10::StorageImpl*> argument_storages_;
   std::vector<const c10::StorageImpl*> made_storages_;
 };
 
-// Statistics of a norm in training, and what overloads "out" of attention call `Tensor[] out` and no more.
+// Arguments that are written though the schema does not say so: running statistics of a norm in training,
+// and `Tensor[] out` of overloads "out" of attention.
 bool is_written_silently(const c10::FunctionSchema& schema, const std::string& argument) {
   const bool is_norm =
       schema.name() == at::_ops::native_batch_norm::name || schema.name() == at::_ops::batch_norm_update_stats::name;
@@ -231,7 +232,7 @@ RecordedTask describe_collective(const std::string& name, const BegunCollective&
     return out;
   };
   task.args.emplace_back(refs(begun.inputs, Access::kRead));
-  // Also what is not written of an output, as on ranks that are not the root, is its result.
+  // Elements of an output that are not written, as on ranks other than the root, are part of the result, too.
   task.args.emplace_back(refs(begun.outputs, Access::kReadWrite));
   task.args.emplace_back(begun.call->group());
   return made;

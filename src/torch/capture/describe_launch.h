@@ -19,15 +19,15 @@ namespace npugraph::capture {
 struct RecordedTask {
   program::Task task;  // Operand::buffer is a number of the TouchedMemory
   std::vector<bridge::FixedArgument> fixed;
-  std::shared_ptr<CollectiveCall> collective;  // that it begins, or waits for
+  std::shared_ptr<CollectiveCall> collective;  // the one that it begins or waits for, or null
 };
 
-// `args` are as they are after the call: what an operator resizes has its new size. c10::NotImplementedError where a tensor has
-// no form in a Program.
+// `args` are the arguments after the call, so resized tensors have their new sizes. c10::NotImplementedError if a
+// tensor has no form in a Program.
 RecordedTask describe_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
                              std::span<const c10::IValue> results, TouchedMemory& memory, int32_t step);
 
-// The tasks of a collective, of which `name` is one.
+// The task `name` of a collective: the one that begins it, or program::kWaitTask.
 RecordedTask describe_collective(const std::string& name, const BegunCollective& begun, TouchedMemory& memory,
                                  int32_t step);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events that graphs and the program around them use to wait for each other: torch.npu.ExternalEvent.
 //
-// Nothing runs later on this device, so a replay that waits stops; who records the event carries it on. Thread-safe.
+// Nothing runs asynchronously on this device, so a replay that waits stops, and
+// recording the event continues it. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -13,13 +14,13 @@ namespace npugraph::capture {
 
 class ExternalEvent : public std::enable_shared_from_this<ExternalEvent> {
  public:
-  // In a stream that is captured these become part of the graph.
+  // In a captured stream these calls become part of the graph.
   void record(c10::Stream stream);
   void wait(c10::Stream stream);
   void reset(c10::Stream stream);
 
-  // The same in a replay. happen() carries on what waits; wait_or_stop() is false where `stream` stops: `go_on` is called once
-  // the event was recorded.
+  // The same in a replay. happen() continues the streams that wait. wait_or_stop() returns false if `stream` stops:
+  // `go_on` is called when the event is recorded.
   void happen(c10::Stream stream);
   bool wait_or_stop(c10::Stream stream, std::function<void()> go_on);
   void forget();

@@ -24,7 +24,7 @@ namespace npugraph::capture {
 
 namespace {
 
-// What captured graphs do at replays.
+// Operators that captured graphs run at replays.
 
 at::Tensor keep_state(const std::optional<at::Generator>& generator) {
   at::Tensor state = generator->get_state();
@@ -47,7 +47,7 @@ TORCH_LIBRARY_FRAGMENT(npugraph, library) {
   library.def("follow_generator(Generator? generator, Generator? other) -> ()", any(&follow));
 }
 
-// Who draws holds the mutex of the generator that draws.
+// The generator that draws for `generator`. Its mutex is held while numbers are drawn.
 at::Generator drawing(const at::Generator& generator) {
   return generator.device().type() == npu::kNpu ? npu::generator_twin(generator, generator.device().index())
                                                 : generator;
@@ -62,8 +62,8 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
   return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
-// States read inside of captures that somebody still has, by their addresses: a graph of gradients puts back what that of the forward
-// pass has read.
+// States that were read in captures and are still alive, by their addresses: the graph of the backward pass sets states
+// that the graph of the forward pass has read.
 struct LiveReads {
   struct Read {
     at::Tensor bytes, kept;
@@ -120,7 +120,7 @@ class Recorder final : public npu::StateRecorder {
     at::detail::check_rng_state(*state.unsafeGetTensorImpl());
     const bridge::BelowAutograd below;
     at::Tensor source = capture->generators().find_read(state);
-    if (!source.defined()) {  // of another place: every replay sets it as it is now
+    if (!source.defined()) {  // not read in a capture: every replay sets its present value
       check_seed(generator, "set_state", seed_in(state));
       source = state;
     }
@@ -190,7 +190,7 @@ at::Tensor GeneratorStates::add_read(const at::Tensor& bytes, at::Tensor kept) {
     live_reads().at.insert_or_assign(address, LiveReads::Read{own, std::move(kept)});
   }
   const auto forget = [bytes, address](void*) {
-    LiveReads::Read gone;  // let go of without the lock
+    LiveReads::Read gone;  // destroyed after the lock is released
     const std::lock_guard lock(live_reads().mutex);
     gone = std::move(live_reads().at.extract(address).mapped());
   };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// States of generators in one capture. What is read and put back inside of a capture is read and put back by each replay, wherever
-// the generator is then, so that a part that is computed again draws the same numbers again.
+// States of generators in one capture. A state that a capture reads and sets again is read and set again by each
+// replay, whatever state the generator has then, so that a recomputed part draws the same numbers again.
 //
-// Reading a state is a launch, which keeps it in memory of the graph; setting a state that was read is one that takes it from there.
-// Thread-safe.
+// Reading a state is a launch that keeps it in memory of the graph. Setting a state that was read is a launch that
+// takes it from there. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace npugraph::capture {
 
-// Of a generator where a replay begins.
+// The state of a generator at the start of a replay.
 struct StartState {
   at::Generator generator;
   at::Tensor state;  // on npu
@@ -28,16 +28,16 @@ class GeneratorStates {
  public:
   // To be called before a launch that may draw from `generator`.
   void save(const at::Generator& generator);
-  // Puts the saved states back, and forgets what was read.
+  // Restores the saved states, and forgets the states that were read.
   void undo();
 
-  // `bytes` is the state of a generator as its caller reads it, `kept` the tensor of npu in which replays keep theirs. What the
-  // caller gets in place of `bytes`.
+  // `bytes` is the state of a generator that the caller reads, `kept` the npu tensor in which replays keep theirs.
+  // Returns the tensor that the caller gets in place of `bytes`.
   at::Tensor add_read(const at::Tensor& bytes, at::Tensor kept);
-  // `kept` of the state that was read here, or inside of another capture, as `bytes`; undefined where none was.
+  // The `kept` tensor of the state that was read as `bytes`, here or in another capture; undefined if there is none.
   at::Tensor find_read(const at::Tensor& bytes) const;
 
-  // A tensor of npu that holds at each replay the state in which `generator` is when it begins.
+  // An npu tensor that holds the state of `generator` at the start of each replay.
   at::Tensor start_of(const at::Generator& generator);
   std::vector<StartState> take_starts();
 
@@ -52,8 +52,8 @@ class GeneratorStates {
   std::vector<StartState> starts_;
 };
 
-// From now on generators of npu tell captures what is done to them, and operators know whether they are captured. Once in the
-// process.
+// From now on, captures are told of operations on npu generators, and operators can ask
+// whether they are captured. Once in the process.
 void record_generator_states();
 
 }  // namespace npugraph::capture

@@ -17,7 +17,8 @@ char* data_of(const c10::Storage& storage) {
   return static_cast<char*>(storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
 }
 
-// Calls `fn(offset in the storage, offset among the saved bytes, bytes)` for each run that a storage of `limit` bytes has.
+// Calls `fn(offset in the storage, offset in the saved bytes, bytes)` for
+// each run, clipped to a storage of `limit` bytes.
 template <typename F>
 void for_each_run(const Runs& runs, int64_t limit, const F& fn) {
   std::vector<int64_t> index(runs.outer.size(), 0);
@@ -38,7 +39,7 @@ Runs whole(const c10::Storage& storage) {
   return {.first = 0, .run = static_cast<int64_t>(storage.nbytes()), .outer = {}};
 }
 
-// Whether all bytes of `inner` are among those of `outer`, as far as that is seen at once.
+// Whether `outer` surely contains all bytes of `inner`. False in cases that are not seen at once.
 bool covers(const Runs& outer, const Runs& inner) {
   if (outer == inner) return true;
   if (!outer.outer.empty() || inner.first < outer.first) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launches overwrite while a capture runs them, to be put back: what they write, and not all of the storages that it is
-// in. Not thread-safe.
+// Saves what launches overwrite while a capture runs them, and restores it: only the
+// written bytes, not whole storages. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace npugraph::capture {
 
-// The bytes of a tensor in its storage: `run` bytes from `first` on, again at each step of `outer`.
+// The bytes of a tensor in its storage: `run` bytes from `first` on, repeated at each step of `outer`.
 struct Runs {
   struct Outer {
     int64_t size, stride;  // in bytes
@@ -20,24 +20,25 @@ struct Runs {
   };
   int64_t first = 0;
   int64_t run = 0;
-  std::vector<Outer> outer;  // the least stride first
+  std::vector<Outer> outer;  // in ascending order of strides
   bool operator==(const Runs&) const = default;
 
   int64_t bytes() const;
 };
 
-// Of a tensor whose elements share memory, all bytes from its first to its last.
+// For a tensor whose elements overlap, all bytes from its first to its last.
 Runs runs_of(const at::Tensor& tensor);
 
 using Places = c10::List<std::optional<at::Tensor>>;
 
 class Overwritten {
  public:
-  // To be called before `tensor` in `storage` is written; by who may give it another size, which can be all of the storage.
+  // To be called before `tensor` in `storage` is written. `may_resize` saves all
+  // of the storage, since any of it may be written.
   void save(const c10::Storage& storage, const at::Tensor& tensor, bool may_resize);
-  // To be called before into.index_put_(places, ...), of cpu tensors, instead. IndexError where there are no such places.
+  // To be called instead before into.index_put_(places, ...) on cpu tensors. IndexError if there are no such places.
   void save_rows(const at::Tensor& into, const Places& places);
-  // Puts all of it back.
+  // Restores everything that was saved.
   void restore();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a capture saw, in the order in which it is to happen at each replay.
+// The recording of a capture, in the order in which each replay runs it.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ struct RecordedStep {
   enum class Kind : uint8_t { kLaunches, kCall, kWait, kReset, kRecord };
   Kind kind = Kind::kLaunches;
   std::vector<RecordedTask> launches;
-  std::shared_ptr<TaskGroup> group;      // kLaunches: that these launches are
+  std::shared_ptr<TaskGroup> group;      // kLaunches: the group of these launches, or null
   std::shared_ptr<CompiledCall> call;    // kCall
-  std::shared_ptr<ExternalEvent> event;  // of the other kinds
+  std::shared_ptr<ExternalEvent> event;  // for the other kinds
 };
 
-// What was launched where, for whoever looks at the graph.
+// One launch and its stream, for inspection of the graph.
 struct Launch {
   std::string name;
   c10::Stream stream;
-  std::vector<int64_t>
-      waits;  // launches of other streams, by their numbers from 0, that the stream has waited for since its last one
+  // Indices of launches of other streams that the stream has waited for since its last launch.
+  std::vector<int64_t> waits;
 };
 
 struct Recording {
@@ -41,7 +41,7 @@ struct Recording {
   std::vector<RecordedStep> steps;
   std::vector<std::shared_ptr<CollectiveCall>> collectives;
   TouchedMemory memory;            // resolved
-  std::vector<StartState> starts;  // that a replay reads first
+  std::vector<StartState> starts;  // read first by each replay
 };
 
 }  // namespace npugraph::capture

@@ -31,7 +31,7 @@ Captures& captures() {
 
 thread_local int inside = 0;
 
-// What the host is about to do, and how to say so.
+// An action of the host: the name of the call, and a description for error messages.
 struct Action {
   const char* what;
   const char* does;
@@ -57,8 +57,8 @@ void check_compiled_captures(const Action& action) {
   if (mode) refuse(action, *mode);
 }
 
-// Waiting for `stream` is never allowed while it is captured; for others it is up to the mode. What is refused has not been done,
-// so the capture goes on.
+// Waiting for a captured stream is never allowed; for other actions the mode decides. A refused action has not been
+// done, so the capture goes on.
 void check_captures(const Action& action, const std::function<bool(c10::Stream)>& waits_for) {
   std::optional<ErrorMode> broken;
   bool own = false;
@@ -167,7 +167,7 @@ Mark mark(c10::Stream stream) {
 void wait_for(const Mark& mark, c10::Stream stream) {
   if (!is_watching()) return;
   const auto capture = mark.capture.lock();
-  if (!capture || capture_of(capture->origin()) != capture) return;  // what was recorded elsewhere has happened
+  if (!capture || capture_of(capture->origin()) != capture) return;  // work outside of captures has already run
   const auto own = capture_of(stream);
   TORCH_CHECK(!own || own == capture, "stream ", stream.id(), " of ", stream.device(),
               " is being captured and cannot wait for an event of another capture");

@@ -15,10 +15,10 @@ namespace npugraph::capture {
 
 class Capture;
 
-// Who may not wait for the device, nor take raw memory of it or give back what is cached, while a capture runs: every thread, the
-// thread that began it, or nobody but who waits for the streams that are captured.
+// Which threads may not wait for the device, take raw memory of it or free cached memory while a capture runs: all
+// threads, the thread that began it, or none. Waiting for a captured stream is an error in all modes.
 enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
-// UserError that says what there is.
+// UserError that lists the modes if `mode` is none of them.
 ErrorMode parse_error_mode(const std::string& mode);
 
 // How many launches of each stream have happened.
@@ -28,26 +28,26 @@ namespace detail {
 extern std::atomic<int64_t> watched;  // captured and waiting streams
 }
 
-// Whether a launch has anything to ask.
+// Whether a launch has to ask for captures and stopped streams at all.
 inline bool is_watching() noexcept { return detail::watched.load(std::memory_order_relaxed) != 0; }
 
 // Begins or ends a capture in its stream. c10::Error when the stream is captured already.
 void begin(std::shared_ptr<Capture> capture);
 void end(const Capture& capture);
 
-// Who captures `stream`; null for nobody.
+// The capture that `stream` belongs to, or null.
 std::shared_ptr<Capture> capture_of(c10::Stream stream);
-// Who records a launch of the calling thread in `stream`: null also inside of a launch. c10::Error when the stream waits.
+// The capture that records a launch of the calling thread in `stream`; null also inside of a launch. c10::Error if the
+// stream waits for an ExternalEvent.
 std::shared_ptr<Capture> recorder_of(c10::Stream stream);
 
-// c10::Error when the host may not do `what`, which waits for `stream`, or for all of a device. Without a device none is
-// meant that exists.
+// c10::Error when the host may not do `what`, which waits for `stream`, or for all streams of an existing `device`.
 void check_host_may_wait(const char* what, c10::Stream stream);
 void check_host_may_wait(const char* what, c10::DeviceIndex device);
-// c10::Error when the calling thread may not do `what`, which takes raw memory of a device or gives back what is cached.
+// c10::Error when the calling thread may not do `what`, which takes raw memory of a device or frees cached memory.
 void check_host_may_allocate(const char* what);
 
-// While alive, launches of the calling thread are not recorded: they are parts of one that is, or of a replay.
+// While alive, launches of the calling thread are not recorded: they are parts of a recorded launch, or of a replay.
 class Inside {
  public:
   Inside();
@@ -57,8 +57,8 @@ class Inside {
 };
 bool is_inside() noexcept;  // the calling thread
 
-// While alive, the calling thread captures a compiled graph, by running it: nothing is recorded, and others may be forbidden what
-// ErrorMode says.
+// While alive, the calling thread captures a compiled graph by running it. Nothing is recorded, but the restrictions of
+// `mode` apply.
 class CompiledCapture {
  public:
   explicit CompiledCapture(ErrorMode mode);
@@ -66,7 +66,7 @@ class CompiledCapture {
   CompiledCapture(const CompiledCapture&) = delete;
   CompiledCapture& operator=(const CompiledCapture&) = delete;
 
-  bool forbids() const;  // the calling thread
+  bool forbids() const;  // in the calling thread
   ErrorMode mode() const { return mode_; }
 
  private:
@@ -80,7 +80,7 @@ struct Mark {
   Progress seen;
 };
 Mark mark(c10::Stream stream);
-// `stream` waits for the mark: it joins the capture that the mark was made in. c10::Error when it is in another one.
+// Makes `stream` wait for the mark: it joins the capture that the mark was made in. c10::Error if it is in another one.
 void wait_for(const Mark& mark, c10::Stream stream);
 void check_host_may_wait(const char* what, const Mark& mark);
 

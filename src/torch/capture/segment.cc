@@ -14,7 +14,7 @@ namespace npugraph::capture {
 
 namespace {
 
-// Makes the tasks of launches, whose arguments may be such as a Program cannot hold.
+// Makes the tasks of launches, which may have arguments that a Program cannot hold.
 runtime::MakeTask maker_of(const std::vector<RecordedTask>& launches) {
   return [&](const program::Program& program, const program::Task& task) {
     const RecordedTask& launch = launches[&task - program.tasks.data()];
@@ -39,7 +39,7 @@ void Segment::bind() {
   for (size_t i = 0; i < external_.size(); ++i) {
     c10::StorageImpl* storage = external_[i].storages.front().unsafeGetStorageImpl();
     void* data = storage->_mutable_data_ptr_no_checks().get();
-    // Storages that overlap end where the last of them does, and have not been resized.
+    // Storages that overlap end where the last of them ends, and have not been resized.
     const auto bytes = external_[i].storages.size() == 1 ? static_cast<int64_t>(storage->nbytes())
                                                          : program().inputs[i].sizes.front().constant;
     moved |= bound_[i].data != data || bound_[i].capacity != bytes;

@@ -11,7 +11,7 @@
 
 namespace npugraph::capture {
 
-// Memory of a Program's input: one storage, or several that overlap, from the first byte of the first one.
+// Memory of an input of a Program: one storage, or several that overlap, from the first byte of the first one on.
 struct ExternalMemory {
   std::vector<c10::Storage> storages;
 };
@@ -22,7 +22,8 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // Runs the launches on the memory as it is now, in a replay on `stream`. What an operator throws. One call at a time.
+  // Runs the launches on the memory as it is now, in a replay on `stream`.
+  // Throws what an operator throws. One call at a time.
   void run(c10::Stream stream);
   const program::Program& program() const { return executable_->program(); }
   runtime::MemoryInfo memory() const { return executable_->memory(); }

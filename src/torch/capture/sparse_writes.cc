@@ -45,7 +45,7 @@ std::optional<Places> written_places(const c10::OperatorHandle& op, std::span<co
   if (std::ranges::count(kByIndices, name) != 0) {
     Places out;
     const at::Tensor self = args[0].toTensor();
-    int64_t most = 0;  // indices of one dimension
+    int64_t most = 0;  // the most indices that one dimension has
     for (const c10::IValue& index : args[1].toListRef()) {
       out.push_back(index.isNone() ? std::nullopt : std::make_optional(on_cpu(index.toTensor())));
       if (!index.isNone()) most = std::max(most, index.toTensor().numel());

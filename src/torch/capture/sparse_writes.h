@@ -11,8 +11,8 @@
 
 namespace npugraph::capture {
 
-// The places of its first argument that an operator of torch writes, as cpu tensors, where these are less than all of it. Nothing
-// for others.
+// The places that an operator of torch writes in its first argument, as cpu tensors. Nullopt if these may be all of it,
+// or if the operator is not one of those known here.
 std::optional<Places> written_places(const c10::OperatorHandle& op, std::span<const c10::IValue> args);
 
 }  // namespace npugraph::capture

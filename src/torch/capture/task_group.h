@@ -12,13 +12,13 @@ namespace npugraph::capture {
 
 class TaskGroup {
  public:
-  // What replays run from now on; null for nothing.
+  // Sets what replays run from now on; null for nothing.
   void replace(std::shared_ptr<Segment> segment) {
     const std::lock_guard lock(mutex_);
     is_captured_ = true;
     segment_ = std::move(segment);
   }
-  // The graph is gone.
+  // Called when the graph is destroyed or reset.
   void drop() {
     const std::lock_guard lock(mutex_);
     is_captured_ = false;

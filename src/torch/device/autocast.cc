@@ -16,7 +16,7 @@ at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, con
 }
 
 void register_lists(torch::Library& m) {
-  using namespace at;  // what the lists of torch write
+  using namespace at;  // for the names in torch's lists
 #define NPU_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
   AT_FORALL_LOWER_PRECISION_FP(NPU_LOWER)
 #undef NPU_LOWER

@@ -38,7 +38,7 @@ bool holds(const c10::Type& type, c10::TypeKind kind) {
   return false;
 }
 
-// What the arguments and results of one operator need.
+// The kernel of one operator, with the facts of its schema that each call needs.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   explicit BoxedKernel(const OperatorHandle& op);
@@ -52,15 +52,15 @@ class BoxedKernel final : public c10::OperatorKernel {
     bool may_be_cpu;
   };
   using Held = c10::SmallVector<IValue, 8>;
-  // Puts the aliases of `value` in its place, and keeps both in `held`.
+  // Replaces `value` by its aliases, and keeps both in `held`.
   void pass_tensors(CpuCall& call, const Tensors& argument, IValue& value, Held& held) const;
   void return_tensors(CpuCall& call, IValue& value) const;
-  // After the call: the aliases may serve the thread's next ones, the first one first.
+  // Called after the call: gives the aliases back for the thread's next calls, which reuse the first one first.
   static void give_back(Held& held);
 
   std::string name_;
-  bool is_foreign_ = false;            // not torch's own
-  bool is_of_ascend_ = false;          // may ask on which device it is
+  bool is_foreign_ = false;            // from outside of torch
+  bool is_of_ascend_ = false;          // may ask for the device that it runs on
   bridge::StackKernel own_ = nullptr;  // see own_kernel()
   size_t arguments_ = 0;
   size_t returns_ = 0;
@@ -113,7 +113,7 @@ void BoxedKernel::pass_tensors(CpuCall& call, const Tensors& argument, IValue& v
   held.push_back(value);
 }
 
-// A generator of npu brings operators here whose tensors are on cpu.
+// An operator with cpu tensors comes here if it is given an npu generator.
 void check_generator(const CpuCall& call, const IValue& generator) {
   if (generator.isNone()) return;
   const c10::DeviceType expected = call.is_on_npu() ? kNpu : c10::kCPU;
@@ -154,7 +154,7 @@ void BoxedKernel::operator()(const OperatorHandle& op, c10::DispatchKeySet, Stac
 }
 
 void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
-  Held held;  // before the call, which looks at what it holds until its end
+  Held held;  // outlives `call`, which uses the held tensors until its end
   CpuCall call(name_.c_str(), is_foreign_);
   IValue* arguments = stack->data() + (stack->size() - arguments_);
   for (const Tensors& argument : tensors_) pass_tensors(call, argument, arguments[argument.position], held);
@@ -183,7 +183,7 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
   give_back(held);
 }
 
-// Of the first tensor on npu among the arguments, which a call of the operator runs on.
+// The device that a call runs on: that of the first npu tensor among the arguments, else the current one.
 c10::DeviceIndex device_of(const OperatorHandle& op, const Stack& stack) {
   c10::DeviceIndex found = -1;
   const auto note = [&](const at::Tensor& tensor) {
@@ -199,7 +199,8 @@ bool has_cpu_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd);
 }
 
-// Kernels of operators that are made after the device. An operator may be taken away and made again with another schema.
+// Kernels of operators that are defined after the device. An operator may be
+// removed and defined again with another schema.
 std::shared_ptr<const BoxedKernel> later_kernel(const OperatorHandle& op) {
   struct Known {
     c10::FunctionSchema schema;
@@ -221,8 +222,8 @@ void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) 
   call_boxed(op, keys, stack);
 }
 
-// Their composite kernels ask for the device's type, and know only torch's own; those of scans call several operators, each of
-// which would go to the CPU by itself.
+// Operators whose composite kernels ask for the type of the device, and know only torch's own devices. Those of scans
+// call several operators, each of which would be a CPU call of its own.
 constexpr std::string_view kBoxedThoughComposite[] = {
     at::_ops::convolution::name,    at::_ops::convolution_backward::name,
     at::_ops::_convolution::name,   at::_ops::_lazy_clone::name,
@@ -258,7 +259,7 @@ void call_boxed(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack
 }
 
 void register_boxed_kernels(const std::string& name_space) {
-  // Never destroyed: kernels go with their library.
+  // Never destroyed: kernels are removed with their library.
   auto* library =
       new torch::Library(torch::Library::IMPL, name_space, c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   const std::string prefix = name_space + "::";

@@ -27,7 +27,7 @@ Limits& limits() {
 
 CoreLimits all_cores() { return {npu::facts().cube_cores, npu::facts().vector_cores}; }
 
-// Under the mutex.
+// Called under the mutex.
 CoreLimits find_device(const Limits& set, c10::DeviceIndex device) {
   const auto found = set.of_device.find(device);
   return found == set.of_device.end() ? all_cores() : found->second;

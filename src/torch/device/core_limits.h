@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many cube and vector cores work of a device and of a stream may use. Eager work takes what it likes; compiled graphs that are
-// called on the stream follow. Thread-safe.
+// Limits of the cube and vector cores that work of a device or of a stream may use. Compiled graphs that are called on
+// the stream obey them; eager work does not. Thread-safe.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -9,16 +9,16 @@
 
 namespace npugraph::device {
 
-// All its cores, unless somebody has said otherwise.
+// All cores of the device, unless it was limited.
 CoreLimits device_limits(c10::DeviceIndex device);
 void limit_device(c10::DeviceIndex device, CoreLimits limits);
 
-// Its own, or else those of its device.
+// The limits of the stream, or else those of its device.
 CoreLimits stream_limits(c10::Stream stream);
 void limit_stream(c10::Stream stream, CoreLimits limits);
 void reset_stream_limits(c10::Stream stream);
 
-// stream_limits(), with 0 for all cores of the device. One load until somebody sets limits.
+// stream_limits(), with 0 for all cores of the device. Costs one load until limits are set.
 CoreLimits limits_in_force(c10::Stream stream);
 
 }  // namespace npugraph::device

@@ -88,7 +88,7 @@ at::Tensor CpuCall::result(at::Tensor from_kernel) {
   const bool is_held = from_kernel.use_count() > 1;
   if (!is_held && impl.unsafe_storage().use_count() == 1 && from_kernel.device().is_cpu()) [[likely]] {
     check_kind(from_kernel, name_);
-    move_to_npu(impl, device());  // memory that is no argument's
+    move_to_npu(impl, device());  // memory of no argument
     return from_kernel;
   }
   for (const Argument& argument : arguments_)
@@ -97,13 +97,13 @@ at::Tensor CpuCall::result(at::Tensor from_kernel) {
   check_kind(from_kernel, name_);
   c10::Storage storage = npu_storage(from_kernel.storage());
   if (!storage) return from_kernel;
-  // Whoever else holds the kernel's tensor keeps a CPU tensor.
+  // Other holders of the kernel's tensor keep a CPU tensor.
   if (is_held) from_kernel = at::Tensor(impl.shallow_copy_and_detach(c10::VariableVersion(0), true));
   npu::move_into(*from_kernel.unsafeGetTensorImpl(), std::move(storage));
   return from_kernel;
 }
 
-// Another exception is on its way.
+// Called while another exception propagates.
 void CpuCall::finish_late() noexcept {
   try {
     take_over_written();
@@ -128,7 +128,7 @@ void CpuCall::take_over(const Written& argument) {
 void CpuCall::take_over_written() {
   const auto written = std::move(written_);
   written_.clear();
-  std::exception_ptr out_of_memory;  // of the device; every argument must let go of memory that is gone
+  std::exception_ptr out_of_memory;  // thrown last: every argument must first let go of freed memory
   for (const Written& argument : written) {
     try {
       take_over(argument);

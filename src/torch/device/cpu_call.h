@@ -34,19 +34,20 @@ class CpuCall {
 
   // Arguments must live as long as this object, and their aliases until the last result().
   //
-  // The alias of an argument that is only read; undefined tensors and those of cpu are themselves. c10::Error when it is of
-  // a kind that npu does not have, or on another device than the arguments before it: only cpu tensors without dimensions
-  // may join npu tensors, unless `may_be_cpu`.
+  // Returns the alias of an argument that is only read; undefined and cpu tensors are returned as they are. c10::Error
+  // if npu does not support the kind of tensor, or if it is on another device than the arguments before it: only cpu
+  // tensors without dimensions may join npu tensors, unless `may_be_cpu`.
   at::Tensor read(const at::Tensor& argument, bool may_be_cpu = false);
-  // The same for an argument that the kernel may write, or give another size; it is never on cpu beside others on npu.
+  // The same for an argument that the kernel may write or resize; it must not be on cpu beside others on npu.
   at::Tensor write(const at::Tensor& argument);
 
-  // Where new tensors go when no argument is on npu; else the current device.
+  // Sets the device of new tensors if no argument is on npu; the default is the current device.
   void set_device(c10::DeviceIndex device) { device_ = device; }
   bool is_on_npu() const { return device_ >= 0; }
   c10::DeviceIndex device() const { return device_ >= 0 ? device_ : npu::current_device(); }
 
-  // What `kernel`, the call of the CPU kernel, returns. c10::OutOfMemoryError where the host has not the memory that it asks for.
+  // Returns the result of `kernel`, the call of the CPU kernel.
+  // c10::OutOfMemoryError if the host lacks the memory that it needs.
   template <typename F>
   decltype(auto) run(F&& kernel) {
     try {
@@ -56,11 +57,11 @@ class CpuCall {
     }
   }
 
-  // The npu tensor of what the kernel returned: the argument itself, a view of an argument, or a new tensor.
+  // The npu tensor for a result of the kernel: the argument itself, a view of an argument, or a new tensor.
   at::Tensor result(at::Tensor from_kernel);
 
-  // After the kernel: arguments take over the sizes and the memory that it gave to their aliases. Done by the destructor when
-  // the kernel throws.
+  // To be called after the kernel: arguments take over the sizes and the memory that it gave to their aliases. Done by
+  // the destructor if the kernel throws.
   void finish() {
     if (!written_.empty()) take_over_written();
   }
@@ -80,10 +81,10 @@ class CpuCall {
   void take_over_written();
   void finish_late() noexcept;
   void check_device(const at::Tensor& argument, bool may_be_cpu);
-  // The npu storage over the memory of a CPU storage; none when that belongs to an argument on cpu.
+  // The npu storage over the memory of a CPU storage; null if that memory belongs to an argument on cpu.
   c10::Storage npu_storage(const c10::Storage& cpu);
   [[noreturn]] void fail_devices(const at::Tensor& argument) const;
-  // In the handler of `error`.
+  // To be called in the handler of `error`.
   [[noreturn]] void rethrow(const c10::Error& error) const;
 
   const char* name_;

@@ -66,7 +66,7 @@ Tensor& set_empty(Tensor& self) {
   return self.set_(std::move(none), 0, {0}, {});
 }
 
-// The format goes with the values.
+// The copy has the format of the original.
 Tensor clone(const Tensor& self, optional<at::MemoryFormat> format) {
   Tensor out = at::native::clone(self, format);
   set_format(out, format_of(self));
@@ -77,7 +77,7 @@ void record_stream(Tensor& self, at::Stream stream) {
   NpuAllocator::instance().recordStream(self.storage().data_ptr(), stream);
 }
 
-// Both sides as CPU tensors.
+// `tensor`, of cpu or npu, as a CPU tensor.
 Tensor on_cpu(const Tensor& tensor, const char* name) {
   TORCH_CHECK(tensor.device().is_cpu() || tensor.device().type() == kNpu, name, ": cannot copy between npu and ",
               tensor.device());
@@ -91,7 +91,7 @@ void run_copy(const Tensor& self, const Tensor& dst) {
   to.copy_(on_cpu(self, at::_ops::copy_::name));
 }
 
-// A stream copies by itself between memory of the device and pinned memory; for all else the host waits for it.
+// Non-blocking copies between device memory and pinned memory run in the stream; for all others the host waits for it.
 void check_copy(const Tensor& self, const Tensor& dst, bool non_blocking) {
   const bool to_host = dst.device().is_cpu();
   if (to_host == self.device().is_cpu()) return;
@@ -104,7 +104,7 @@ void check_copy(const Tensor& self, const Tensor& dst, bool non_blocking) {
   }
 }
 
-// Captures know no lazily conjugated or negated tensors.
+// Captures do not support lazily conjugated or negated tensors.
 Tensor without_lazy_bits(const Tensor& tensor) {
   Tensor out = tensor;
   if (out.is_conj()) out = at::_conj_physical(out.conj());
@@ -112,7 +112,7 @@ Tensor without_lazy_bits(const Tensor& tensor) {
   return out;
 }
 
-// A copy between devices belongs to the stream of one of them that is captured; else to the destination's.
+// A copy between devices belongs to the one of their two streams that is captured; else to the destination's.
 c10::Stream stream_of_copy(const Tensor& self, const Tensor& dst) {
   const c10::Stream of_dst = current_stream((dst.device().is_cpu() ? self : dst).device().index());
   if (self.device().is_cpu() || capture::capture_of(of_dst)) return of_dst;
@@ -152,7 +152,7 @@ at::Scalar local_scalar_dense(const Tensor& self) {
   return at::native::_local_scalar_dense_cpu(on_cpu(self, at::_ops::_local_scalar_dense::name));
 }
 
-// Whether x.data = y keeps x: so that a module that moves keeps its parameters, and lazy ones stay lazy.
+// Whether `x.data = y` keeps x, so that a module that is moved keeps its parameters, and lazy parameters stay lazy.
 bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
   auto is_dense = [](const Tensor& tensor) {
     const c10::DispatchKeySet keys = tensor.key_set();

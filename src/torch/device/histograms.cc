@@ -14,7 +14,8 @@ using at::Scalar;
 using at::Tensor;
 namespace op = at::_ops;
 
-// Where the first bin begins and the last one ends, in int64: what is asked for, or where that is nothing the range of the values.
+// Where the first bin begins and the last one ends, in int64: `min` and `max`,
+// or, if these are equal, the range of the values.
 std::pair<Tensor, Tensor> limits(const Tensor& values, int64_t min, int64_t max) {
   auto number = [&](int64_t n) { return at::scalar_tensor(n, values.options()); };
   if (min < max || values.sym_numel() == 0) return {number(min), number(max)};
@@ -22,7 +23,7 @@ std::pair<Tensor, Tensor> limits(const Tensor& values, int64_t min, int64_t max)
   return {least - equal, greatest + equal};
 }
 
-// The bin of a value is (value - min) * bins / (max - min), rounded down; the last one has max, too.
+// The bin of a value is (value - min) * bins / (max - min), rounded down; the last bin includes max.
 Tensor of_integers(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
   TORCH_CHECK(bins > 0, "histc: bins is ", bins, ", and must be positive");
   const auto least = min.to<int64_t>(), greatest = max.to<int64_t>();

@@ -20,7 +20,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return facts().devices > 0; }
-  // There is nothing to set up, so nothing is spared by not touching a device.
+  // Using a device sets nothing up, so there is no reason to avoid it.
   bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
   void init() const override {}
 

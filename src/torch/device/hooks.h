@@ -3,7 +3,7 @@
 
 namespace npugraph::device {
 
-// What torch asks a backend: whether it is there, its devices, generators and pinned memory. Once per process.
+// Registers what torch asks a backend for: availability, devices, generators and pinned memory. Once per process.
 void register_hooks();
 
 }  // namespace npugraph::device

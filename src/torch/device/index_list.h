@@ -14,8 +14,8 @@ namespace npugraph::device {
 
 using IndexList = c10::List<std::optional<at::Tensor>>;
 
-// An empty list for aliases, which are given back with it, the last one first. To make a list costs two allocations, so each
-// thread keeps one.
+// An empty list for aliases, which are given back by the destructor, the last one first. Making a list costs two
+// allocations, so each thread keeps one.
 class ReusedIndexList {
  public:
   ReusedIndexList() : kept_(kept()) {
@@ -44,7 +44,7 @@ class ReusedIndexList {
     bool is_taken = false;
   };
 
-  // None when the thread ends, and its objects that go after the list still call operators.
+  // Null at the end of the thread, when objects that are destroyed after the list may still call operators.
   static Kept* kept() {
     static constinit thread_local bool is_gone = false;
     struct Owned : Kept {

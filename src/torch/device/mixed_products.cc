@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of operands of several floating-point types, which cpu refuses: they are those of operands of the common type.
+// Products of operands of different floating-point types, which cpu refuses:
+// the operands are converted to their common type.
 #include <optional>
 #include <type_traits>
 
@@ -17,7 +18,8 @@ bool is_promoted(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
 }
 
-// The common type of the operands among `arguments`, where these have several; for the kernel's types, others are its business.
+// The common type of the tensors among `arguments`, if they have different types that can be promoted. Otherwise
+// nullopt: the kernel handles them, or reports an error.
 template <typename... Args>
 std::optional<at::ScalarType> common_type(const std::remove_reference_t<Args>&... arguments) {
   std::optional<at::ScalarType> common;

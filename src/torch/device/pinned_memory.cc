@@ -10,7 +10,7 @@
 namespace npugraph::device {
 namespace {
 
-// Stateless deleters know their memory by its address only, so this table owns it.
+// Stateless deleters get only the address of the memory, so this table owns the memory.
 class PinnedAllocator final : public at::HostAllocator {
  public:
   at::DataPtr allocate(size_t bytes) override {
@@ -56,7 +56,7 @@ class PinnedAllocator final : public at::HostAllocator {
     at::DataPtr memory;
   };
 
-  // Nothing is cached, so all that there is is in use.
+  // Nothing is cached, so all allocated memory is in use.
   template <typename F>
   void for_pieces(F f) {
     f(stats_.active_requests);
@@ -70,7 +70,7 @@ class PinnedAllocator final : public at::HostAllocator {
 
   static void release(void* data) { static_cast<PinnedAllocator&>(pinned_allocator()).free(data); }
   void free(void* data) {
-    at::DataPtr memory;  // freed after the lock
+    at::DataPtr memory;  // freed after the lock is released
     const std::lock_guard lock(mutex_);
     auto piece = pieces_.find(data);
     memory = std::move(piece->second.memory);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinned host memory. On this device it is ordinary host memory that is known to be pinned, so that is_pinned() answers as on
-// a device that needs it.
+// Pinned host memory. On this device it is ordinary host memory that is registered as pinned, so that is_pinned()
+// answers as on a device that needs pinned memory.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>

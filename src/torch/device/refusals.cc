@@ -34,7 +34,7 @@ torch::Library all_of(DispatchKey key) {
   return library;
 }
 
-// They make tensors of compressed layouts of any device without asking it, so that a fallback never sees them.
+// Operators that make tensors of compressed layouts without asking their device, so that a fallback never sees them.
 constexpr const char* kMakesCompressed[] = {"_sparse_compressed_tensor_unsafe", "_sparse_compressed_tensor_with_dims",
                                             "_sparse_csr_tensor_unsafe",        "_sparse_csc_tensor_unsafe",
                                             "_sparse_bsr_tensor_unsafe",        "_sparse_bsc_tensor_unsafe"};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds of tensors that npu has not: sparse, quantised, and nested ones of layout torch.strided.
+// Kinds of tensors that npu does not support: sparse, quantised, and nested ones of layout torch.strided.
 #pragma once
 
 namespace npugraph::device {
 
-// What would make such tensors of npu, or work on them, raises NotImplementedError.
+// Makes operators that would make such npu tensors, or work on them, raise NotImplementedError.
 void register_refusals();
 
 }  // namespace npugraph::device

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes the npu device, in order.
+// The registrations that make the npu device, in order.
 #include "torch/device/register.h"
 
 #include <mutex>
@@ -45,7 +45,7 @@ void register_device() {
     register_synced_batch_norm(aten);
     register_unboxed_kernels(aten);
     register_refusals();
-    // Last: they take what has no kernel yet.
+    // Last: these take the operators that have no kernel yet.
     for (const char* name_space : {"aten", "npu", "atb"}) register_boxed_kernels(name_space);
     register_boxed_fallback();
     register_attention_choice();

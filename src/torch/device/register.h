@@ -3,9 +3,9 @@
 
 namespace npugraph::device {
 
-// Makes npu a device of this process, as torch.device("npu"), and has it run the operators of torch and, where they are
-// registered, of Ascend. Does nothing after the first time. Not to be called while other
-// threads use torch. c10::Error when the process already has another PrivateUse1 device.
+// Makes npu a device of this process, torch.device("npu"), that runs the operators of torch and, if they are
+// registered, of Ascend. Does nothing after the first call. Must not be called while other threads use torch.
+// c10::Error when the process already has another PrivateUse1 device.
 void register_device();
 
 }  // namespace npugraph::device

@@ -14,12 +14,12 @@
 namespace npugraph::device {
 namespace {
 
-// torch keeps names with truth values: one name per format.
+// torch keeps a boolean for each name, so each format is a name.
 using Metadata = std::unordered_map<std::string, bool>;
 constexpr std::string_view kName = "npu_format_";
 
 void put_format(const at::Tensor& tensor, Metadata& metadata) {
-  if (!tensor.has_storage() || tensor.storage().device().type() != npu::kNpu) return;  // a fake one
+  if (!tensor.has_storage() || tensor.storage().device().type() != npu::kNpu) return;  // a fake tensor
   if (const int format = npu::format_of(tensor); format != npu::kPlainFormat)
     metadata[std::string(kName) + std::to_string(format)] = true;
 }

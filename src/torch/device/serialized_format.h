@@ -3,7 +3,7 @@
 
 namespace npugraph::device {
 
-// Files of npu tensors hold their formats, which tensors get back that are loaded to npu.
+// Makes files of npu tensors hold their formats, which the tensors get back when they are loaded to npu.
 void register_serialized_format();
 
 }  // namespace npugraph::device

@@ -24,7 +24,8 @@ Tensor plus(const Tensor& sum, const optional<Tensor>& bias) {
   return bias.has_value() && bias->defined() ? sum + *bias : sum;
 }
 
-// Gates i, f, g, o of a cell, from torch.nn.LSTM's definition. The workspace is the gates after their functions.
+// Gates i, f, g, o of a cell, from torch.nn.LSTM's definition. The workspace
+// is the gates after their activation functions.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                              const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
   const Tensor gates = plus(input_gates, input_bias) + plus(hidden_gates, hidden_bias);
@@ -78,7 +79,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
   return {input_gates, hidden_gates, grad_hy * z, input_bias, hidden_bias};
 }
 
-// Gradients of self and other of at::matmul, those of `mask`. A vector on the left is a row, on the right a column.
+// The gradients of self and other of at::matmul that `mask` selects. A
+// vector on the left is a row, on the right a column.
 std::tuple<Tensor, Tensor> matmul_backward(const Tensor& grad, const Tensor& self, const Tensor& other,
                                            std::array<bool, 2> mask) {
   if (!grad.defined()) return {};

@@ -37,7 +37,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (device.has_index()) set_current_device(device.index());
   }
-  // Of all types; torch sets the bits.
+  // All element types: torch sets their bits by default.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
   c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(facts().devices); }
 

@@ -23,7 +23,7 @@ std::vector<int64_t> all_but_channels(const Tensor& x) {
   return dims;
 }
 
-// One value for each channel, so that it broadcasts with `x`.
+// `of`, which has one value for each channel, in sizes that broadcast with `x`.
 Tensor along_channels(const Tensor& of, const Tensor& x) {
   std::vector<int64_t> sizes(x.dim(), 1);
   sizes[1] = -1;
@@ -39,7 +39,7 @@ void follow(const optional<Tensor>& running, const Tensor& value, double momentu
   if (running && running->defined()) running->mul_(1 - momentum).add_(value, momentum);
 }
 
-// The mean and deviation of all from those of each process, by Chan, Golub and LeVeque (1983).
+// The mean and inverse deviation over all processes, from those of each process, by Chan, Golub and LeVeque (1983).
 std::tuple<Tensor, Tensor> gathered_stats(const Tensor&, const Tensor& mean, const Tensor& invstd,
                                           const optional<Tensor>& running_mean, const optional<Tensor>& running_var,
                                           double momentum, double eps, const Tensor& counts) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One unboxed kernel of npu from the type of an operator: at::_ops::add_Tensor and the like.
+// Makes the unboxed npu kernel of an operator from its type: at::_ops::add_Tensor and the like.
 #pragma once
 
 #include <string>
@@ -21,8 +21,9 @@
 
 namespace npugraph::device {
 
-// How an argument of one type goes to the CPU kernel: `value` is what the kernel gets, made before it is called. Aliases are
-// given back when the call is over, the last one first, so that the same call made again finds each in its place.
+// How an argument of one type is passed to the CPU kernel: `value` is made before the kernel is
+// called, and the kernel gets get(). Aliases are given back after the call, the last one first, so
+// that the same call finds each in its place again.
 template <typename T>
 struct Passed {
   T value;
@@ -102,7 +103,7 @@ struct Passed<at::TensorList> {
   at::TensorList get() { return value.get(); }
 };
 
-// Indices: they may stay on the host.
+// Indices, which may be on the host.
 template <>
 struct Passed<const IndexList&> {
   ReusedIndexList value;
@@ -116,7 +117,7 @@ struct Passed<const IndexList&> {
   const IndexList& get() { return value.list(); }
 };
 
-// All arguments: they are made in order, and go in the opposite one.
+// All arguments. They are made in order and destroyed in reverse order.
 template <typename... Args>
 struct PassedArguments {
   explicit PassedArguments(CpuCall&) {}
@@ -162,7 +163,7 @@ at::Tensor& written_argument(Args&... arguments) {
   return *out;
 }
 
-// What is recorded is recorded by the boxed kernel.
+// Runs the boxed kernel, which records calls for captures.
 template <typename Op, typename Result, typename... Args>
 Result through_boxed(Args... arguments) {
   static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(Op::name, Op::overload_name);
@@ -193,7 +194,7 @@ struct UnboxedKernel<Op, Result(Args...)> {
   }
 };
 
-// As libraries name `Op`: "add.Tensor".
+// The name of `Op` in a library: "add.Tensor".
 template <typename Op>
 std::string schema_name() {
   std::string name = Op::name + sizeof("aten::") - 1;

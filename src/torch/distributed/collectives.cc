@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each collective asks of its tensors, and its parts in gloo's collectives.
+// The collectives: the checks of their tensors, and their parts in gloo's collectives.
 #include <numeric>
 #include <utility>
 
@@ -21,14 +21,14 @@ void check_same_type(const char* call, const Tensor& output, const Tensor& input
               output.scalar_type(), " and ", input.scalar_type());
 }
 
-// One tensor for each rank, of the type of `single`.
+// Requires one tensor for each rank, of the type of `single`.
 void check_list(const char* call, const Tensors& list, const Tensor& single, int size) {
   TORCH_CHECK(list.size() == static_cast<size_t>(size), call, ": takes a list of ", size, " tensors, got ",
               list.size());
   for (const Tensor& tensor : list) check_same_type(call, tensor, single);
 }
 
-// `large` holds `size` times `small`.
+// Requires that `large` has the type of `small` and `size` times its elements.
 void check_multiple(const char* call, const char* large_name, const Tensor& large, const Tensor& small, int size) {
   check_same_type(call, large, small);
   TORCH_CHECK(large.numel() == small.numel() * size, call, ": ", large_name, " must have ", small.numel(), " * ", size,
@@ -40,7 +40,7 @@ void check_elements(const char* call, int rank, const Tensor& piece, const Tenso
               " elements of this rank's tensor, got ", piece.numel());
 }
 
-// One tensor for each rank, of the type of `single` and with as many elements.
+// Requires one tensor for each rank, of the type of `single` and with as many elements.
 void check_equal_list(const char* call, const Tensors& list, const Tensor& single, int size) {
   check_list(call, list, single, size);
   for (int rank = 0; rank < size; ++rank) check_elements(call, rank, list[rank], single);

@@ -35,7 +35,7 @@ Reduction logical_reduction(const char* call, ReduceOp::RedOpType op) {
   return {any ? MAX : MIN, at::kByte};
 }
 
-// Elements of the carrier; the data itself where it can be.
+// The data as elements of the carrier type, over the same memory if possible.
 Tensor carried(const Tensor& data, const Reduction& reduction) {
   return data.scalar_type() == at::kBool ? bytes(data) : data.to(reduction.carrier);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives of torch's gloo backend, over CPU tensors of one dimension that have no gaps. Each returns when this
-// rank's part is done and raises what gloo raises. What only moves data takes tensors of any type.
+// rank's part is done and raises what gloo raises. Collectives that only move data take tensors of any type.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct Reduction {
   bool average = false;  // divide by the number of ranks; integers round towards zero
 };
 
-// c10::Error in the name of `call` where elements of `type` have no such reduction. Sums of bool are logical.
+// c10::Error that names `call` if elements of `type` have no such reduction. Sums of bool are logical.
 Reduction reduction_of(const char* call, at::ScalarType type, const c10d::ReduceOp& op);
 
 class Gloo {
@@ -47,7 +47,7 @@ class Gloo {
   // Rank r gets the reduced pieces `data[r]`.
   void reduce_scatter(const Tensor& out, const std::vector<Tensor>& data, const Reduction& reduction) const;
   void reduce_scatter_equal(const Tensor& out, const Tensor& data, const Reduction& reduction) const;
-  // Sizes are numbers of elements for each rank; none: equal pieces.
+  // Sizes are numbers of elements for each rank; empty: equal pieces.
   void all_to_all(const Tensor& out, const Tensor& data, std::vector<int64_t> out_sizes,
                   std::vector<int64_t> sizes) const;
   void barrier() const;
@@ -64,10 +64,10 @@ class Gloo {
   std::chrono::milliseconds timeout_;
 };
 
-// The memory of a tensor as one of the tensors above: the memory itself where that has no gaps, else a copy.
+// A tensor of one dimension and without gaps, as Gloo takes it: over `memory` itself if that has no gaps, else a copy.
 Tensor packed(const Tensor& memory);
 std::vector<Tensor> packed(const std::vector<Tensor>& memories);
-// Puts what is in `packed` where it came from.
+// Copies `packed` back to `memory`, unless they share memory.
 void unpack(const Tensor& packed, const Tensor& memory);
 void unpack(const std::vector<Tensor>& packed, const std::vector<Tensor>& memories);
 

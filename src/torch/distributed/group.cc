@@ -12,7 +12,7 @@
 namespace npugraph::distributed {
 namespace {
 
-// Of its own memory, which a collective may write.
+// A copy that a collective may write.
 Tensor own_copy(const Tensor& data) { return data.clone(at::MemoryFormat::Contiguous); }
 
 Tensor rows_like(const Tensor& data, int64_t rows) {

@@ -32,7 +32,7 @@ bool HcclWork::wait(std::chrono::milliseconds timeout) {
     if (!ended)
       C10_THROW_ERROR(DistBackendError, c10::str(title_, ": not done after ", timeout.count(), " ms of wait()"));
   }
-  future_->waitAndThrow();  // for a moment: it is completed next, by whoever completes this
+  future_->waitAndThrow();  // short: complete() completes the future right after this
   for (const auto& call : recorded_) call->await();
   return true;
 }

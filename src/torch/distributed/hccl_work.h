@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handle of a collective or transfer that a process group was asked for.
+// The handle of a collective or transfer of a process group.
 #pragma once
 
 #include <exception>
@@ -14,21 +14,21 @@ namespace npugraph::distributed {
 
 class HcclWork final : public c10d::Work {
  public:
-  // `title` is what the profiler says, and valid for ever. The tensors are those that the caller gave.
+  // `title` is the name in profiles and must have static lifetime. The tensors are those that the caller passed.
   HcclWork(int rank, c10d::OpType type, const char* title, uint64_t sequence, const std::vector<at::Tensor>& inputs,
            std::vector<at::Tensor> outputs);
 
-  // It is part of a captured graph: who waits for it waits in the graph. Before others have this object.
+  // Makes it part of a captured graph: wait() also awaits `calls` there. To be called before others have this object.
   using Recorded = std::vector<std::shared_ptr<const npu::RecordedCollective>>;
   void be_recorded(const Recorded& calls);
   const Recorded& recorded() const { return recorded_; }
 
-  // Once, from any thread: it has ended, with `error` if that is one. Runs what waits for the future.
+  // Ends it, with `error` if that is not null, and runs the callbacks of the future. To be called once, in any thread.
   void complete(std::exception_ptr error, int source_rank = -1);
 
   bool isCompleted() override { return future_->completed(); }
   bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
-  // When it returns, the future is done, too. A timeout of 0 is none.
+  // When it returns, the future is completed, too. A timeout of 0 means no timeout.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   int sourceRank() const override { return source_rank_; }
   std::vector<at::Tensor> result() override { return outputs_; }

@@ -44,7 +44,7 @@ void Lane::serve(const std::shared_ptr<State>& state) {
     state->busy = true;
     lock.unlock();
     job();
-    job = nullptr;  // what it held may need other locks
+    job = nullptr;  // without the lock: destroying what it holds may take other locks
     lock.lock();
     state->busy = false;
     state->changed.notify_all();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process group does beside its callers.
+// Threads of a process group that work beside its callers.
 #pragma once
 
 #include <condition_variable>
@@ -17,17 +17,18 @@
 
 namespace npugraph::distributed {
 
-// A thread that runs jobs in the order in which they came, as a stream of a device does. What jobs hold may need the GIL, also
-// when they have run: drain() comes before the interpreter ends (ProcessGroupHccl::shutdown_all). Thread-safe.
+// A thread that runs jobs in the order of run(), like a stream of a device. Jobs and the objects that they hold may
+// need the GIL, also to be destroyed: drain() must be called before the interpreter ends
+// (ProcessGroupHccl::shutdown_all). Thread-safe.
 class Lane {
  public:
   using Job = std::function<void()>;  // throws nothing
 
   Lane();
-  // Runs the jobs that it was given; the last job may be who destroys the lane.
+  // Waits until all jobs have run, unless the last job destroys the lane itself.
   ~Lane();
   void run(Job job);
-  // Waits until nothing is left to run; at once in a job.
+  // Waits until all jobs have run. Returns at once if called by a job.
   void drain();
 
  private:
@@ -49,12 +50,13 @@ class Transfers {
  public:
   using Done = std::function<void(std::exception_ptr)>;  // throws nothing
 
-  // Ends those under way, which have failed then.
+  // Aborts the transfers under way, which then fail.
   ~Transfers() { abort(); }
   // Calls `done` when `transfer` has ended, from another thread.
   void watch(c10::intrusive_ptr<c10d::Work> transfer, Done done);
-  // When it returns, nothing that the transfers held is alive in their threads: it may need the GIL, and a thread that asks
-  // for that while the interpreter ends is ended itself, which no destructor survives. In a `done` it waits for the others.
+  // Aborts all transfers and waits until their threads have released what they held. That may need the GIL, and a
+  // thread that requests the GIL while the interpreter ends is terminated, which no destructor survives. Called by a
+  // `done`, it waits only for the others.
   void abort();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group is, and how its calls run. What each collective asks of its tensors: collectives.cc.
+// A group and how its calls run. The collectives themselves are in collectives.cc.
 #include "torch/distributed/process_group_hccl.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<int> groups = 0;
 
-// Of this process; some may be gone.
+// The groups of this process; some may have been destroyed.
 struct Known {
   std::mutex mutex;
   std::vector<c10::weak_intrusive_ptr<ProcessGroupHccl>> groups;
@@ -27,7 +27,7 @@ Known& known() {
   return *all;
 }
 
-// As torch.distributed.DistBackendError in Python.
+// An error that Python sees as torch.distributed.DistBackendError.
 std::exception_ptr failure(const std::string& what, const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   std::string text = torch_error ? torch_error->what_without_backtrace() : error.what();
@@ -43,7 +43,7 @@ std::exception_ptr failure(const std::string& what, const std::exception_ptr& er
   }
 }
 
-// Completes `whole` when all of its parts have ended, with the first error that there is.
+// Completes `whole` when all of its parts have ended, with the first error, if any.
 void complete_with(const c10::intrusive_ptr<HcclWork>& whole, const std::vector<c10::intrusive_ptr<HcclWork>>& parts) {
   struct Count {
     std::mutex mutex;
@@ -64,7 +64,7 @@ void complete_with(const c10::intrusive_ptr<HcclWork>& whole, const std::vector<
   if (parts.empty()) whole->complete(nullptr);
 }
 
-// The host's memory of tensors.
+// CPU tensors over the memory of tensors.
 Tensors memories_of(const char* call, const Tensors& tensors) {
   Tensors out;
   for (const Tensor& tensor : tensors) {
@@ -76,8 +76,8 @@ Tensors memories_of(const char* call, const Tensors& tensors) {
   return out;
 }
 
-// The current stream of the device of the tensors, of the current device where there are none; nothing where they are not on npu,
-// or nobody asks.
+// The current stream of the device of the tensors, or of the current device if there are no tensors. Nullopt if they
+// are not on npu, or if there is nothing to record for.
 std::optional<c10::Stream> launch_stream(const Tensors& inputs, const Tensors& outputs) {
   const npu::CollectiveRecorder* recorder = npu::collective_recorder();
   if (recorder == nullptr || !recorder->is_watching()) return std::nullopt;
@@ -121,7 +121,7 @@ c10::intrusive_ptr<ProcessGroupHccl> ProcessGroupHccl::create(c10::intrusive_ptr
 
 ProcessGroupHccl::~ProcessGroupHccl() { end(); }
 
-// Jobs first, which may need all else; then what transfers hold; then the connections of both.
+// Ends jobs first, because they may need everything else; then transfers; then the connections of both.
 void ProcessGroupHccl::end() {
   if (!lane_) return;
   lane_.reset();
@@ -227,7 +227,7 @@ WorkPtr ProcessGroupHccl::start(const Call& call, const Tensors& inputs, const T
   npu::CollectiveLaunch launch{.name = task_name(call.title),
                                .group = comm_name(),
                                .title = call.title,
-                               .host_reads = call.type == c10d::OpType::RECVANYSOURCE,  // who sent
+                               .host_reads = call.type == c10d::OpType::RECVANYSOURCE,  // the sender's rank
                                .inputs = inputs,
                                .outputs = outputs,
                                .replay = replay};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend "hccl" of torch.distributed: collectives over npu tensors, which are memory of this host, by gloo.
 //
-// Collectives of a group run one after the other, in the order in which they were asked for, on a thread of the group;
-// so what is asked for later sees the results of what was asked for before. Transfers from rank to rank start at once
-// and end in any order. Every call returns when it has checked its arguments. Tensors may be of any strides; a copy is
-// made of those that have gaps. Thread-safe, but for the order of calls, which must be the same on all ranks. In a stream that is
-// captured for a graph a call becomes a part of that, which each replay calls again while the group exists.
+// Collectives of a group run one after the other on a thread of the group, in the order of the calls, so a later one
+// sees the results of earlier ones. Transfers from rank to rank start at once and end in any order. Every call returns
+// when it has checked its arguments. Tensors may have any strides; those with gaps are copied. Thread-safe, but the
+// order of calls must be the same on all ranks. In a stream that is captured for a graph, a call becomes a part of the
+// graph: each replay calls it again, as long as the group exists.
 #pragma once
 
 #include <atomic>
@@ -45,31 +45,32 @@ class ProcessGroupHccl final : public c10d::Backend {
   static c10::intrusive_ptr<ProcessGroupHccl> create(c10::intrusive_ptr<c10d::Store> store,
                                                      c10::intrusive_ptr<c10d::Backend> gloo,
                                                      c10::intrusive_ptr<Options> options);
-  // For create(). `gloo` connects the ranks of the group, which met in `store`, and belongs to it from here on.
+  // For create(). `gloo` connects the ranks of the group, which met in `store`; the group owns it from here on.
   ProcessGroupHccl(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> gloo,
                    c10::intrusive_ptr<Options> options);
   ~ProcessGroupHccl() override;
 
-  void release_resources() override { end(); }  // nobody but captured graphs knows it any more
+  void release_resources() override { end(); }  // called when only weak references remain
 
-  // How many there are in this process.
+  // Number of groups in this process.
   static int count() noexcept;
-  // shutdown() of them all. To be called while the interpreter still runs, without the GIL: callbacks in Python and tensors that
-  // Python has seen ask for it when a collective ends, and a thread that asks when the interpreter is ending is ended itself,
-  // which nothing on its stack survives. Waits as long as a collective may take, as the destructor does.
+  // Calls shutdown() of all groups. To be called without the GIL before the interpreter ends: callbacks in Python and
+  // tensors that Python has seen take the GIL when a collective ends, and a thread that requests it while the
+  // interpreter ends is terminated, which nothing on its stack survives. Waits as long as a collective may take, as the
+  // destructor does.
   static void shutdown_all();
 
   const std::string getBackendName() const override { return "hccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
   const c10::intrusive_ptr<Options>& options() const { return options_; }
-  // What operators that communicate call this group: the name under which torch.distributed finds it.
+  // The name of this group for operators that communicate, under which torch.distributed finds it.
   const std::string& comm_name() const { return options_->group_id; }
   void setTimeout(std::chrono::milliseconds timeout) override;
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
-  // Other connections from here on; calls under way end on those that there were. Not while another thread calls.
+  // Ends the calls under way as shutdown() does, then uses the connections of `gloo`. Not while another thread calls.
   void reconnect(c10::intrusive_ptr<c10d::Backend> gloo);
   int reconnections() const { return reconnections_; }
-  // Waits for the collectives under way and ends transfers.
+  // Waits for the collectives under way and aborts transfers.
   void shutdown() override;
   void abort() override { transfers_.abort(); }
 
@@ -117,18 +118,18 @@ class ProcessGroupHccl final : public c10d::Backend {
     c10d::OpType type;
     std::chrono::milliseconds timeout;  // as its options say
   };
-  // What it does on the group's thread, with the host's memory of its inputs and outputs.
+  // Runs a collective on the group's thread, with CPU tensors over the memory of its inputs and outputs.
   using Job = std::function<void(const Gloo& gloo, const Tensors& from, const Tensors& into)>;
   // Begins a transfer of the bytes of one tensor.
   using Transfer = std::function<WorkPtr(c10d::Backend& gloo, Tensors& bytes)>;
   using HcclWorkPtr = c10::intrusive_ptr<HcclWork>;
-  // Begins it, on tensors of npu or of the host.
+  // Begins a call, on npu or CPU tensors.
   using Begin = std::function<HcclWorkPtr(ProcessGroupHccl& group, const Tensors& inputs, const Tensors& outputs)>;
 
-  // Those of collectives that write what they read name that as output only.
+  // Collectives that work in place pass their tensors only as outputs.
   WorkPtr submit(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job);
   WorkPtr transfer(const Call& call, const Tensors& tensors, const Transfer& begin);
-  // Begins it, and records it where its stream is captured.
+  // Begins the call, and records it if its stream is captured.
   WorkPtr start(const Call& call, const Tensors& inputs, const Tensors& outputs, const Begin& begin);
   HcclWorkPtr run_job(const Call& call, const Tensors& inputs, const Tensors& outputs, const Job& job);
   HcclWorkPtr run_transfer(const Call& call, const Tensors& tensors, const Transfer& begin);
@@ -147,7 +148,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   bool coalescing_ = false;
   std::vector<c10::intrusive_ptr<HcclWork>> coalesced_;
   Transfers transfers_;
-  std::optional<Lane> lane_;  // nothing at the end
+  std::optional<Lane> lane_;  // nullopt after end()
 };
 
 }  // namespace npugraph::distributed

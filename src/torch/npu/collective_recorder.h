@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process group tells captures of its collectives. The group knows this interface alone; torch/capture implements it.
-// Thread-safe.
+// How a process group reports its collectives to captures. The group knows only this interface; torch/capture
+// implements it. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace npugraph::npu {
 class RecordedCollective {
  public:
   virtual ~RecordedCollective() = default;
-  // Makes the current stream wait for it, in the graph, too, if the capture goes on.
+  // Makes the current stream wait for it; also in the graph, if the capture is still in progress.
   virtual void await() const = 0;
 };
 
@@ -30,9 +30,9 @@ struct CollectiveLaunch {
   std::string name;         // of its task, for example "hccl.all_reduce"
   std::string group;        // name of the process group
   const char* title;        // names the call in errors
-  bool host_reads = false;  // the caller reads a number of the result, which a capture cannot have
+  bool host_reads = false;  // the caller reads a number of the result, which captures refuse
   Tensors inputs, outputs;
-  // Begins it at a replay, on CPU tensors that are like these.
+  // Begins it at a replay, on tensors with the sizes, strides and devices of these.
   std::function<Work(const Tensors& inputs, const Tensors& outputs)> replay;
 };
 
@@ -41,15 +41,16 @@ class CollectiveRecorder {
   virtual ~CollectiveRecorder() = default;
   // Whether any stream of the process is being captured. Fast.
   virtual bool is_watching() const = 0;
-  // If `stream` is being captured, records what `run` begins, and returns true. Otherwise calls nothing and returns false.
+  // If `stream` is being captured, calls `run`, records the collective that it begins, and returns true. Otherwise
+  // calls nothing and returns false.
   virtual bool record(
       CollectiveLaunch launch, c10::Stream stream,
       c10::function_ref<CollectiveLaunch::Work(const std::shared_ptr<const RecordedCollective>&)> run) const = 0;
 };
 
-// The recorder of the process; null where nothing captures.
+// The recorder of the process; null if none was set.
 const CollectiveRecorder* collective_recorder();
-// Before the first collective. `recorder` must live as long as the process.
+// To be called before the first collective. `recorder` must live as long as the process.
 void set_collective_recorder(const CollectiveRecorder* recorder);
 
 }  // namespace npugraph::npu

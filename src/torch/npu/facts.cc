@@ -16,7 +16,7 @@ namespace {
 thread_local c10::DeviceIndex current = 0;
 std::atomic<bool> host_memory = false;
 
-// ASCEND_RT_VISIBLE_DEVICES lists numbers of cards; every card that is named is there.
+// ASCEND_RT_VISIBLE_DEVICES lists numbers of cards; every card in the list exists.
 int visible_devices() {
   const char* list = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
   if (list == nullptr || *list == '\0') return 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the npu device says of itself. It is host memory and host cores that answer as one of Ascend's training cards does.
+// Facts that the npu device reports. It is host memory and host cores that answer like one of Ascend's training cards.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Facts {
   int64_t l2_cache_bytes = int64_t{192} << 20;
 };
 
-// Those of the process: from the environment (docs/env_vars.md) at the first call. Thread-safe.
+// The facts of the process, from the environment (docs/env_vars.md) at the first call. Thread-safe.
 const Facts& facts();
 
 // Whether `device` is npu as torch/device made it: memory of this host. Another package's npu is not.
@@ -36,7 +36,7 @@ void set_current_device(c10::DeviceIndex index) noexcept;
 // `index` itself, or the current device for -1. c10::Error when there is no such device.
 c10::DeviceIndex checked_device(int64_t index);
 
-// Sets the current device of the calling thread while it lives.
+// Sets the current device of the calling thread while it is alive.
 class CurrentDevice {
  public:
   explicit CurrentDevice(c10::DeviceIndex index) noexcept : before_(current_device()) { set_current_device(index); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats of npu tensors: how an NPU would arrange their memory. Here all memory stays plain, so that a format is a tag. It
-// belongs to the storage: views have the format of what they view, and a tensor that is given other data that of these data.
+// Formats of npu tensors: how an NPU would arrange their memory. Here all memory stays plain, so
+// a format is only a tag. It belongs to the storage: a view has the format of its base, and a
+// tensor that is given other data gets their format.
 #pragma once
 
 #include <array>
@@ -14,9 +15,9 @@
 namespace npugraph::npu {
 
 struct Format {
-  int code;  // of the driver
+  int code;  // number in the driver
   const char* name;
-  int base = code;  // the plain format in whose place it is; its own code if it is plain itself
+  int base = code;  // the plain format that it replaces; its own code if it is plain
 };
 
 inline constexpr std::array kFormats = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers on npu: a generator draws with a CPU generator of its own, so that every random operator gives on npu what it
-// gives on cpu under the same seed.
+// Random numbers on npu: a generator draws with a CPU generator of its own, so that every random operator returns on
+// npu what it returns on cpu for the same seed.
 #pragma once
 
 #include <optional>
@@ -9,25 +9,26 @@
 
 namespace npugraph::npu {
 
-// What records, and repeats later, what is done to the states of generators, as a captured graph does. The generators of npu ask
-// it in each call; where it answers false, nothing is recorded, and the generator does what it was asked.
+// Records operations on the states of generators to repeat them later, as captured graphs do. The npu generators ask it
+// in each call; if it returns false, nothing is recorded, and the generator performs the operation itself.
 class StateRecorder {
  public:
   virtual ~StateRecorder() = default;
 
-  // The state of `generator`, in place of `state`, which it is now; undefined where nothing is recorded.
+  // Returns what the caller gets in place of `state`, the present state of
+  // `generator`; undefined if nothing is recorded.
   virtual at::Tensor read(const at::Generator& generator, const at::Tensor& state) = 0;
   virtual bool set(const at::Generator& generator, const at::Tensor& state) = 0;
   virtual bool seed(const at::Generator& generator, uint64_t seed) = 0;
-  // c10::Error where something is recorded: a seed that nobody knows cannot be repeated.
+  // c10::Error if operations are recorded: an unknown seed cannot be repeated.
   virtual void check_may_draw_seed(const at::Generator& generator) = 0;
   virtual bool follow(const at::Generator& generator, const at::Generator& other) = 0;
 };
 
-// Once in the process, before it has generators.
+// To be called once in the process, before it has generators.
 void set_state_recorder(StateRecorder& recorder);
 
-// Who draws holds mutex_ of the twin, as c10::GeneratorImpl says; what is below takes it.
+// While numbers are drawn, mutex_ of the twin must be held, as c10::GeneratorImpl requires; the members below take it.
 class NpuGenerator final : public c10::GeneratorImpl {
  public:
   explicit NpuGenerator(c10::DeviceIndex device);
@@ -53,13 +54,14 @@ class NpuGenerator final : public c10::GeneratorImpl {
   at::Generator twin_;
 };
 
-// Of the process, one for each device; valid for ever.
+// The default generator of a device, which is never destroyed.
 const at::Generator& default_generator(c10::DeviceIndex device);
 
-// The CPU generator that draws for `generator`, which is of npu, or for the default generator of `device` where there is none.
+// The CPU generator that draws for the npu generator `generator`, or,
+// without one, for the default generator of `device`.
 at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
-// What draws for the kernel over aliases that the calling thread runs (over_aliases.h); nothing where it runs none.
+// The CPU generator for the kernel over aliases that the calling thread runs (over_aliases.h); nullopt if it runs none.
 std::optional<at::Generator> generator_of_kernel();
 
 }  // namespace npugraph::npu

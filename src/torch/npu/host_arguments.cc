@@ -11,7 +11,8 @@ namespace {
 
 using Arguments = std::set<std::pair<std::string, std::string>>;
 
-// Those of torch's own operators. Filled while the libraries of operators are loaded, and only read afterwards.
+// At first those of torch's own operators. Filled while the libraries of
+// operators are loaded, and only read afterwards.
 Arguments& declared() {
   namespace ops = at::_ops;
   static auto* all = new Arguments{

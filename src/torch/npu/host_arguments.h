@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments that an operator by its definition takes from the host: lengths and indices, which may be tensors of cpu beside
-// tensors of npu.
+// Arguments that an operator by its definition takes from the host: lengths and
+// indices, which may be cpu tensors beside npu tensors.
 #pragma once
 
 #include <string>
 
 namespace npugraph::npu {
 
-// `op` without its overload, "npu::npu_fusion_attention". To be called before the operator is.
+// `op` without its overload, "npu::npu_fusion_attention". To be called before the operator is called.
 void declare_host_argument(const std::string& op, const std::string& argument);
 bool may_be_on_host(const std::string& op, const std::string& argument);
 

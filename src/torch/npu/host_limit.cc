@@ -13,11 +13,11 @@
 namespace npugraph::npu {
 namespace {
 
-// What a process needs beside its tensors.
+// Upper bound of the reserve for memory that a process needs beside its tensors.
 constexpr int64_t kMostReserve = int64_t{1} << 30;
-// Smaller pieces are not worth a look; a device counts them all the same.
+// The host is not asked about smaller pieces; devices count them all the same.
 constexpr size_t kLargePiece = size_t{1} << 20;
-// The share of what is left that is handed out until the next look.
+// One of so many shares of the memory left is handed out before the host is asked again.
 constexpr int64_t kShares = 4;
 
 std::atomic<int64_t> handed_out{0};
@@ -27,7 +27,7 @@ bool is_refused(int64_t bytes) {
   return static_cast<size_t>(bytes) >= kLargePiece && allocates_for_device() && !host_has(bytes);
 }
 
-// Stands in front of the CPU allocator of the process, to which the memory belongs.
+// Wraps the CPU allocator of the process, which owns the memory.
 class GuardedAllocator final : public c10::Allocator {
  public:
   explicit GuardedAllocator(c10::Allocator* inner) : inner_(inner) {}
@@ -61,7 +61,7 @@ int64_t device_bytes() {
 
 bool host_has(int64_t bytes) {
   if (!is_host_limited() || handed_out.fetch_sub(bytes, std::memory_order_relaxed) >= bytes) return true;
-  // The last sixteenth of the reserve stays: what reports that there is no more needs some, too.
+  // The last sixteenth of the reserve is never handed out: reporting the error needs some memory, too.
   const int64_t room = host_memory_left() - std::min(device_bytes() / 256, kMostReserve / 16) - bytes;
   handed_out.store(std::max<int64_t>(room, 0) / kShares, std::memory_order_relaxed);
   return room >= 0;

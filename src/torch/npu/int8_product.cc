@@ -6,7 +6,7 @@
 namespace npugraph::npu {
 namespace {
 
-// Others are ATen's to refuse.
+// Whether the operands are valid. ATen reports errors about others.
 bool are_products(const at::Tensor& x1, const at::Tensor& x2) {
   return x1.dim() == 2 && x2.dim() == 2 && x1.size(1) == x2.size(0) && x1.scalar_type() == at::kChar &&
          x2.scalar_type() == at::kChar;

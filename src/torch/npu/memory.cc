@@ -49,7 +49,7 @@ c10::Storage adopt(Held&& twin, c10::DeviceIndex device, bool is_counted) {
                                                             &NpuAllocator::instance(), resizable));
 }
 
-std::atomic<int64_t> of_all_devices{0};  // what their blocks count
+std::atomic<int64_t> of_all_devices{0};  // bytes that all blocks count
 
 constexpr int64_t kLargeBytes = int64_t{1} << 20;
 
@@ -102,7 +102,7 @@ std::optional<int64_t> refused_by_host(std::string_view error) {
   return bytes;
 }
 
-// Under the mutex. Where devices are the host, what one of them has the others have not.
+// Called under the mutex. If the host limits the devices, memory that one of them has is missing from the others.
 int64_t DeviceMemory::room() const {
   const int64_t own = capacity() - bytes_[kAll].current;
   return is_host_limited() ? std::min(own, device_bytes() - of_all_devices.load(std::memory_order_relaxed)) : own;
@@ -159,7 +159,8 @@ void DeviceMemory::count(Block& block) noexcept {
   count_in(block.bytes);
 }
 
-// Nothing is cached or split: what is reserved, active and asked for is what is allocated, a segment is an allocation.
+// Nothing is cached or split: reserved, active and requested bytes are the
+// allocated bytes, and a segment is an allocation.
 c10::CachingDeviceAllocator::DeviceStats DeviceMemory::statistics() const {
   const std::lock_guard lock(mutex_);
   c10::CachingDeviceAllocator::DeviceStats out;
@@ -227,7 +228,7 @@ c10::DataPtr NpuAllocator::allocate(size_t bytes) {
   try {
     TORCH_CHECK(host_has(size));
     block->twin->set_data_ptr_noswap(cpu->allocate(bytes));
-  } catch (const c10::Error&) {  // the only one that it throws
+  } catch (const c10::Error&) {  // the only exception that is thrown here
     delete_block(block);
     DeviceMemory::of(device).fail_on_host(size, device);
   }
@@ -270,7 +271,7 @@ c10::StorageImpl* make_twin(c10::StorageImpl* npu) {
   static std::mutex mutex;  // two threads may meet the same foreign storage
   const std::lock_guard lock(mutex);
   if (Block* block = block_of(npu)) return block->twin.get();
-  npu->data_ptr();  // raises where the storage says that its memory must not be read, as that of released weights
+  npu->data_ptr();  // raises if the storage forbids reads of its memory, as that of released weights
   c10::DataPtr& foreign = npu->_mutable_data_ptr_no_checks();
   const c10::Device device = foreign.device();
   NG_CHECK(device.type() == kNpu, "a storage on ", device.str());

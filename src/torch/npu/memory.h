@@ -18,16 +18,16 @@
 
 namespace npugraph::npu {
 
-// The format of a storage to which nobody gave one (torch/npu/format.h).
+// The format of a storage that was given none (torch/npu/format.h).
 inline constexpr int kPlainFormat = 2;
 
 struct Block {
   c10::intrusive_ptr<c10::StorageImpl> twin;
   int64_t bytes = 0;       // as counted
-  bool is_counted = true;  // false: somebody else counts the memory
+  bool is_counted = true;  // false: the memory is counted elsewhere
   c10::DeviceIndex device = 0;
   int format = kPlainFormat;
-  Block* previous = nullptr;  // the blocks of a device, guarded by its memory's mutex
+  Block* previous = nullptr;  // list of the blocks of a device, guarded by its DeviceMemory's mutex
   Block* next = nullptr;
 };
 
@@ -39,18 +39,18 @@ class DeviceMemory {
   // c10::OutOfMemoryError when `bytes` more do not fit the device.
   void add(Block& block, int64_t bytes);
   void remove(Block& block) noexcept;
-  // The twin of `block` now has `bytes`. c10::OutOfMemoryError as above, when they are counted all the same.
+  // The twin of `block` now has `bytes`. c10::OutOfMemoryError as above, though they are counted even then.
   void resize(Block& block, int64_t bytes);
   void count(Block& block) noexcept;
 
-  // c10::OutOfMemoryError: the host has no `bytes`, though the device has room for them.
+  // Throws c10::OutOfMemoryError: the host lacks `bytes`, though the device has room for them.
   [[noreturn]] void fail_on_host(int64_t bytes, c10::DeviceIndex device);
 
   c10::CachingDeviceAllocator::DeviceStats statistics() const;
   void reset_peak();
   void reset_accumulated();
   int64_t allocated() const;
-  int64_t free() const;  // below 0 where memory that others gave it is more than it has
+  int64_t free() const;  // below 0 if memory from elsewhere exceeds the capacity
   int64_t capacity() const;
   // At most this share of the device may be used from now on; from 0 to 1.
   void set_fraction(double fraction);
@@ -60,7 +60,7 @@ class DeviceMemory {
     int64_t bytes;
   };
   std::vector<Piece> pieces() const;
-  // Whether so many bytes lie in one of its pieces, or in one that is lent to it.
+  // Whether `bytes` from `address` on lie in one of its pieces, or in one that is lent to it.
   bool holds(uintptr_t address, uint64_t bytes) const;
 
  private:
@@ -72,12 +72,12 @@ class DeviceMemory {
   mutable std::mutex mutex_;
   c10::CachingAllocator::StatArray pieces_{};
   c10::CachingAllocator::StatArray bytes_{};
-  int64_t out_of_memory_ = 0;  // how often
-  int64_t capacity_ = -1;      // until first asked for
+  int64_t out_of_memory_ = 0;  // number of such errors
+  int64_t capacity_ = -1;      // -1: device_bytes()
   Block* first_ = nullptr;
 };
 
-// The bytes that an error says that the host has not; none when it is about something else.
+// The number of bytes that, by the text of an error, the host lacks; nullopt if the error is about something else.
 std::optional<int64_t> refused_by_host(std::string_view error);
 
 // The allocator of the npu device: allocates on the current device of the calling thread.
@@ -89,7 +89,7 @@ class NpuAllocator final : public c10::DeviceAllocator {
   void copy_data(void* dest, const void* src, size_t bytes) const override { default_copy_data(dest, src, bytes); }
 
   bool initialized() override { return true; }
-  // Nothing is cached. Calls what before_empty_cache() was given, which may throw.
+  // Nothing is cached. Calls the callback of before_empty_cache(), which may throw.
   void emptyCache(c10::MempoolId_t = {0, 0}) override;
   void before_empty_cache(void (*callback)()) { before_empty_cache_ = callback; }
   // Eager work is done when its call returns, so no stream uses memory later.
@@ -105,12 +105,12 @@ class NpuAllocator final : public c10::DeviceAllocator {
 
 // A new npu storage over the memory of a CPU storage, which becomes its twin.
 c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device);
-// The same over memory that somebody else owns and counts, until count().
+// The same over memory that is owned and counted elsewhere, until count().
 c10::Storage adopt_lent(c10::Storage cpu, c10::DeviceIndex device);
-// From now on `npu` owns the memory of its twin, which counts even where the device has no room for it.
+// From now on `npu` owns the memory of its twin, which is counted even if the device has no room for it.
 void count(c10::StorageImpl* npu) noexcept;
 
-// Npu storages over CPU storages that it was asked for, each made once: tensors that share memory share their storage.
+// Npu storages over CPU storages, each made once, so that tensors that share memory share their storage.
 class Adopted {
  public:
   const c10::Storage& of(const c10::Storage& cpu, c10::DeviceIndex device);
@@ -123,11 +123,11 @@ class Adopted {
   c10::SmallVector<Pair, 2> pairs_;
 };
 
-// What the DataPtr of a storage with a Block calls with it in the end.
+// The deleter of a DataPtr whose context is a Block.
 void delete_block(void* block);
 
-// None where the memory of an npu storage came from elsewhere (DLPack, a deserialised storage), and nobody has asked for its twin
-// yet.
+// Null if the memory of an npu storage came from elsewhere (DLPack, a deserialised
+// storage), and its twin has not been made yet.
 inline Block* block_of(const c10::StorageImpl* npu) {
   const c10::DataPtr& data = const_cast<c10::StorageImpl*>(npu)->_mutable_data_ptr_no_checks();
   return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
@@ -147,14 +147,14 @@ int& format_of(c10::StorageImpl* npu);
 
 // A new npu storage over the memory of `npu`, which it keeps alive. It is not counted again, and cannot be resized.
 c10::Storage borrow(c10::StorageImpl* npu);
-// Makes `npu`, which keeps its size, stand on the memory of `other` from `offset` on, and keeps that alive.
+// Makes `npu`, which keeps its size, use the memory of `other` from byte `offset` on, and keeps that memory alive.
 void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 
-// The device of whose memory `pointer` is part; none if it is of no device.
+// The device into whose memory `pointer` points; nullopt if there is none.
 std::optional<c10::DeviceIndex> device_of(const void* pointer);
 
-// Gives `npu` memory of `bytes`, on its device, with as much of what was in the old as fits. c10::Error where it cannot be
-// resized, c10::OutOfMemoryError as above.
+// Gives `npu` new memory of `bytes` on its device, with as much of the old content as fits. c10::Error if it is not
+// resizable, c10::OutOfMemoryError as above.
 void resize(c10::StorageImpl* npu, size_t bytes);
 
 // To be called after a CPU kernel may have resized the twin or given it other memory.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel over CPU tensors that stand for tensors of npu does not see of which device these are. This tells it.
+// A kernel over CPU aliases of npu tensors does not see on which device these are. This tells it.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ class OverAliases {
   c10::DeviceIndex outer_;
 };
 
-// Nothing where the calling thread runs no such kernel.
+// Nullopt if the calling thread runs no such kernel.
 std::optional<c10::DeviceIndex> device_of_aliases() noexcept;
 
 }  // namespace npugraph::npu

@@ -8,7 +8,8 @@
 
 namespace npugraph::npu {
 
-// Where tensors, of cpu, go; at first to the standard output. An empty name is none. Called by any thread; may throw.
+// Prints a cpu tensor; the default prints to the standard output. An empty name
+// means no name. Called by any thread; may throw.
 using Printer = void (*)(const std::string& name, const at::Tensor& tensor);
 void set_printer(Printer printer) noexcept;
 void print(const std::string& name, const at::Tensor& tensor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How messages end that say which kinds of tensors npu has not.
+// Endings of error messages about kinds of tensors that npu does not support.
 #pragma once
 
 namespace npugraph::npu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that write a few rows of a large tensor, such as a cache of keys: who is to undo their calls needs these rows, and
-// not a copy of the tensor.
+// Operators that write a few rows of a large tensor, such as a cache of keys.
+// To undo a call, a copy of these rows is enough.
 #pragma once
 
 #include <initializer_list>
@@ -11,16 +11,16 @@
 
 namespace npugraph::npu {
 
-// Says that all that operator `op` ("npu::npu_scatter_pa_kv_cache") writes of these arguments it announces first. To be called
-// before the operator is.
+// Declares that operator `op` ("npu::npu_scatter_pa_kv_cache") announces all its writes to these arguments. To be
+// called before the operator is called.
 void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments);
-// Whether that was said.
+// Whether that was declared.
 bool announces_rows(const std::string& op, const std::string& argument);
 
 using RowsAnnounced =
     c10::function_ref<void(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places)>;
 
-// While it lives, `heard` is called for what the calling thread announces; it is alive as long.
+// While it is alive, `heard` is called for the rows that the calling thread announces; `heard` must live as long.
 class HearRowWrites {
  public:
   explicit HearRowWrites(RowsAnnounced heard);
@@ -33,7 +33,7 @@ class HearRowWrites {
   const RowsAnnounced* const before_;
 };
 
-// into.index_put_(places, ...) comes next.
+// To be called before into.index_put_(places, ...).
 void announce_rows(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places);
 
 }  // namespace npugraph::npu

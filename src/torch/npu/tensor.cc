@@ -14,8 +14,8 @@ namespace {
 
 using Impl = c10::intrusive_ptr<TensorImpl>;
 
-// Aliases of one thread without storage, all made of tensors with the keys `npu`. With other sizes, another type and another
-// storage they are those of any tensor with these keys.
+// Spare aliases of one thread, without storage, all made from tensors with the keys `npu`. With new sizes, type and
+// storage, each can be the alias of any tensor with these keys.
 struct SpareAliases {
   static constexpr size_t kMost = 64;
 
@@ -23,8 +23,8 @@ struct SpareAliases {
   c10::SmallVector<Impl, 8> impls;
 };
 
-// What a thread finds at once: null before its first alias, and when it ends, and objects that go after the aliases still call
-// operators.
+// Fast access to a thread's spare aliases. Null before its first alias, and at its end, when objects that are destroyed
+// after the aliases may still call operators.
 struct Slot {
   SpareAliases* spare = nullptr;
   bool is_gone = false;
@@ -73,7 +73,7 @@ at::Tensor cpu_alias(const at::Tensor& npu) {
   const TensorImpl* source = npu.unsafeGetTensorImpl();
   c10::StorageImpl* twin = twin_of(source->unsafe_storage().unsafeGetStorageImpl());
   Impl impl = spare_or_new_alias(*source, c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)));
-  if (!same_geometry(*impl, *source))  // as the spare one mostly has where a call is made again
+  if (!same_geometry(*impl, *source))  // mostly equal if a call is repeated
     impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
   return at::Tensor(std::move(impl));
 }

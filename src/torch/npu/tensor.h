@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of npu as tensors of cpu and back, over the same memory.
+// npu tensors as cpu tensors and back, over the same memory.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,8 +21,8 @@ inline bool same_geometry(const c10::TensorImpl& a, const c10::TensorImpl& b) {
 
 // A CPU tensor over the twin of an npu tensor, with its sizes, strides, and conjugate and negative bits.
 at::Tensor cpu_alias(const at::Tensor& npu);
-// Takes back what cpu_alias gave and is no longer needed, so that the thread's next alias costs less. Nothing happens to a
-// tensor that somebody else holds, too.
+// Takes back a result of cpu_alias() that is no longer needed, so that the thread's next alias costs less. Does nothing
+// if the tensor has other holders.
 void reuse_alias(at::Tensor alias);
 
 // Moves a CPU tensor into `storage`, an npu storage over the same memory.
@@ -31,10 +31,10 @@ void move_into(c10::TensorImpl& cpu, c10::Storage storage);
 // The same, into a new npu storage over the tensor's own memory, which nobody else may hold.
 void move_to_npu(c10::TensorImpl& cpu, c10::DeviceIndex device);
 
-// c10::NotImplementedError that says why npu has no tensors of the kind of `tensor`.
+// Throws c10::NotImplementedError: npu does not support tensors of the kind of `tensor`.
 [[noreturn]] void refuse_kind(const at::Tensor& tensor, const char* name);
 
-// Raises it, in the name of operator `name`, when npu has none.
+// Throws it, in the name of operator `name`, if npu does not support the kind.
 inline void check_kind(const at::Tensor& tensor, const char* name) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (impl.layout() != at::kStrided || impl.is_quantized()) [[unlikely]]

@@ -6,7 +6,7 @@
 
 namespace npugraph::npu {
 
-// Where warnings go; at first to torch's log. May throw, where a warning is to be an error. Called by any thread.
+// Receives the warnings; the default writes to torch's log. May throw, if warnings are errors. Called by any thread.
 using WarningSink = void (*)(const std::string& text);
 void set_warning_sink(WarningSink sink) noexcept;
 void warn(const std::string& text);

@@ -12,7 +12,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// Lengths of sequences and sizes of paddings, by the names that Ascend's operators have for them.
+// Names of the arguments of Ascend's operators that are lengths of sequences or sizes of paddings.
 constexpr std::string_view kHostArguments[] = {
     "actual_seq_kvlen",
     "actual_seq_len",

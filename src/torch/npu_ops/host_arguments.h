@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of Ascend's operators that may lie on the host.
+// Arguments of Ascend's operators that may be on the host.
 #pragma once
 
 namespace npugraph::npu_ops {
 
-// Declares them for all operators() (torch/npu/host_arguments.h).
+// Declares such arguments of all operators() (torch/npu/host_arguments.h).
 void declare_host_arguments();
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 
 namespace npugraph::npu_ops {
 
-// Makes the operators known to torch. Does nothing after the first time.
+// Registers the operators with torch. Later calls do nothing.
 void register_operators();
 
 }  // namespace npugraph::npu_ops

@@ -31,7 +31,7 @@ Tensor ungrouped(const Tensor& x, const Tensor& like) {
   return x.reshape_symint({x.sym_size(0), like.sym_size(1), like.sym_size(2), x.sym_size(3)});
 }
 
-// -inf where dropped.
+// The scores with scale and bias; -inf where dropped.
 Tensor scores_of(const Tensor& query, const Tensor& key, const Weighting& weighting) {
   const Tensor product = grouped(wide(query), key).matmul(wide(key).transpose(-1, -2));
   Tensor scores = ungrouped(product, query).mul(weighting.scale);
@@ -64,7 +64,7 @@ Tensor after_dropout(const Tensor& weights, const Weighting& weighting) {
   return weights * weighting.kept * (weighting.keep_prob > 0 ? 1 / weighting.keep_prob : 0.0);
 }
 
-// The bias and what is dropped, as one.
+// The bias and the dropped columns as one mask for scaled_dot_product_attention.
 std::optional<Tensor> mask_of(const Weighting& weighting, const Tensor& query) {
   if (!weighting.bias.defined()) {
     if (!weighting.dropped.defined()) return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<Tensor> mask_of(const Weighting& weighting, const Tensor& query) {
   return weighting.dropped.defined() ? bias.masked_fill(weighting.dropped, -kInfinity) : bias;
 }
 
-// Row and key heads of gradients for heads -> those for key heads.
+// left^T @ right for each key head, summed over the heads that read it.
 Tensor for_key_heads(const Tensor& left, const Tensor& right, const Tensor& key) {
   return grouped(left, key).transpose(-1, -2).matmul(grouped(right, key));
 }

@@ -9,11 +9,11 @@
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr int64_t kRange = int64_t{1} << 31;  // of hashes
+constexpr int64_t kRange = int64_t{1} << 31;  // upper bound of hashes
 constexpr int64_t kMultiplier = 0x45d9f3b;    // of 27 bits, so that products do not overflow
 constexpr int64_t kBitsInBlock = 128;
 
-// Uniform in [0, kRange): xor-shift-multiply rounds, whose constant is of C. Wellons' search for such hashes (2018).
+// Uniform in [0, kRange): xor-shift-multiply rounds, with a constant from C. Wellons' search for such hashes (2018).
 Tensor hash(Tensor x) {
   for (int round = 0; round < 2; ++round) x = x.bitwise_xor(x.__rshift__(16)).mul(kMultiplier).bitwise_and(kRange - 1);
   return x.bitwise_xor(x.__rshift__(16));

@@ -37,7 +37,7 @@ Tensor split_heads(const char* op, const char* name, const Tensor& tensor, const
   return tensor.unflatten_symint(-1, {heads, last / heads});
 }
 
-// Contiguous, also by the strides of dimensions of size 1.
+// Contiguous, including the strides of dimensions of size 1.
 Tensor dense(const Tensor& tensor) { return tensor.contiguous().flatten().view_symint(tensor.sym_sizes()); }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where queries, keys, values and results of attention have their batches, rows and heads. Inside, all of them are
-// [batches, heads, rows, size]; what is packed, rows of several sequences one after another, is one batch.
+// Layouts of queries, keys, values and results of attention. Internally all of them are [batches, heads, rows, size];
+// packed tensors, with rows of several sequences one after another, are one batch.
 #pragma once
 
 #include <string_view>
@@ -17,22 +17,22 @@ struct Layout {
   Axes out;
 };
 
-// "BSND", or "BSND_BNSD" where results have another layout than queries.
+// `text` is like "BSND", or "BSND_BNSD" if results have another layout than queries.
 Layout layout_of(const char* op, std::string_view text);
 
 inline bool is_packed(Axes axes) { return axes == Axes::kTND || axes == Axes::kNTD; }
 
-// A view of `tensor`.
+// A view of `tensor` as [batches, heads, rows, size].
 Tensor to_heads(const char* op, const char* name, const Tensor& tensor, Axes axes, const c10::SymInt& heads);
 
 // The inverse; contiguous.
 Tensor from_heads(const Tensor& tensor, Axes axes);
 
-// Results that are one number for each row come in this many copies where calls train.
+// Number of copies in which operators for training return statistics, one number for each row.
 constexpr int64_t kStatisticsCopies = 8;
 
-// What is known of each row of each head, [batches, heads, rows, n], in the layout of softmax statistics: [T, N, n] where rows
-// are packed.
+// Converts values for each row of each head, [batches, heads, rows, n], to the layout of softmax statistics, which is
+// [T, N, n] for packed rows, and back.
 Tensor statistics_from_heads(const Tensor& tensor, Axes axes);
 Tensor statistics_to_heads(const Tensor& tensor, Axes axes);
 

@@ -13,7 +13,7 @@ Tensor either(const Tensor& a, const Tensor& b) {
   return b.defined() ? a.logical_or(b) : a;
 }
 
-// Columns less rows, where the diagonal is 0.
+// Column minus row, [rows, columns]. With `right`, the last row and the last column are at distance 0.
 Tensor distance(const Tensor& like, const c10::SymInt& rows, const c10::SymInt& columns, bool right) {
   const Tensor row = count(like, rows).unsqueeze(1);
   const Tensor out = count(like, columns) - row;

@@ -6,10 +6,10 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// `bytes` of the elements of a row -> these, of the type.
+// Reinterprets `bytes` of a row as elements of `type`.
 Tensor elements(const Tensor& bytes, at::ScalarType type) { return bytes.contiguous().view(type); }
 
-// The first elements of heads of a key, and all of them, in float32.
+// For rows of keys: their first elements, and all their elements, in float32.
 std::pair<Tensor, Tensor> from_tiles(const KeysInTiles& tiles, const Tensor& rows, at::ScalarType rope_type) {
   const int64_t rope_bytes = tiles.rope_size * static_cast<int64_t>(c10::elementSize(rope_type));
   const int64_t scale_bytes = static_cast<int64_t>(sizeof(float));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention, and its gradient, of pairs of sequences of which each has its own rule of what a row sees.
+// Attention, and its gradient, for pairs of sequences, where each pair has its own rule of what a row sees.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,8 @@
 
 namespace npugraph::npu_ops {
 
-// Keys of which a row holds bytes, one after another: of its first elements, in the type of the tensor; of the others
-// (`rope_size`), in the type of queries; and of scales in float32, one for each `tile_size` first elements. Values are the first
-// elements.
+// Keys whose rows consist of bytes: first elements, in the type of the tensor; then `rope_size` further elements, in
+// the type of queries; then scales in float32, one for each `tile_size` first elements. Values are the first elements.
 struct KeysInTiles {
   int64_t tile_size = 0, rope_size = 0;
 };
@@ -32,9 +31,10 @@ struct AttentionPieces {
 
   Piece piece(int64_t index) const;
 
-  // Of all pieces, [batches, heads, rows, n]. Rows of no sequence have 0.
+  // Attention of all pieces, [batches, heads, rows, n]; 0 in rows of no sequence.
   Attention attend() const;
-  // From what attend() gave. Of key and value as they are stored, further elements of heads included.
+  // Gradients, given the result of attend(). Those of key and value are in the layout in which these are stored, with
+  // the further elements of heads of key.
   AttentionGradients gradients(const Attention& saved, const Tensor& gradient) const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of single sequences in what holds several: batches that are padded, rows that are packed, pages of a cache.
+// Rows of single sequences in tensors that hold several: padded batches, packed rows, pages of a cache.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,19 @@
 
 namespace npugraph::npu_ops {
 
-// Lengths as a call gives them: nothing where all sequences are as long as the tensor has room for.
+// Lengths as a call gives them; nullopt if all sequences are as long as the tensor has room for.
 using GivenLengths = std::optional<std::vector<int64_t>>;
 
 // 3, 7, 9 -> 3, 4, 2
 std::vector<int64_t> from_ends(const char* op, const char* name, const std::vector<int64_t>& ends);
 
-// Where sequences are in a tensor [batches, heads, rows, size].
+// Positions of sequences in a tensor [batches, heads, rows, size].
 class Sequences {
  public:
-  // Of packed rows, one sequence after another.
+  // Sequences in packed rows, one after another.
   static Sequences packed(std::vector<int64_t> lengths);
-  // Each at the start of a batch of its own, or, with `padding`, that many rows before its end. One length may stand for all.
+  // One sequence in each batch, at its start, or with `padding` so that it ends that many rows before the end. One
+  // length may stand for all.
   static Sequences batched(const char* op, const char* name, const GivenLengths& lengths, const Tensor& tensor,
                            std::optional<int64_t> padding = std::nullopt);
 
@@ -27,7 +28,7 @@ class Sequences {
   int64_t length(int64_t index) const { return lengths_[index]; }
   // [1, heads, length, size]
   Tensor part(const Tensor& tensor, int64_t index) const;
-  // The inverse of part: a tensor with the rows of `parts`, and 0 in all others. `rows`: how many it has.
+  // The inverse of part: a tensor of `rows` rows, with those of `parts` and 0 in all others.
   Tensor join(const std::vector<Tensor>& parts, const c10::SymInt& rows) const;
 
  private:
@@ -46,7 +47,7 @@ enum class PageForm {
 // [1, heads, length, size]: the rows of one sequence, whose pages `table` names in their order.
 Tensor from_pages(const Tensor& cache, PageForm form, const c10::SymInt& heads, const Tensor& table, int64_t length);
 
-// Sizes of one head in such a cache.
+// Size of one head in such a cache.
 c10::SymInt head_size_of_pages(const Tensor& cache, PageForm form, const c10::SymInt& heads);
 
 }  // namespace npugraph::npu_ops

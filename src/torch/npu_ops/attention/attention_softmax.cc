@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of attention that are operators of their own: softmax with what comes before and after it, results merged.
+// Parts of attention that are operators of their own: softmax with the steps before and after it,
+// and merging of results.
 #include <tuple>
 
 #include "torch/npu_ops/attention/attention_core.h"
@@ -12,7 +13,8 @@ namespace {
 
 using c10::Scalar;
 
-// As a score it is 0 after the softmax, unless a row has no other (Megatron-LM, 2019).
+// The score of masked columns. Their weight is 0 after the softmax, unless all columns of a row are
+// masked (Megatron-LM, 2019).
 constexpr double kMaskedScore = -10000;
 
 Tensor triangle(const Tensor& x) {
@@ -69,7 +71,7 @@ Tensor transposed(const Tensor& x, bool transposes) { return transposes ? x.tran
 // [batches, heads, rows, size] -> [batches * rows, heads * size]
 Tensor as_rows(const Tensor& x) { return x.transpose(1, 2).flatten(2).flatten(0, 1).contiguous(); }
 
-// Weights, and, from these, all that is asked for.
+// Returns the result, the weights and the bits of the dropout mask.
 std::tuple<Tensor, Tensor, Tensor> fused_attention_fwd(const Tensor& query, const Tensor& key, const Tensor& value,
                                                        const Tensor& mask, const Scalar& scale, double keep_prob,
                                                        bool query_transpose, bool key_transpose, bool, bool,
@@ -121,7 +123,8 @@ std::tuple<Tensor, Tensor> attention_update(at::TensorList lse, at::TensorList l
   return {result, out.lse.reshape_symint(lse[0].sym_sizes())};
 }
 
-// One number for each row of each head, of copies, for what is in `axes`.
+// `statistics`, one number for each row of each head in several copies, shaped to broadcast with
+// `like`, which is in `axes`.
 Tensor factor(const Tensor& statistics, Axes axes, const Tensor& like) {
   const Tensor one = statistics.narrow(-1, 0, 1);
   if (is_packed(axes)) return one;  // [T, N, 1]
@@ -146,7 +149,7 @@ std::tuple<Tensor, Tensor, Tensor> ring_attention_update(const Tensor& prev_out,
   return {out.to(prev_out.scalar_type()), max, sum};
 }
 
-// The streams that the device may take make no difference to the mask.
+// The arguments about streams of the device do not change the mask.
 Tensor dropout_gen_mask(const Tensor& self, c10::SymIntArrayRef size, double p, int64_t seed, int64_t offset,
                         std::optional<bool> /*parallel*/, std::optional<bool> /*sync*/) {
   const char* op = "_npu_dropout_gen_mask";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of pairs (i, k) to all ways from i over j to k, as in the shortest paths of Floyd and Warshall. In float32.
+// Attention of pairs (i, k) to all paths from i over j to k, as in the shortest paths of Floyd
+// and Warshall. In float32.
 #include <limits>
 #include <tuple>
 
@@ -12,8 +13,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Queries and results are [batches, heads, I, K, size], what is of (i, j) [.., I, J, size], of (j, k) [.., J, K, size]; scores
-// and weights are [.., I, K, J].
+// Queries and results are [batches, heads, I, K, size], tensors for (i, j) [.., I, J, size], tensors for (j, k) [.., J,
+// K, size]; scores and weights are [.., I, K, J].
 struct Pairs {
   Tensor query, key_ij, value_ij, key_jk, value_jk;
 };
@@ -32,7 +33,7 @@ Pairs pairs(const char* op, const Tensor& query_ik, const Tensor& key_ij, const 
   return {wide(query_ik), wide(key_ij), wide(value_ij), wide(key_jk), wide(value_jk)};
 }
 
-// [.., I, K, a] with, for each i, [.., J, a] or [.., a, J]: the sum over the last dimension of the first.
+// Product for each i: [.., I, K, a] with [.., I, a, b] -> [.., I, K, b].
 Tensor over_ij(const Tensor& x, const Tensor& ij) { return x.matmul(ij); }
 
 // The same for each k: [.., I, K, a] with [.., K, a, b] -> [.., I, K, b].
@@ -79,7 +80,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> floyd_attention_backward(
   const Tensor of_weights = over_ij(given, flipped(x.value_ij)) + over_jk(given, flipped(by_last(x.value_jk)));
   const Tensor row_sums = (given * wide(attention_out)).sum(-1, /*keepdim=*/true);
   const Tensor of_scores = weights * (of_weights - row_sums) * scale_value;
-  // Sums over k and over i of what is [.., I, K, J] times what is [.., I, K, size].
+  // Products of a [.., I, K, J] and a [.., I, K, size] tensor, summed over k (for_ij) or over i (for_jk).
   const auto for_ij = [](const Tensor& left, const Tensor& right) { return flipped(left).matmul(right); };
   const auto for_jk = [](const Tensor& left, const Tensor& right) {
     return by_last(flipped(left.transpose(2, 3)).matmul(right.transpose(2, 3)));

@@ -14,7 +14,7 @@ std::optional<int64_t> padding_of(const Tensor& tensor) {
   return tensor.defined() ? std::make_optional(values_of(tensor).front()) : std::nullopt;
 }
 
-// Of keys (index 0) or values (index 1), under the names of all versions.
+// Quantisation of keys (index 0) or values (index 1), by the argument names of all versions.
 Quantisation quantisation_of(const CallArguments& call, int64_t index) {
   const bool key = index == 0;
   Quantisation out{
@@ -75,13 +75,14 @@ at::ScalarType result_type_of(const CallArguments& call) {
 
 bool wants_lse(const CallArguments& call) { return call.flag({"softmax_lse_flag", "return_softmax_lse"}); }
 
-// One for all, or for each element of each head.
+// One scale for all elements or one for each element of each head, shaped to broadcast with
+// [batches, heads, rows, size].
 Tensor for_heads(const Tensor& scale, const c10::SymInt& heads) {
   if (!scale.defined()) return scale;
   return wide(scale.sym_numel() == 1 ? scale.reshape({1, 1, 1, 1}) : scale.reshape_symint({1, heads, 1, -1}));
 }
 
-// Types that calls name of their tensors are those that these have.
+// Checks that the types that a call names for its tensors are the types of these tensors.
 void check_named_types(const CallArguments& call) {
   for (const char* name : {"query", "key", "value", "query_rope", "key_rope", "dequant_scale_query",
                            "dequant_scale_key", "dequant_scale_value", "dequant_scale_key_rope"}) {
@@ -96,7 +97,7 @@ void check_named_types(const CallArguments& call) {
   }
 }
 
-// Where queries are not quantised, keys and values are of their type, or quantised.
+// Checks that keys and values are quantised or have the type of queries, unless queries are quantised.
 void check_types_of_rows(const CallArguments& call) {
   const at::ScalarType query = call.tensor({"query"}).scalar_type();
   if (is_quantised(query)) return;
@@ -120,7 +121,7 @@ InferAttention::InferAttention(const CallArguments& call)
   take_result(call);
 }
 
-// One for all, for each row of each head or, in mode 7, for blocks of these.
+// One scale for all rows, one for each row of each head or, in mode 7, one for each block of rows of each head.
 Tensor InferAttention::scale_of_queries(const CallArguments& call, const Tensor& scale) const {
   if (scale.sym_numel() == 1) return scale.reshape({1, 1, 1, 1});
   if (call.integer({"query_quant_mode"}) == 7) return scale_of_blocks(op_, "query", scale, query_);
@@ -136,10 +137,10 @@ void InferAttention::take_queries(const CallArguments& call) {
   if (scale.defined()) query_ = wide(query_) * wide(scale_of_queries(call, scale));
   const Tensor rope = call.optional_tensor({"query_rope"});
   if (rope.defined()) query_rope_ = to_heads(op_, "query_rope", rope, layout_.in, heads_of(call));
-  // The tokens that are decoded now have no lengths of their own.
+  // Queries of npu_incre_flash_attention are the tokens that are decoded, and have no lengths.
   const bool decodes = std::string_view(op_) == "npu_incre_flash_attention";
   if (!decodes) query_lengths_ = call.integers({"actual_seq_lengths", "actual_seq_qlen"});
-  // The device takes such calls for decoding: one query is all there is, also where a length says more.
+  // The device treats these calls as decoding: there is one row of queries, even if a length is larger.
   const bool is_prompt = std::string_view(op_) == "npu_prompt_flash_attention";
   if (query_lengths_ && !is_prompt && !is_packed(layout_.in) && query_.size(2) == 1)
     for (int64_t& length : *query_lengths_) length = std::min<int64_t>(length, 1);
@@ -170,7 +171,7 @@ void InferAttention::take_weighting(const CallArguments& call) {
            .next_tokens = call.integer({"next_tokens"}, kAllTokens)};
   check_rule(op_, rule_, kLastSparseMode);
   const c10::SymInt rows = query_.sym_size(2);
-  // One row sees all keys, whatever the mode.
+  // A single row sees all keys in every mode.
   if (rule_.sparse_mode > 1 && !is_packed(layout_.in) && !query_rope_.defined() && rows == 1)
     rule_.sparse_mode = 0;
   else if (rule_.sparse_mode < 2)
@@ -188,7 +189,7 @@ void InferAttention::take_prefix(const CallArguments& call) {
   const Tensor key = call.optional_tensor({"key_shared_prefix"}), value = call.optional_tensor({"value_shared_prefix"});
   TORCH_CHECK(key.defined() == value.defined(), op_, ": key_shared_prefix and value_shared_prefix go together");
   if (!key.defined()) return;
-  // Numbers, as those of keys and values.
+  // Dequantised, like keys and values.
   const auto prefix = [&](const char* name, const Tensor& tensor, int64_t index) {
     StoredRows rows(op_, name, tensor, layout_.in, key_heads_of(call));
     rows.set_quantisation(op_, name, quantisation_of(call, index));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What npu_fused_infer_attention_score and its relatives are given, as attention of single sequences.
+// Calls of npu_fused_infer_attention_score and its relatives, as attention of single sequences.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ class InferAttention {
  public:
   explicit InferAttention(const CallArguments& call);
 
-  // The result, in the layout and type that the call asks for, and logarithms of sums of exponentials in float32, [B, N, S, 1]
-  // or [T, N, 1]; of size [0] where they are not wanted.
+  // The result, in the layout and type that the call asks for, and logarithms of sums of exponentials in float32, [B,
+  // N, S, 1] or [T, N, 1]; of size [0] where they are not wanted.
   std::pair<Tensor, Tensor> compute() const;
 
  private:
@@ -54,14 +54,14 @@ class InferAttention {
   MaskRule rule_;
   Tensor mask_, bias_, sink_;
   double scale_ = 1;
-  Tensor score_factor_, result_factor_;  // of queries and values in int8
-  bool in_float32_ = false;              // not in the one type that query, key and value have
+  Tensor score_factor_, result_factor_;  // for queries and values in int8
+  bool in_float32_ = false;              // and not in the common type of query, key and value
   bool wants_lse_ = false;
   at::ScalarType type_ = at::kFloat;
-  Tensor result_scale_, result_offset_;  // of an int8 result
+  Tensor result_scale_, result_offset_;  // if the result is int8
 };
 
-// Tensors like its results, with nothing in them. Reads no more of the call than sizes and types of query and value.
+// Uninitialised tensors like the results. Reads no values of the call, only sizes and types of its tensors.
 std::pair<Tensor, Tensor> empty_infer_results(const CallArguments& call);
 
 }  // namespace npugraph::npu_ops

@@ -34,7 +34,7 @@ Forward forward(const FusionAttention& call) {
   return {call.joined_queries(results), call.joined_statistics(maxima), call.joined_statistics(sums)};
 }
 
-// npu_fusion_attention and _v2: numbers make the dropout.
+// npu_fusion_attention and _v2, where seed and offset of the dropout are numbers.
 void fusion_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const FusionAttention attention(call);
@@ -85,7 +85,7 @@ void infer_output(const OperatorHandle& op, Stack* stack) {
   call.give(out.result, out.statistics, at::empty_like(out.statistics));
 }
 
-// A tensor that calls pass on, and that nothing is written to.
+// A tensor that callers pass on, and that nothing is written to.
 void workspace(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   call.give(call.tensor({"query"}).new_empty({1}));
@@ -105,7 +105,7 @@ Attention saved_of(const CallArguments& call, const FusionAttention& attention, 
           attention.statistics_of(sum, index)};
 }
 
-// Of each part, `size` elements of heads from `start`.
+// `size` elements of each head from `start` on, for each part.
 std::vector<Tensor> narrowed(std::vector<Tensor> parts, const c10::SymInt& start, const c10::SymInt& size) {
   for (Tensor& part : parts) part = part.narrow_symint(-1, start, size);
   return parts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What npu_fusion_attention, its versions and their gradients are given, as attention of single sequences.
+// Calls of npu_fusion_attention, its versions and their gradients, as attention of single sequences.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace npugraph::npu_ops {
 
 class FusionAttention {
  public:
-  // One sequence, or, where rows are not packed, all of them.
+  // One sequence, or all of them if rows are not packed.
   struct Piece {
     Tensor query, key, value;
     Weighting weighting;
@@ -26,21 +26,23 @@ class FusionAttention {
 
   std::vector<Piece> pieces() const;
 
-  // Of the pieces of a tensor of queries, or of keys and values, in the layout of the call.
+  // These join the pieces of a tensor of queries, or of keys or values, in the layout of the call.
   Tensor joined_queries(const std::vector<Tensor>& parts) const;
   Tensor joined_keys(const std::vector<Tensor>& parts) const;
-  // [batches, N, rows, 8], or [T, N, 8], in float32: 8 copies.
+  // Joins statistics in 8 copies: [batches, N, rows, 8], or [T, N, 8], in float32 (float64 stays).
   Tensor joined_statistics(const std::vector<Tensor>& parts) const;
-  // A tensor like the queries, or like statistics, for one piece.
+  // The part of a tensor like the queries, or like statistics, for one piece.
   Tensor queries_of(const char* name, const Tensor& tensor, size_t piece) const;
   Tensor statistics_of(const Tensor& tensor, size_t piece) const;
-  // In the type and shape of pse; `scores`: gradients of the scores of each piece.
+  // The gradient of pse, in its type and shape, given the gradients of the scores of each piece.
+  // Empty unless pse is a bias.
   Tensor gradient_of_pse(const std::vector<Tensor>& scores) const;
 
-  // What makes the dropout of a forward call: numbers that are 0 where nothing is drawn, or not known.
+  // Seed, offset and number of weights of the dropout of a forward call. Numbers are 0 if nothing is drawn
+  // or they are not known.
   Tensor seed;
   int64_t seed_value = 0, offset = 0, weights = 0;
-  // The last elements of heads of query and key that came as query_rope and key_rope.
+  // How many elements at the end of heads of query and key were given as query_rope and key_rope.
   std::optional<c10::SymInt> rope_size;
 
  private:
@@ -59,7 +61,7 @@ class FusionAttention {
   bool numbers_are_tensors_;  // lengths, seed and offset
   Axes axes_;
   Tensor query_, key_, value_;
-  std::optional<Sequences> query_sequences_, key_sequences_;  // of packed rows
+  std::optional<Sequences> query_sequences_, key_sequences_;  // if rows are packed
   Tensor mask_, pse_, pse_given_, sink_;
   int64_t pse_type_ = 1, query_start_ = 0, key_start_ = 0;
   MaskRule rule_;
@@ -68,7 +70,7 @@ class FusionAttention {
   Dropout dropout_;
 };
 
-// Lets graphs with gradients hold npu_fusion_attention_v3.
+// Allows npu_fusion_attention_v3 in graphs with gradients.
 void set_fusion_attention_gradient();
 
 }  // namespace npugraph::npu_ops

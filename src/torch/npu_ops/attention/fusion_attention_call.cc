@@ -34,7 +34,7 @@ void FusionAttention::take_tensors(const CallArguments& call) {
   query_ = to_heads(op_, "query", query, axes_, heads);
   TORCH_CHECK(query_.sym_size(1) == heads, op_, ": head_num is ", heads, ", and query has ", query_.sym_size(1),
               " heads");
-  // Keys have fewer heads, of the same size.
+  // Keys may have fewer heads than queries, of the same size.
   const bool flat = axes_ == Axes::kBSH || axes_ == Axes::kSBH;
   const c10::SymInt key_heads = flat ? key.sym_size(-1) / query_.sym_size(3) : c10::SymInt(0);
   key_ = to_heads(op_, "key", key, axes_, key_heads);

@@ -18,13 +18,13 @@ using torch::jit::Stack;
 constexpr const char* kForward = "npu::npu_fusion_attention_v3";
 constexpr const char* kBackward = "npu::npu_fusion_attention_grad_v3";
 
-// What arguments of the gradient are called that are results of the operator, in their order.
+// Names of the arguments of the gradient that are results of the operator, in the order of the results.
 constexpr std::array<const char*, 6> kResults = {"attention_in", "softmax_max", "softmax_sum",
                                                  "softmax_in",   "seed",        "offset"};
 
 OperatorHandle find(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
 
-// By name, what a call of the gradient is given: tensors are saved as such, so that autograd sees who writes them.
+// Saves the arguments of the gradient by name. Tensors are saved for backward, so that autograd notices writes to them.
 void save(AutogradContext* context, const OperatorHandle& op, const Stack& arguments, const variable_list& results) {
   variable_list tensors;
   const auto keep = [&](const std::string& name, const c10::IValue& value) {
@@ -60,7 +60,7 @@ Stack gradient_arguments(AutogradContext* context, const OperatorHandle& gradien
 
 class FusionAttentionGradient : public torch::autograd::Function<FusionAttentionGradient> {
  public:
-  // Query, key, value, pse and sink are here for autograd to see which of `arguments` have gradients.
+  // Query, key, value, pse and sink are parameters so that autograd sees which of `arguments` have gradients.
   static variable_list forward(AutogradContext* context, const Tensor&, const Tensor&, const Tensor&,
                                const OptionalTensor&, const OptionalTensor&, const Stack& arguments) {
     const OperatorHandle op = find(kForward);

@@ -13,7 +13,7 @@ namespace {
 
 bool has(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
-// Weights and biases as of torch.nn.Linear.
+// A linear layer, with weight and bias as in torch.nn.Linear.
 Tensor through(const Tensor& rows, const Tensor& weight, const OptionalTensor& bias) {
   const Tensor out = wide(rows).matmul(wide(weight).t());
   return has(bias) ? out + wide(*bias) : out;

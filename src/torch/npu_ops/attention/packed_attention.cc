@@ -7,12 +7,13 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// Where one sequence is.
+// Position and size of one sequence.
 struct Place {
   int64_t index, first_row, rows, columns;
 };
 
-// [1, heads or 1, rows, columns] of the mask; undefined where the mask is smaller than the sequence.
+// The part of the mask for one sequence, [1, heads or 1, rows, columns]; undefined if the mask is
+// smaller than the sequence.
 Tensor rows_of_mask(const PackedMask& given, const Place& place, int64_t all_rows) {
   const Tensor& mask = given.mask;
   const Tensor all = mask.dim() == 2 ? mask.unsqueeze(0) : mask;

@@ -10,14 +10,14 @@
 
 namespace npugraph::npu_ops {
 
-// What rows do not see. Of a mask, what is above 0 drops, and the rest is added to scores; it has a row for each query of all
-// sequences, or one for each position of a sequence, the last of which is the last row; or, where it has fewer columns than a
-// sequence, it is a sample of the triangle that drops what comes after a position.
+// Columns that rows do not see. Elements of a mask above 0 drop a column; the others are added to scores. The mask has
+// a row for each query of all sequences, or one for each position of a sequence, whose queries are its last positions.
+// If it is smaller than a sequence, it is a sample of the triangle that drops the columns after a position.
 struct PackedMask {
   Tensor mask;
-  bool by_position = false;  // it has no rows of all sequences, even if their number is that of the queries
-  bool causal = false;       // drops what comes after a position, without a mask
-  Tensor slopes;             // [heads]: scores less slope * distance (ALiBi, Press et al., 2022)
+  bool by_position = false;  // rows are positions, even if there are as many as queries
+  bool causal = false;       // drops the columns after a position, without a mask
+  Tensor slopes;             // [heads]: slope * distance is subtracted from scores (ALiBi, Press et al., 2022)
 };
 
 struct PackedCall {
@@ -30,7 +30,7 @@ struct PackedCall {
   PackedMask mask;
 };
 
-// [T, heads, size], and, where it is wanted, log(sum(exp(scores))) in float32, [T, heads, 1].
+// [T, heads, size], and, if wanted, log(sum(exp(scores))) in float32, [T, heads, 1].
 struct PackedResult {
   Tensor result, lse;
 };

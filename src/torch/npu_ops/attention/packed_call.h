@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the atb namespace as attention of packed queries: their arguments under the names of all its operators.
+// Calls of the atb namespace as attention of packed queries, by the argument names of all its operators.
 #pragma once
 
 #include "torch/npu_ops/attention/attention_layout.h"
@@ -17,19 +17,19 @@ StoredRows packed_keys(const CallArguments& call, const char* name);
 
 std::vector<int64_t> lengths_of(const CallArguments& call, CallArguments::Names names);
 
-// Whether a cache for heads of this size has pages of (heads * size / n, block size, n), the layout NZ, and not of (block size,
-// heads, size).
+// Whether a cache for heads of this size has pages of (heads * size / n, block size, n), the layout NZ, and not of
+// (block size, heads, size).
 bool is_in_pieces(const CallArguments& call, const char* name, const Tensor& cache, const c10::SymInt& size);
-// `first`: only so many elements of each head.
+// With `first`, only that many elements of each head.
 StoredRows cache_of(const CallArguments& call, const char* name, const Tensor& cache, bool in_pieces,
                     std::optional<int64_t> first = std::nullopt);
 
-// Attention to a cache. `query_lengths` is nothing where each sequence has one query.
+// Attention to a cache. `query_lengths` is nullopt if each sequence has one query.
 PackedCall cache_call(const CallArguments& call, const Tensor& query, const GivenLengths& query_lengths,
                       const StoredRows& key, const StoredRows& value);
-// The same to the arguments of caches of keys and of values.
+// The same for the arguments that are caches of keys and values.
 PackedCall cache_call(const CallArguments& call);
-// Attention to keys and values that are packed.
+// Attention to packed keys and values.
 PackedCall rows_call(const CallArguments& call, const Tensor& query, const std::vector<int64_t>& query_lengths,
                      const std::vector<int64_t>& key_lengths, const StoredRows& key, const StoredRows& value);
 

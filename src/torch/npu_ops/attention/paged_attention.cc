@@ -9,7 +9,7 @@ namespace {
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// Writes `result` to the argument out; the call gives that, or nothing.
+// Writes `result` to the argument out. The call returns out, or nothing if its schema has no results.
 void give_out(CallArguments& call, const OperatorHandle& op, CallArguments::Names names, const Tensor& result) {
   const Tensor out = call.tensor(names);
   out.copy_(result.view_as(out));
@@ -40,10 +40,11 @@ void latent_cache_attention(const OperatorHandle& op, Stack* stack) {
   give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
 }
 
-// Queries, keys and values that are packed, of the same lengths.
+// Attention of packed queries to packed keys and values, all of the same lengths.
 void flash_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
-  // 0 none, 1 norm, 2 alibi, 3 norm compressed, 4 alibi compressed: tensors say the same. Others change distances or windows.
+  // 0 none, 1 norm, 2 alibi, 3 norm compressed, 4 alibi compressed: the tensors of the call tell these apart. Other
+  // types change distances or windows and are not supported.
   check_choice(call.op(), "mask_type", call.integer({"mask_type"}), {0, 1, 2, 3, 4});
   const std::vector<int64_t> lengths = lengths_of(call, {"seq_len"});
   const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
@@ -54,7 +55,7 @@ void flash_attention(const OperatorHandle& op, Stack* stack) {
 
 bool is_quantised(const CallArguments& call) { return call.tensor({"q_nope"}).scalar_type() == at::kChar; }
 
-// One for each head, with which products of int8 are multiplied.
+// Factors of products of int8, one for each head.
 Tensor factors(const CallArguments& call, const char* name) {
   const Tensor given = call.optional_tensor({name});
   TORCH_CHECK(given.defined(), call.op(), ": ", name, " is needed where q_nope is of type Char");
@@ -93,7 +94,7 @@ void multi_head_latent_attention_out(const OperatorHandle& op, Stack* stack) {
   give_out(call, op, {"output"}, latent_attention(call, false).result);
 }
 
-// Of the type of the result, which is that of q_rope.
+// An uninitialised lse, without rows unless return_lse is set. It has the type of the result, which is that of q_rope.
 Tensor empty_lse(const CallArguments& call) {
   const Tensor& query = call.tensor({"q_rope"});
   const c10::SymInt rows = call.flag({"return_lse"}) ? query.sym_size(0) : c10::SymInt(0);
@@ -132,7 +133,8 @@ void latent_lse_meta(const OperatorHandle& op, Stack* stack) {
   call.give(empty_latent_result(call), empty_lse(call));
 }
 
-// [T, heads, size] and [heads, T] of packed rows, merged with what was computed of other keys.
+// Result [T, heads, size] and lse [heads, T] of packed rows, merged with earlier results for other
+// keys if there are any.
 PackedResult ring(const CallArguments& call) {
   const std::vector<int64_t> lengths = lengths_of(call, {"seqlen"});
   const bool both = call.tensor({"seqlen"}).dim() == 2;
@@ -231,7 +233,7 @@ void gives_query(const OperatorHandle& op, Stack* stack) {
   call.give(query.new_empty_symint(query.sym_sizes()));
 }
 
-// Results that are arguments.
+// The results are the arguments that are written.
 void gives_out(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   std::vector<Tensor> out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches of pages, to which tables of slots and blocks lead (Kwon et al., PagedAttention, 2023).
+// Caches of pages, addressed by tables of slots and blocks (Kwon et al., PagedAttention, 2023).
 #include <tuple>
 
 #include "torch/npu_ops/attention/families.h"
@@ -8,8 +8,8 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// `cache` as (pages, places, ...) for rows of the shape of those of `tokens`. Callers of layout Norm leave cache_mode at its
-// default, PA_NZ, so the shape decides.
+// `cache` as (pages, places, ...), where places have the shape of rows of `tokens`. Callers with the layout Norm leave
+// cache_mode at its default, PA_NZ, so the shape of the cache decides.
 Tensor pages_for(const char* op, const char* name, const Tensor& cache, const Tensor& tokens, bool must_be_norm) {
   check_dims(op, name, cache, 3, 4);
   const auto row = tokens.sym_sizes().slice(1);
@@ -78,7 +78,7 @@ void reshape_and_cache_siso(const Tensor& key, Tensor& key_cache, const Tensor& 
   put_tokens("_npu_reshape_and_cache_siso", "key_cache", key, key_cache, slot_indices, /*must_be_norm=*/true);
 }
 
-// Where the rows of packed sequences come from.
+// Sequence and position of rows of packed sequences.
 struct Source {
   Tensor sequence, position;  // of each row; position counts from the start of the sequence
   Tensor exists;              // whether a sequence has that row

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for training whose queries, keys and values are in float8.
+// Attention for training with queries, keys and values in float8.
 #include <tuple>
 
 #include "torch/npu_ops/attention/attention_core.h"
@@ -31,7 +31,7 @@ struct Call {
   std::optional<int64_t> query_dtype;
 };
 
-// Numbers in float32, [batches, heads, rows, size].
+// Dequantised values in float32, [batches, heads, rows, size].
 Tensor numbers(const Call& call, const Stored& given, const c10::SymInt& heads) {
   check_stored(call.op, given, call.query_dtype);
   const Tensor stored = to_heads(call.op, given.name, given.values, call.axes, heads);

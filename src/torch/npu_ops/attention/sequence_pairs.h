@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of queries, each with the sequence of keys that it reads, of calls that give their lengths or leave them out.
+// Pairs of a sequence of queries and the sequence of keys that it reads, for calls with or without lengths.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ class SequencePairs {
  public:
   struct Given {
     Axes query_axes = Axes::kBNSD, key_axes = Axes::kBNSD;
-    // Of packed rows the ends of sequences, and lengths of what is in batches or pages. Keys in pages need theirs.
+    // For packed rows the ends of sequences; for batches and pages lengths, which keys in pages must have.
     GivenLengths query_lengths, key_lengths;
     Tensor table;  // of pages of keys, [sequences, pages]
   };
@@ -20,12 +20,12 @@ class SequencePairs {
   // `query`: [batches, heads, rows, size]
   SequencePairs(const char* op, const Given& given, const Tensor& query, const StoredRows& key);
 
-  // 1 where neither lengths nor packed rows nor pages tell sequences apart: then all batches are one piece, and sizes may be
-  // symbols.
+  // 1 if neither lengths nor packed rows nor pages tell sequences apart. Then all batches are one piece,
+  // and sizes may be symbols.
   int64_t count() const { return queries_ ? queries_->count() : 1; }
   bool is_whole() const { return !queries_; }
 
-  // What the pair has of a tensor like the queries, and of rows like the keys.
+  // The part of the pair in a tensor like the queries, and in rows like the keys.
   Tensor of_queries(const Tensor& tensor, int64_t index) const;
   Tensor of_keys(const StoredRows& rows, int64_t index) const;
 

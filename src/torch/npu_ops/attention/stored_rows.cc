@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kLastMode = 7;
 constexpr int64_t kInt4InWord = 32 / 4;  // values of an int32
 
-// Each of `count` scales of a row for as many elements.
+// Expands the scales of a row to its `size` elements; each scale is for equally many elements.
 Tensor for_elements(const Tensor& scale, const c10::SymInt& size) {
   const c10::SymInt each = size / scale.sym_size(-1);
   return scale.unsqueeze(-1).expand_symint({-1, -1, -1, -1, each}).flatten(-2);
@@ -54,9 +54,9 @@ void StoredRows::set_quantisation(const char* op, const char* name, const Quanti
   scale_form_ = given.mode == 5 ? PageForm::kBnNBsD : PageForm::kBnBsND;
 }
 
-// As [batches, heads, rows, elements], each of which may be 1, or pages of this.
+// `scale` as [batches, heads, rows, elements], where each size may be 1, or as pages of this.
 Tensor StoredRows::shaped(const char* op, const char* name, const Tensor& scale, int64_t mode) const {
-  // Scales of rows in pages are those of each sequence, from its first row on.
+  // Scales by row of a cache in pages are given for each sequence, from its first row on.
   const c10::SymInt batches = in_pages() ? c10::SymInt(-1) : stored_.sym_size(0);
   const c10::SymInt rows = in_pages() ? scale.sym_size(-1) : c10::SymInt(-1);
   switch (mode) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys or values of single sequences, wherever and in whatever type they are stored: int4 values in int32 words, too.
+// Keys or values of single sequences, in any layout and type, including int4 values in int32 words.
 #pragma once
 
 #include "torch/npu_ops/attention/attention_layout.h"
@@ -7,13 +7,14 @@
 
 namespace npugraph::npu_ops {
 
-// `scale`, [batches, heads, blocks, 1], of blocks of rows of `of`, [batches, heads, rows, size], for each row. A block has as many
-// rows as the power of two of which so many blocks cover all rows. `name` is that of the argument with the rows.
+// Expands `scale`, [batches, heads, blocks, 1], of blocks of rows of `of`, [batches, heads, rows, size], to one scale
+// for each row. A block has the least power of two of rows with which that many blocks cover all rows. `name` is the
+// argument with the rows.
 Tensor scale_of_blocks(const char* op, const char* name, const Tensor& scale, const Tensor& of);
 
-// number = (stored + offset) * scale, with one scale for: 0 each element of a head, or all of them; 1 each row; 2 each head;
-// 3 each row of each head; 4 and 5 as 1 and 3, where scales are in pages, too; 6 each group of elements of each row of each
-// head; 7 each block of rows of each head. Undefined where numbers are stored as they are.
+// number = (stored + offset) * scale. By mode, there is one scale for: 0 each element of a head, or all of them; 1 each
+// row; 2 each head; 3 each row of each head; 4 and 5 as 1 and 3, with scales in pages, too; 6 each group of elements of
+// each row of each head; 7 each block of rows of each head. `scale` is undefined if numbers are stored as they are.
 struct Quantisation {
   Tensor scale, offset;
   int64_t mode = 0;
@@ -28,14 +29,14 @@ class StoredRows {
   void set_quantisation(const char* op, const char* name, const Quantisation& given);
 
   bool in_pages() const { return form_.has_value(); }
-  // As stored. [batches, heads, rows, size or words] where it is not in pages.
+  // The tensor as stored: [batches, heads, rows, size or words], or pages.
   const Tensor& stored() const { return stored_; }
   c10::SymInt head_size() const;
-  // [batches, heads, rows, size]; what is quantised in float32.
+  // [batches, heads, rows, size]; quantised rows are converted to float32.
   Tensor all() const;
   // [1, heads, length, size]
   Tensor of_sequence(const Sequences& sequences, int64_t index) const;
-  // `index` is that of the sequence, of which `table` has the pages.
+  // `index` is the number of the sequence, `table` has its pages.
   Tensor of_pages(const Tensor& table, int64_t index, int64_t length) const;
 
  private:
@@ -52,7 +53,7 @@ class StoredRows {
   PageForm scale_form_ = PageForm::kBnBsND;
 };
 
-// Which rows are those of a sequence: of pages that `table` names, [sequences, pages], or else of `sequences`.
+// The rows of each sequence: in the pages that `table` names, [sequences, pages], or else by `sequences`.
 struct KeyRows {
   Tensor table;
   std::optional<Sequences> sequences;

@@ -32,7 +32,7 @@ void check_factors(const char* op, const Tensor& x1, const Tensor& x2, int64_t m
   check_matrices(op, x1, x2, x1.sym_size(-1), most_dims);
 }
 
-// Scales are of rows and columns, and results are not rounded.
+// Checks that scales are by row and column, and that results are not quantised.
 void check_plain(const char* op, const OptionalTensor& quant_scale, int64_t block_size, OptionalIntArrayRef group_sizes,
                  bool amax_output) {
   check_absent(op, "quant_scale", given(quant_scale));
@@ -41,7 +41,7 @@ void check_plain(const char* op, const OptionalTensor& quant_scale, int64_t bloc
   check_absent(op, "amax_output", amax_output);
 }
 
-// Integer weights as numbers: (x2 + offset) * scale, for each column, or for groups of rows of each.
+// Dequantises integer weights: (x2 + offset) * scale, by column, or by groups of rows of each column.
 Tensor dequantised(const Tensor& x2, const OptionalTensor& scale, const OptionalTensor& offset, int64_t group) {
   auto of_rows = [&](const Tensor& values) {
     return group > 0 ? wide(values).repeat_interleave(group, 0).slice(0, 0, x2.size(0)) : wide(values);
@@ -85,7 +85,7 @@ Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, 
   return x1.new_empty_symint(sizes, x1.options().dtype(type));
 }
 
-// What products and reduce_scatter have in common, in all their forms.
+// Shared by all operators that are a product and a reduce_scatter.
 Tensor reduce_scattered(const char* op, const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
                         std::string_view reduce_op, const Product& product, ScalarType type) {
   check_sum(op, reduce_op);
@@ -141,7 +141,7 @@ struct Gathered {
   Tensor x1;
 };
 
-// What all_gather and products have in common, in all their forms. Scales of rows are gathered with the rows.
+// Shared by all operators that are an all_gather and a product. Scales of rows are gathered with the rows.
 Gathered gathered_product(const char* op, const Tensor& x1, const Tensor& x2, std::string_view hcom, int64_t world_size,
                           int64_t gather_index, Product product, ScalarType type) {
   TORCH_CHECK(gather_index == 0, op, ": gather_index must be 0, got ", gather_index);
@@ -165,7 +165,7 @@ std::tuple<Tensor, Tensor> all_gather_mm(const Tensor& input, const Tensor& x2, 
                                          int64_t, OptionalType output_dtype, OptionalString) {
   const Gathered out = gathered_product("npu_all_gather_base_mm", input, x2, hcom, world_size, gather_index,
                                         {bias, x1_scale, x2_scale}, result_type(input, x2_scale, output_dtype));
-  // One rank gathers what it has: a result shares no memory with an argument.
+  // With one rank, all_gather returns its argument, and a result must not share memory with an argument.
   return {out.y, gather_output ? out.x1.clone(at::MemoryFormat::Contiguous) : nothing(input)};
 }
 

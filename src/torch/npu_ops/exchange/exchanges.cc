@@ -77,7 +77,7 @@ Tensor matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_vi
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size});
 }
 
-// The next rows[e] rows times weight e.
+// Multiplies the next rows[e] rows by weight[e], for each expert e.
 Tensor grouped_product(const Tensor& x, const Tensor& weight, const std::vector<int64_t>& rows) {
   const std::vector<Tensor> pieces = x.split_with_sizes(rows);
   std::vector<Tensor> out;

@@ -55,7 +55,8 @@ Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::str
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size}, x1.options().dtype(type));
 }
 
-// x1 of int8 or float8, or of 16 bits or more, whose rows are rounded when all of their columns have come.
+// x1 is int8 or float8, or has 16 bits or more; in the latter case its rows are quantised after all
+// their columns have come.
 void check_all_to_all_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size, const OptionalTensor& x1_scale) {
   constexpr const char* kOp = "npu_all_to_all_quant_matmul";
   const bool is_exact = x1.is_floating_point() && x1.element_size() > 1;
@@ -103,7 +104,8 @@ std::tuple<Tensor, Tensor> all_to_all_quant_matmul_meta(
           all2all_out_flag ? x1.new_empty_symint({rows, x1.sym_size(1) * world_size}) : nothing(x1)};
 }
 
-// The products of rows with the experts that they are for. One scale of all rows, one of all weights or of each expert.
+// Products of rows with the weights of their experts. There is one scale for all rows, and one for all
+// weights or for each expert.
 struct Experts {
   const char* op;
   Tensor weight, x_scale, weight_scale;

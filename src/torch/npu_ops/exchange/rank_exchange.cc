@@ -29,7 +29,7 @@ std::vector<int64_t> numbers(const Tensor& counts) {
   return {first, first + whole.numel()};
 }
 
-// The counts of all ranks for this one. What ranks must agree on travels with them.
+// The counts of all ranks for this one. `agreed`, which must be the same on all ranks, is sent with them.
 Tensor exchange_counts(const Group& group, const std::string& op, const Tensor& counts, const OptionalSymInt& agreed) {
   const int64_t ours = agreed ? agreed->expect_int() : 0;
   const Tensor whole = counts.to(at::kLong);
@@ -102,7 +102,7 @@ struct Differentiable : torch::autograd::Function<Differentiable> {
     return out;
   }
 
-  // All ranks have gradients for the same rows: of all that are floating.
+  // All ranks exchange gradients of the same rows, those of all floating types.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     std::vector<size_t> places;
     variable_list there;

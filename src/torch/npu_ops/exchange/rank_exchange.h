@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows from rank to rank, for operators that are made of parts: one more part, which compiled graphs call whole, and
-// all rows of a call in one, so that all ranks come to the same calls whatever they use of them. Its sizes are known
-// without values, and it has a gradient, which takes the way back.
+// Exchange of rows between ranks, for composed operators. It is a part of its own, which compiled graphs call whole.
+// One call exchanges all rows of an operator, so that all ranks make the same calls whichever results they use. The
+// sizes of its results do not depend on values, and it has a gradient, which sends rows back.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace npugraph::npu_ops {
 
 using OptionalSymInt = std::optional<c10::SymInt>;
 
-// More than one rank, of which this one is `rank`. Errors are in the name of operator `op`.
+// A group of more than one rank, of which this process is `rank`. Errors name the operator `op`.
 struct RankGroup {
   const char* op;
   std::string name;
@@ -25,13 +25,13 @@ struct Arrived {
   std::vector<Tensor> rows;
   Tensor counts;
 };
-// Rank r gets as many of the next rows of each of `rows` as the r-th row of `counts` [ranks, ...] sums up to. What comes has
-// the rows of rank 0 first, and zeros after all of them, up to `places`; its counts are what each rank has for this one.
-// c10::Error where more rows come, and on all ranks where `agreed`, a number of tokens, is not the same.
+// Sends to rank r the next rows of each of `rows`, as many as row r of `counts` [ranks, ...] sums up to. The results
+// have the rows of rank 0 first, and zeros after all rows, up to `places`; their counts are those of each rank for this
+// one. Raises c10::Error if more rows come, and on all ranks if `agreed`, a number of tokens, is not the same on all.
 Arrived exchanged(const RankGroup& ranks, std::vector<Tensor> rows, const Tensor& counts, const c10::SymInt& places,
                   OptionalSymInt agreed = std::nullopt);
 
-// Makes the part known to torch, once.
+// Registers the part with torch. Must be called once.
 void register_rank_exchange();
 
 }  // namespace npugraph::npu_ops

@@ -10,11 +10,11 @@ namespace npugraph::npu_ops {
 
 using at::Tensor;
 
-// How many rows each rank has for each expert of this one, or this rank for each expert of each one: counts[rank *
-// experts + expert].
+// Numbers of rows: of each rank for each expert of this rank, or of this rank for each expert of each rank, as
+// counts[rank * experts + expert].
 class Routes {
  public:
-  // c10::Error in the name of `op` for another number of counts. `counts` outlives this.
+  // Raises c10::Error in the name of `op` if there are not ranks * experts counts. `counts` must outlive this object.
   Routes(const char* op, const char* name, at::IntArrayRef counts, int64_t ranks, int64_t experts);
 
   int64_t rows() const;
@@ -22,7 +22,7 @@ class Routes {
   std::vector<int64_t> of_experts() const;
   // Rows in the order of ranks, then experts -> in the order of experts, then ranks.
   Tensor by_expert(const Tensor& rows) const;
-  // The way back.
+  // The inverse of by_expert.
   Tensor by_rank(const Tensor& rows) const;
 
  private:

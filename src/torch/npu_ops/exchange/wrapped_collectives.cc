@@ -18,7 +18,8 @@ using distributed::ProcessGroupHccl;
 using distributed::WorkPtr;
 using Group = c10::intrusive_ptr<ProcessGroupHccl>;
 
-// `tensor` in as many pieces along dimension 0 as there are ranks, of `sizes` rows, or of equal ones.
+// Splits `tensor` along dimension 0 into one piece for each rank, of `sizes` rows, or of equal
+// sizes if `sizes` is empty.
 std::vector<Tensor> pieces_of(const char* op, const char* name, const Tensor& tensor, IntArrayRef sizes, int ranks) {
   TORCH_CHECK(tensor.dim() > 0, op, ": ", name, " must have dimensions, and is a scalar");
   const int64_t rows = tensor.size(0);
@@ -31,7 +32,7 @@ std::vector<Tensor> pieces_of(const char* op, const char* name, const Tensor& te
   return tensor.split_with_sizes(all);
 }
 
-// Milliseconds; the group's own timeout for numbers that are none.
+// A timeout in milliseconds; the timeout of the group if the number is not positive.
 std::chrono::milliseconds timeout_of(int64_t milliseconds) {
   return milliseconds > 0 ? std::chrono::milliseconds(milliseconds) : c10d::kUnsetTimeout;
 }

@@ -6,7 +6,7 @@
 
 namespace npugraph::npu_ops {
 
-// Makes the class of process groups known, which their schemas name. Once, ahead of the schemas.
+// Registers the class of process groups, which the schemas name. Must be called once, before the schemas are defined.
 void register_process_group_class();
 
 void define_wrapped_collectives(Definitions& npu);

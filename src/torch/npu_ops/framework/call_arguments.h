@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of a call by their names in the schema, for kernels of several operators with many arguments, of which they read
-// the same ones under the same names, or under others:
+// Access to the arguments of a call by their names in the schema. For kernels that several operators with many
+// arguments share, where the same argument may have different names:
 //
 //   void attention(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 //     CallArguments call(op, stack);
@@ -22,7 +22,7 @@
 
 namespace npugraph::npu_ops {
 
-// Of a tensor of integers on the host.
+// The values of a tensor of integers on the host.
 std::vector<int64_t> values_of(const Tensor& integers);
 
 template <auto* Kernel>
@@ -32,27 +32,27 @@ torch::CppFunction boxed() {
 
 class CallArguments {
  public:
-  using Names = std::initializer_list<const char*>;  // one of which the schema has, or none
+  using Names = std::initializer_list<const char*>;  // alternative names, of which the schema has at most one
 
   CallArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
   // The operator's name without its namespace.
   const char* op() const { return op_.c_str(); }
 
-  const Tensor& tensor(Names names) const;    // which the call has
-  Tensor optional_tensor(Names names) const;  // undefined where it is None or the schema has none
+  const Tensor& tensor(Names names) const;    // must be given
+  Tensor optional_tensor(Names names) const;  // undefined if None or not in the schema
   OptionalTensor given_tensor(Names names) const;
   std::vector<Tensor> tensors(Names names) const;
-  bool is_tensor(Names names) const;                                // and no list, and not None
+  bool is_tensor(Names names) const;                                // false for lists and None
   std::optional<std::vector<int64_t>> integers(Names names) const;  // a list, or a tensor on the host
   std::optional<int64_t> optional_integer(Names names) const;
-  // `fallback` where it is None or the schema has none.
+  // These return `fallback` if the argument is None or not in the schema.
   int64_t integer(Names names, int64_t fallback = 0) const;
   double number(Names names, double fallback = 0) const;
   bool flag(Names names) const;
-  std::string text(Names names) const;  // empty where it is None, or no string in the schema
+  std::string text(Names names) const;  // empty if None, not in the schema, or no string
 
-  // Puts results in the place of the arguments.
+  // Replaces the arguments by the results on the stack.
   template <typename... Results>
   void give(Results... results) {
     torch::jit::drop(*stack_, arguments_.size());
@@ -60,7 +60,7 @@ class CallArguments {
   }
 
  private:
-  const c10::IValue* find(Names names) const;  // null where it is None or the schema has none
+  const c10::IValue* find(Names names) const;  // null if None or not in the schema
 
   std::string op_;
   const c10::FunctionSchema& schema_;

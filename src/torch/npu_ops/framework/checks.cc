@@ -7,7 +7,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// Codes of types that have no torch.dtype of that number: 256 + aclDataType.
+// Element types by codes that are no torch.dtype: 256 + aclDataType.
 std::optional<at::ScalarType> type_of_acl(int64_t code) {
   switch (code - 256) {
     case 0: return at::kFloat;

@@ -34,8 +34,8 @@ bool wants_gradient(const c10::IValue& value) {
   return std::any_of(list.begin(), list.end(), &wants_gradient);
 }
 
-// Runs the kernel of `op`. Errors of torch that come out of it and do not say which operator was called get its name, as in
-// "index 24 is out of bounds for dimension 0 with size 2 (in npu::npu_scatter_pa_kv_cache)".
+// Runs the kernel of `op`. Adds the operator's name to errors of torch that come out of it and do not contain the name,
+// as in "index 24 is out of bounds for dimension 0 with size 2 (in npu::npu_scatter_pa_kv_cache)".
 template <typename Run>
 void with_operator_named(const c10::OperatorHandle& op, const Run& run) {
   try {
@@ -48,20 +48,21 @@ void with_operator_named(const c10::OperatorHandle& op, const Run& run) {
   }
 }
 
-// Of BackendSelect, which all calls pass, with gradients or without, just before a device's kernel.
+// Kernel of BackendSelect, a key that every call passes just before the kernel of a device, with gradients or without.
 void call_named(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet kernels(c10::DispatchKeySet::FULL_AFTER, DispatchKey::BackendSelect);
   with_operator_named(op, [&] { op.redispatchBoxed(keys & kernels, stack); });
 }
 
-// Of composites where gradients may be wanted: the kernel takes tensors of any device, and its parts record their own.
+// Autograd kernel of composites: their kernel takes tensors of any device, and its parts record their own gradients.
 void call_composite_named(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   with_operator_named(op, [&] { op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack); });
 }
 
 enum class Reads { kSizes, kValues };
 
-// Operators whose kernel, of `key`, is made of others: where a gradient is wanted, each of these records its own.
+// Autograd kernel of operators whose kernel for `key` is composed of others: if a gradient is wanted, each of
+// these records its own.
 template <DispatchKey key, Reads reads>
 void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, op.schema().arguments().size());
@@ -80,7 +81,7 @@ void differentiate_parts(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
 }
 
-// Composed operators on meta tensors: the kernel asks for sizes alone.
+// Meta kernel of composed operators: their kernel reads only the sizes of its arguments.
 void run_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.callBoxedForDispatchKey(DispatchKey::CPU, *stack);
 }

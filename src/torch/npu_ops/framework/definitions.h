@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of Ascend's namespaces "npu" and "atb". Their schemas are all in schemas_*.inc; a family of operators gives
-// some of them kernels, each written once, as ATen operators:
+// The operators of Ascend's namespaces "npu" and "atb". All their schemas are in schemas_*.inc. A family of operators
+// gives kernels to some of them, each written once, as ATen operators:
 //
 //   void define_norms(Definitions& npu) {
 //     npu.composed("npu_rms_norm", &rms_norm, "y = x / sqrt(mean(x^2) + epsilon) * gamma; rstd in float32");
 //   }
 //
-// What is composed runs on cpu tensors, on npu tensors over the same memory (through torch/device), and on meta and fake
-// tensors, where its sizes may be symbols (through torch_npu, under whose fake mode each of its operators is fake); compiled graphs see its
-// ATen operators in its place; and its gradient is that of its ATen operators. So it asks tensors for their sizes (sym_sizes),
-// and never for their values.
+// A composed operator runs on cpu tensors, on npu tensors over the same memory (through torch/device), and on meta and
+// fake tensors, whose sizes may be symbols (through torch_npu, under whose fake mode each of its ATen operators is
+// fake). Compiled graphs contain its ATen operators instead of it, and its gradient is that of its ATen operators. So
+// its kernel may read the sizes of tensors (sym_sizes), but never their values.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@
 
 namespace npugraph::npu_ops {
 
-// What is known of one operator, for documentation and for compiled graphs.
+// Facts about one operator, for documentation and for compiled graphs.
 struct Operator {
   std::string name;  // "npu::npu_rms_norm", "npu::npu_slice.out"
   std::string definition;
@@ -30,37 +30,37 @@ struct Operator {
   bool has_meta = false;
   bool is_composed = false;
   bool is_composite = false;
-  bool is_on_npu_alone = false;         // calls on tensors of cpu fail
-  std::vector<std::string> whole_with;  // arguments with which a call of a composed operator is computed
+  bool is_on_npu_alone = false;         // calls on cpu tensors fail
+  std::vector<std::string> whole_with;  // a composed operator is computed in calls with one of these arguments
 };
 
 class Definitions {
  public:
   explicit Definitions(const char* name_space);
 
-  // `kernel` is a function of the types that torch::Library expects for the schema; `definition` says what it computes and,
-  // where that is not obvious, by which source.
+  // `kernel` is a function of the types that torch::Library expects for the schema. `definition` says what it computes
+  // and, if that is not obvious, names the source.
   template <typename Kernel>
   void composed(const char* name, Kernel&& kernel, const char* definition) {
     cpu_.impl(name, std::forward<Kernel>(kernel));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composed = true});
   }
-  // The same for an operator that writes arguments of which its schema does not say so, or tensors of its own: it is never
-  // recorded as one call, so that all who trace it see what its parts write.
+  // The same for an operator that writes arguments without saying so in its schema, or that writes its own tensors. It
+  // is never recorded as one call, so that every tracer sees what its parts write.
   template <typename Kernel>
   void composite(const char* name, Kernel* kernel, const char* definition) {
     schemas_.impl(name, torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, kernel));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_composite = true});
   }
-  // The same as composed for an operator that reads values of its arguments, or whose results depend on them: compiled graphs
-  // call it whole, and `meta` gives sizes, strides and types of its results.
+  // Like composed, for an operator that reads values of its arguments, or whose results have sizes that depend on them.
+  // Compiled graphs call it whole, and `meta` gives sizes, strides and types of its results.
   template <typename Kernel, typename Meta>
   void computed(const char* name, Kernel&& kernel, Meta&& meta, const char* definition) {
     cpu_.impl(name, std::forward<Kernel>(kernel));
     meta_.impl(name, std::forward<Meta>(meta));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true});
   }
-  // Computed in calls that are given one of the arguments `whole_with`, composed in all others.
+  // Computed in calls that pass one of the arguments `whole_with`, composed in all others.
   template <typename Kernel, typename Meta>
   void composed_without(std::vector<std::string> whole_with, const char* name, Kernel&& kernel, Meta&& meta,
                         const char* definition) {
@@ -72,39 +72,41 @@ class Definitions {
                .is_composed = true,
                .whole_with = std::move(whole_with)});
   }
-  // An operator of what only npu tensors have. Its gradient is that of its ATen operators; compiled graphs call it whole.
+  // An operator on properties that only npu tensors have. Its gradient is that of its ATen operators;
+  // compiled graphs call it whole.
   template <typename Kernel, typename Meta>
   void on_npu(const char* name, Kernel* kernel, Meta* meta, const char* definition) {
     npu_.impl(name, kernel);
     meta_.impl(name, meta);
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_on_npu_alone = true});
   }
-  // The same for one whose result is no tensor: nothing can stand in for it, and graphs break there.
+  // The same for an operator whose result is no tensor: it has no meta kernel, and graphs break there.
   template <typename Kernel>
   void on_npu(const char* name, Kernel* kernel, const char* definition) {
     npu_.impl(name, kernel);
     add(name, {.definition = definition, .has_kernel = true, .is_on_npu_alone = true});
   }
-  // An operator that makes tensors, of npu or meta as its argument `device` says.
+  // An operator that creates tensors, on npu or meta as its argument `device` says.
   template <typename Kernel>
   void factory(const char* name, Kernel* kernel, const char* definition) {
     select_.impl(name, kernel);
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true, .is_on_npu_alone = true});
   }
-  // An operator without tensors, which marks a place in a graph.
+  // An operator without tensors that marks a place in a graph.
   template <typename Kernel>
   void mark(const char* name, Kernel* kernel, const char* definition) {
     schemas_.impl(name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, kernel));
     add(name, {.definition = definition, .has_kernel = true, .has_meta = true});
   }
-  // An operator of which only sizes, strides and types of the results are known. Calls with values raise NotImplementedError.
+  // An operator of which only the sizes, strides and types of the results are known. Calls that need values
+  // raise NotImplementedError.
   template <typename Meta>
   void shaped(const char* name, Meta&& meta) {
     meta_.impl(name, std::forward<Meta>(meta));
     add(name, {.has_meta = true});
   }
 
-  // To be called after the last of the above: gives the operators their second forms, and orders operators().
+  // Must be called after the last of the above: defines the second forms (graph_forms.h), and sorts operators().
   void complete();
 
  private:
@@ -115,7 +117,7 @@ class Definitions {
   torch::Library schemas_, cpu_, npu_, select_, meta_, autograd_, inplace_;
 };
 
-// All operators, in order of their names. Empty before register_operators() (registration.h).
+// All operators, ordered by name. Empty before register_operators() (registration.h).
 const std::vector<Operator>& operators();
 
 }  // namespace npugraph::npu_ops

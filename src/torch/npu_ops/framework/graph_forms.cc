@@ -22,7 +22,7 @@ std::vector<std::pair<std::string, std::string>>& table() {
   return *out;
 }
 
-// Nothing for schemas of operators that return new tensors.
+// Schema of the second form. Returns nullopt for operators that return new tensors.
 std::optional<std::string> without_results(std::string_view schema) {
   const size_t arrow = schema.rfind("->");
   std::string arguments(schema.substr(0, arrow));
@@ -47,7 +47,7 @@ class DropResults final : public c10::OperatorKernel {
  public:
   explicit DropResults(const c10::OperatorHandle& op) : op_(op) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) const {
-    // Modes in Python have seen the call already, and some refuse operators with results like those of op_.
+    // Modes in Python have seen the call already, and some refuse operators that return what op_ returns.
     op_.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, DispatchKey::Python), stack);
     torch::jit::drop(*stack, op_.schema().returns().size());
   }
@@ -59,7 +59,8 @@ class DropResults final : public c10::OperatorKernel {
 }  // namespace
 
 void define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas) {
-  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;  // operators go with their library
+  // An operator is unregistered with its library.
+  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
   auto& library = *libraries->emplace_back(
       std::make_unique<torch::Library>(torch::Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__));
   for (const char* schema : schemas) {

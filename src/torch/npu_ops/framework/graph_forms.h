@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch makes a graph functional where its operators return nothing that they write: such results would be two names of one
-// tensor. So operators that return what they write have a second form for graphs, which writes the same and returns nothing:
+// torch can make a graph functional only if its operators do not return what they write: such a result would be a
+// second name of the same tensor. So operators that return what they write have a second form for graphs, which writes
+// the same and returns nothing:
 //
 //   npu::npu_dtype_cast_(Tensor(a!) input, Tensor src) -> Tensor(a!)
 //   npu::npu_dtype_cast__in_graphs(Tensor(a!) input, Tensor src) -> ()
 //
-// The argument `Tensor[] out` of overloads "out" is written, though their schemas do not say so; in the second form it is
-// marked. Operators that come apart before they reach a graph (composite) need no second form.
+// The argument `Tensor[] out` of overloads "out" is written, though their schemas do not say so; in the second form it
+// is marked as written. Operators that are decomposed before they reach a graph (composite) need no second form.
 #pragma once
 
 #include <string>
@@ -15,10 +16,10 @@
 
 namespace npugraph::npu_ops {
 
-// Makes the second forms of those of `schemas`, which are defined and have their kernels.
+// Defines the second forms of those of `schemas` that need one. The operators must be defined and have their kernels.
 void define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas);
 
-// Names of operators with their overloads, and those of their second forms.
+// Pairs of an operator's name with its overload, and the name of its second form.
 const std::vector<std::pair<std::string, std::string>>& graph_forms();
 
 }  // namespace npugraph::npu_ops

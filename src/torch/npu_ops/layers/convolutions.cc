@@ -17,7 +17,7 @@ constexpr std::array<int64_t, 3> kNothing = {0, 0, 0};
 
 IntArrayRef no_output_padding(const Tensor& input) { return IntArrayRef(kNothing).slice(0, input.dim() - 2); }
 
-// Of images (dims 4) or volumes (5).
+// Convolutions of images (dims 4) or volumes (5).
 template <int64_t dims>
 Tensor plain_convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
@@ -87,7 +87,7 @@ Three transposed_backward(const Tensor& input, const Tensor& grad, const Tensor&
 
 Two conv_depthwise2d_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef,
                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, std::array<bool, 2> mask) {
-  // A group for each channel, whose number is no symbol in any model.
+  // One group for each channel; the number of channels is not a symbol in any model.
   const int64_t groups = input.sym_size(1).guard_int(__FILE__, __LINE__);
   const auto [of_input, of_weight, of_bias] =
       convolution_backward(input, grad, weight, stride, padding, dilation, groups, {mask[0], mask[1], false});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions that read their input at places of the input's own choice (Dai et al., 2017; with weights of these
-// places: Zhu et al., 2019).
+// Convolutions that read their input at positions that are an input, too (Dai et al., 2017; with weights for these
+// positions: Zhu et al., 2019).
 #include <array>
 #include <tuple>
 #include <vector>
@@ -28,7 +28,7 @@ struct Deformable {
   int64_t parts() const { return modulated ? 3 : 2; }
 };
 
-// Of the result along dimension 2 or 3.
+// Size of the result along dimension 2 or 3.
 SymInt convolved(const Deformable& how, const Tensor& input, int64_t dim) {
   const int64_t axis = dim - 2, reach = how.dilation[dim] * (how.kernel[axis] - 1) + 1;
   return (input.sym_size(dim) + (how.padding[2 * axis] + how.padding[2 * axis + 1] - reach)) / how.stride[dim] + 1;
@@ -50,24 +50,26 @@ void check_deformable(const Deformable& how, const Tensor& input, const Tensor& 
               how.parts() * how.taps(), ", ", convolved(how, input, 2), ", ", convolved(how, input, 3), "]");
 }
 
-// Where one axis is read, [N, G, rows, columns, height, width]: what plain convolutions read, and `offset` further.
+// Coordinates along one axis at which the input is read, [N, G, rows, columns, height, width]: those of plain
+// convolutions plus `offset`.
 Tensor read_along(const Deformable& how, const Tensor& offset, int64_t axis) {
   const Tensor step = count_up(offset, offset.sym_size(4 + axis)) * how.stride[2 + axis] - how.padding[2 * axis];
   const Tensor tap = at::arange(how.kernel[axis], step.options()) * how.dilation[2 + axis];
-  // Both in dimensions of their own.
+  // Taps and steps are in different dimensions.
   const Tensor taps = axis == 0 ? tap.view({-1, 1, 1, 1}) : tap.view({-1, 1, 1});
   return offset + taps + (axis == 0 ? step.unsqueeze(1) : step);
 }
 
-// Samples between four elements of maps [N, G, C / G, H * W]; S = rows * columns * height * width.
+// One of the four elements of maps [N, G, C / G, H * W] that each sample is interpolated from. There are S = rows *
+// columns * height * width samples.
 struct Corner {
   Tensor places;                    // [N, G, 1, S]
-  Tensor weight, along_x, along_y;  // and its derivatives
+  Tensor weight, along_x, along_y;  // and its derivatives along x and y
 };
 
 struct Reading {
   Tensor maps;
-  Tensor mask;  // 1 where convolutions have none
+  Tensor mask;  // 1 if the convolution is not modulated
   std::vector<Corner> corners;
 };
 
@@ -105,7 +107,7 @@ Tensor values_at(const Reading& reading, const Corner& corner) {
   return maps.gather(3, corner.places.expand_symint({-1, -1, maps.sym_size(2), -1}));
 }
 
-// [N, G, C / G, S], without the mask.
+// Samples, [N, G, C / G, S], before the mask.
 Tensor samples_of(const Reading& reading) {
   Tensor sum;
   for (const Corner& corner : reading.corners) {
@@ -115,7 +117,7 @@ Tensor samples_of(const Reading& reading) {
   return sum;
 }
 
-// Samples as images in which the taps of one place are a block, and back.
+// Samples as images in which the taps of one position of the result are a block, and back.
 Tensor as_blocks(const Deformable& how, const Tensor& samples, const Tensor& input, const Tensor& offset) {
   const SymInt height = offset.sym_size(2), width = offset.sym_size(3);
   const Tensor taps =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout (Srivastava et al., 2014). Masks say which elements stay, as bits, eight in a byte and 128 at a time, or as bytes.
+// Dropout (Srivastava et al., 2014). Masks say which elements are kept: as bits, eight in a byte and a
+// multiple of 128, or as bytes.
 #include <tuple>
 #include <vector>
 
@@ -28,7 +29,7 @@ void check_share(const char* op, const Tensor& input, double p) {
   check_share(op, p);
 }
 
-// How many bits a mask of `elements` has.
+// Number of bits of a mask for `elements` elements.
 SymInt bits_of(const SymInt& elements) { return (elements + (kBitsAtATime - 1)) / kBitsAtATime * kBitsAtATime; }
 
 Tensor drawn(const Tensor& like, const SymInt& count, double p) {
@@ -60,7 +61,7 @@ Two dropout_do_mask(const Tensor& input, const Tensor& mask, double p) {
   return {by_bits("npu_dropout_do_mask", input, mask, p), mask.clone()};
 }
 
-// The mask is of bytes, whatever type the elements have.
+// The mask is stored in bytes, whatever type the elements have.
 Tensor dropout_gen_mask(at::IntArrayRef size, double p, std::optional<at::ScalarType> /*dtype*/,
                         std::optional<at::Layout> layout, std::optional<at::Device> device,
                         std::optional<bool> pin_memory) {
@@ -110,7 +111,7 @@ Two dropout_with_add_softmax_backward(const Tensor& grad, const Tensor& mask, co
   return {(of_sum * alpha).to(grad.scalar_type()), of_sum.to(grad.scalar_type())};
 }
 
-// Places of true elements, in a random order, then of others, of which the mask says that they are none.
+// Positions of true elements in a random order. If there are too few, others follow, which the mask marks as invalid.
 Two random_choice_with_mask(const Tensor& x, int64_t count, int64_t, int64_t) {
   constexpr const char* kOp = "npu_random_choice_with_mask";
   check_type(kOp, "x", x, {at::kBool});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifold-constrained hyper-connections (Xie et al., DeepSeek, arXiv 2512.24880): n residual streams, which are mixed into
-// the input of a layer and take up its output. In float32.
+// Manifold-constrained hyper-connections (Xie et al., DeepSeek, arXiv 2512.24880): n residual streams that are mixed
+// into the input of a layer, and to which its output is added. In float32.
 #include <tuple>
 #include <vector>
 
@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kKinds = 3;  // of coefficients: before the layer, after it, between streams
 
-// x, [tokens.., n, size], and what its coefficients are made of.
+// x, [tokens.., n, size], and the inputs of its coefficients.
 struct Streams {
   Tensor x;               // [tokens, n, size]
-  Tensor flat, weighted;  // [tokens, n * size], times gamma
+  Tensor flat, weighted;  // [tokens, n * size]; weighted is flat times gamma
   Tensor phi;             // [n * (n + 2), n * size]
   Tensor alpha;           // [n * (n + 2)]
   c10::SymInt n;
@@ -45,7 +45,7 @@ Streams streams(const char* op, const Tensor& x, const Tensor& phi, const Tensor
   return out;
 }
 
-// [tokens, ..] of a tensor [tokens.., ..], and back, where the tokens are those of x.
+// Flattens the dimensions of tokens, which are those of x: [tokens.., ..] -> [tokens, ..], and back.
 Tensor by_tokens(const Tensor& tensor, const Tensor& x) { return wide(tensor).flatten(0, x.dim() - 3); }
 Tensor as_tokens(const Tensor& rows, const Tensor& x) {
   return rows.unflatten_symint(0, x.sym_sizes().slice(0, x.dim() - 2));
@@ -73,7 +73,7 @@ Six mhc_pre(const Tensor& x, const Tensor& phi, const Tensor& alpha, const Tenso
           saved(inv_rms.squeeze(1)), saved(h_mix),         saved(h_pre)};
 }
 
-// Of each kind of coefficients, the sum.
+// The sum of each kind of coefficients.
 Tensor by_kinds(const Tensor& of_coefficients, const c10::SymInt& n) {
   const auto of = [&](const c10::SymInt& start, const c10::SymInt& count) {
     return of_coefficients.narrow_symint(0, start, count).sum();
@@ -184,7 +184,7 @@ Tensor mhc_sinkhorn_backward(const Tensor& grad_y, const Tensor& norm, const Ten
   for (int64_t step = steps - 1; step >= 0; --step) {
     const Tensor result = wide(norm.select(0, step));
     const Tensor row = (gradient * result).sum(along(step), /*keepdim=*/true);
-    // The first step is a softmax, of which nothing is divided: its sums have the exponentials in them.
+    // The first step is a softmax: its gradient has the factor exponential / sum, which is `result`, and not 1 / sum.
     gradient =
         step == 0 ? result * (gradient - row) : (gradient - row) / wide(sum.select(0, step)).unsqueeze(along(step));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations of which the result is quantised, and the dequantisation of sums. In float32.
+// Activations with quantised results, and the dequantisation of sums. In float32.
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -32,7 +32,8 @@ Tensor dequant_bias(const Tensor& x, const Tensor& weight_scale, const OptionalT
 // Cumulative ends of groups from ends or from counts.
 Tensor group_ends(const Tensor& groups, bool are_counts) { return are_counts ? groups.cumsum(0) : groups; }
 
-// A table of one row for all rows of values, or, where there are `ends` of groups, of one for each group.
+// Rows of a table for all rows of values: with `ends` of groups, the table has one row for each
+// group, else one for all.
 struct RowTable {
   Tensor ends;
   c10::SymInt rows;
@@ -49,7 +50,7 @@ struct StaticOrDynamic {
   QuantType type;
 };
 
-// Rows of `exact`, quantised; where that is static, by `factor`, which divides or multiplies, and the scales are zeros.
+// Quantises the rows of `exact`. Static quantisation divides or multiplies by `factor`, and its scales are zeros.
 std::tuple<Tensor, Tensor> quantised_rows(const StaticOrDynamic& how, const Tensor& exact, const OptionalTensor& factor,
                                           const OptionalTensor& offset, bool divides) {
   TORCH_CHECK(how.quant_mode == 0 || how.quant_mode == 1, how.op, ": quant_mode is ", how.quant_mode,
@@ -91,7 +92,7 @@ std::tuple<Tensor, Tensor> dequant_swiglu_quant(const Tensor& x, const OptionalT
   return quantised_rows(how, out, quant_scale, quant_offset, /*divides=*/true);
 }
 
-// The NPU whose kernel of npu_swiglu_quant gives what it multiplied by, and not what undoes this.
+// On this NPU npu_swiglu_quant returns the factors that it multiplied by, and not their reciprocals.
 bool is_910b() {
   const int version = npu::facts().soc_version;
   return version >= 220 && version <= 225;

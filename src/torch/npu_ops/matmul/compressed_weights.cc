@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in forms that tools for Ascend make.
+// Weights in formats that tools for Ascend produce.
 #include <tuple>
 
 #include "torch/npu_ops/framework/checks.h"

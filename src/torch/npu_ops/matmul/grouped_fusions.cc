@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of groups of rows, and what follows them.
+// Products of groups of rows, fused with the operations after them.
 #include <tuple>
 
 #include "torch/npu_ops/matmul/families.h"
@@ -16,7 +16,7 @@ TensorsOf one(const OptionalTensor& tensor) {
   return tensor && tensor->sym_numel() > 0 ? TensorsOf({*tensor}) : std::nullopt;
 }
 
-// Rows of a table [groups, n] for rows of values; ones where it is not given.
+// For each row of values, the row of `table` [groups, n] for its group; ones for rows of no segment.
 Tensor rows_of_groups(const Tensor& table, const std::vector<Segment>& segments, const Tensor& values) {
   Tensor out = at::ones_like(values);
   for (const auto& [group, begin, end] : segments) out.slice(0, begin, end).copy_(wide(table.select(0, group)));
@@ -173,7 +173,7 @@ Tensor finalize_routing_meta(const Tensor& x, const Tensor& w, const Tensor&, co
   return x.new_empty_symint({batch, in.product.columns(kFinalize, x)}, x.options().dtype(in.type));
 }
 
-// input [groups, m, n], or [groups * m, n], plus x_g.T @ weight_g for the rows of each group.
+// Adds x_g^T @ weight_g, over the rows of each group g, to input, [groups, m, n] or [groups * m, n].
 Tensor& add_products(const char* op, Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
                      bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
   TORCH_CHECK(group_type == 2, op, ": group_type is ", group_type, ", allowed is 2 (the size to sum over)");
@@ -233,7 +233,8 @@ Tensor quant_dequant_meta(const Tensor& x, const Tensor& quantized_weight, const
   return x.new_empty_symint({x.sym_size(0), quantized_weight.sym_size(1)});
 }
 
-// A scale of each group, [groups, ...], as rows or as columns of its product.
+// The scale of `group` from [groups, ...], shaped to broadcast over the rows or the columns of its
+// product; 1 if it is not given.
 Tensor group_scale(const char* op, const OptionalTensor& scale, Code code, int64_t group, bool is_of_rows) {
   if (!scale) return at::ones({});
   TORCH_CHECK(!is_block_scale(*scale, code), op, ": a scale is of type float8_e8m0fnu, allowed is Float");

@@ -21,10 +21,10 @@ struct Call {
   Tensors x;
   GroupedProduct product;
   TensorsOf per_token_scale;
-  OptionalTensor group_list;                    // whose values only the kernel knows,
-  std::optional<std::vector<int64_t>> numbers;  // or these
+  OptionalTensor group_list;                    // its values are known only to the kernel
+  std::optional<std::vector<int64_t>> numbers;  // group_list as a list of ints
   int64_t group_type, group_list_type;
-  bool is_one;  // result
+  bool is_one;  // whether there is one result for all groups
 
   bool has_groups() const { return group_list || numbers; }
   c10::SymInt groups() const {
@@ -116,7 +116,8 @@ Tensors by_rows(const Call& call) {
   return out;
 }
 
-// Group g sums over its part of the columns of the one x, and of the rows of the one weight or all rows of its own.
+// Group g sums over its part of the columns of the single x, and over the same part of the rows of the single weight,
+// or over all rows of a weight of its own.
 Tensors sums_of_segments(const Call& call) {
   const Tensor& x = call.x[0];
   check_dims(kOp, "x (with group_type 2)", x, 2, 2);
@@ -156,7 +157,8 @@ Tensor like(const Call& call, const Tensor& x, c10::SymIntArrayRef size) {
   return x.new_empty_symint(size, x.options().dtype(call.product.type));
 }
 
-// Columns of result `number`. Those of one x that is cut for several weights are not all that a weight sums over.
+// Number of columns of result `number`. If a single x is split for several weights, its columns are more than
+// the rows of one weight.
 c10::SymInt columns_of_sums(const Call& call, int64_t number) {
   GroupedProduct own = call.product;
   const bool have_own = own.is_stacked() || own.weight.size() > 1;

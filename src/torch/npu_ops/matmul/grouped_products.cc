@@ -19,7 +19,7 @@ Tensor activated(const char* op, const Tensor& x, int64_t act_type) {
   }
 }
 
-// Products of floats in their own type where nothing follows them.
+// Products of floats, in their own type if no bias follows.
 Tensor plain_product(const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
   if (!bias) return at::matmul(x, weight.to(x.scalar_type()));
   return at::matmul(wide(x), wide(weight)) + wide(*bias);
@@ -29,8 +29,8 @@ Tensor quantised_product(const char* op, const GroupedProduct& in, const QuantOp
   const bool stacked = in.is_stacked();
   const bool is_whole = operands.x1.scalar_type() == at::kChar && operands.x2.scalar_type() == at::kChar;
   Epilogue epilogue{.bias = of_group(in.bias, group, stacked), .offset = of_group(in.offset, group, stacked)};
-  // With int4 weights this argument is the device's correction of its split of int8 values, 8 * sum(weight * scale), which exact
-  // products do not need.
+  // With int4 weights, the bias is a correction for the way in which the device splits int8 values, 8 * sum(weight *
+  // scale), which exact products do not need.
   if (operands.x1.scalar_type() == at::kChar && in.weight_of(group).scalar_type() == at::kInt) epilogue.bias.reset();
   if (!in.scale) check_type(op, "x (without scale)", operands.x1, {at::kChar});
   if (!in.scale) return finished(op, int8_product(operands.x1, operands.x2), epilogue, at::kInt);

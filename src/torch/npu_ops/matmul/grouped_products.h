@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of groups: rows of one matrix, each group of them with a matrix of its own.
+// Grouped products: groups of rows of one matrix, each times a matrix of its own.
 #pragma once
 
 #include <vector>
@@ -8,25 +8,25 @@
 
 namespace npugraph::npu_ops {
 
-// Rows [begin, end) of the group of that number.
+// Rows [begin, end) of group number `group`.
 struct Segment {
   int64_t group, begin, end;
 };
-// Of a tensor of cumulative ends (type 0), counts (1), or pairs of group and count (2), whose values are read. `limit` is the
-// number of rows there are.
+// Segments from the values of a tensor of cumulative ends (type 0), counts (1), or pairs of group and count (2).
+// `limit` is the number of rows.
 std::vector<Segment> segments_of(const char* op, const Tensor& group_list, int64_t type, int64_t limit);
-// The same of numbers, of which two make a pair.
+// The same from numbers; with type 2, two consecutive ones are a pair.
 std::vector<Segment> segments_of(const char* op, at::IntArrayRef numbers, int64_t type, int64_t limit);
 
-// One tensor for all groups, of which the first dimension is that of groups; or one tensor for each.
+// One tensor for all groups, whose first dimension is that of groups, or one tensor for each group.
 using TensorsOf = std::optional<std::vector<Tensor>>;
 OptionalTensor of_group(const TensorsOf& tensors, int64_t group, bool are_stacked);
 
-// Weights [groups, k, n], or [k, n] of one group, of which memory of the layout NZ, [..., n / n0, k / k0, k0, n0], may be given.
+// Weights as [groups, k, n], or [k, n] of one group. They may be given in the layout NZ, [..., n / n0, k / k0, k0, n0].
 Tensor without_fractals(const Tensor& weight);
 std::vector<Tensor> without_fractals(at::TensorList weights);
 
-// What the products of all groups share.
+// Arguments shared by the products of all groups.
 struct GroupedProduct {
   std::vector<Tensor> weight;
   TensorsOf bias, scale, offset, antiquant_scale, antiquant_offset;
@@ -37,13 +37,13 @@ struct GroupedProduct {
   bool is_stacked() const { return weight.size() == 1 && weight[0].dim() == 3; }
   c10::SymInt groups() const;
   Tensor weight_of(int64_t group) const { return is_stacked() ? weight[0].select(0, group) : weight.at(group); }
-  // Columns of the results of rows of `x`.
+  // Number of columns of the results for rows of `x`.
   c10::SymInt columns(const char* op, const Tensor& x) const;
 };
-// `x` [..., k] times the weight of `group`, in `type`. `per_token_scale` is of the rows of `x`.
+// `x` [..., k] times the weight of `group`, in `type`. `per_token_scale` has one value for each row of `x`.
 Tensor product_of_group(const char* op, const GroupedProduct& in, const Tensor& x, int64_t group,
                         const OptionalTensor& per_token_scale);
-// All rows of `x` by `segments`; rows in none of them are zeros.
+// The products of all rows of `x` by `segments`; zeros for rows of no segment.
 Tensor product_of_rows(const char* op, const GroupedProduct& in, const Tensor& x, const std::vector<Segment>& segments,
                        const OptionalTensor& per_token_scale);
 

@@ -84,12 +84,12 @@ std::tuple<Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& inp
   return {at::matmul(grad, weight), at::mm(rows.t(), input.reshape_symint({-1, input.sym_size(-1)}))};
 }
 
-// A new tensor also where the type is the same: results share no memory with arguments.
+// Always a new tensor, even if the type is the same: results share no memory with arguments.
 Tensor cast(const Tensor& input, at::ScalarType dtype) { return at::_to_copy(input, input.options().dtype(dtype)); }
 
 Tensor cast_by_code(const Tensor& input, int64_t dtype, Code input_dtype) {
   const at::ScalarType from = type_of_code("npu_dtype_cast", "input_dtype", input_dtype, input.scalar_type());
-  // A view of another type has no gradient.
+  // Only if the type differs: a view of another type has no gradient.
   const Tensor read = from == input.scalar_type() ? input : input.view(from);
   return cast(read, type_of_code("npu_dtype_cast", "dtype", dtype, from));
 }

@@ -21,7 +21,7 @@ Tensor abft_verify(const Tensor& a, const Tensor& b, const Tensor& c, const Tens
   const Tensor left = wide(a), right = wide(b);
   const Tensor difference = wide(c).matmul(weight) - left.matmul(right.matmul(weight));
   const Tensor allowed = left.abs().matmul(right.abs().matmul(weight.abs())) * e_max;
-  // What is no number is a fault, too.
+  // NaN is a fault, too.
   return difference.abs().le(allowed).all().logical_not();
 }
 

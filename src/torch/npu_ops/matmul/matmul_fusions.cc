@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices in floats with what comes before or after them, and their gradients.
+// Products of matrices in floats, fused with operations before or after them, and their gradients.
 #include <array>
 #include <tuple>
 #include <vector>
@@ -33,7 +33,7 @@ Tensor bmm_second_backward(const Tensor& grad, const Tensor& mat1, const Tensor&
   return at::sum_to(at::matmul(turned(mat1), grad), size);
 }
 
-// The sum of those there are, in the shape of `like`; undefined where it is not wanted.
+// The sum of those of `a` and `b` that are defined, in the shape of `like`; undefined if it is not wanted.
 Tensor summed(bool wanted, const Tensor& a, const Tensor& b, const Tensor& like) {
   if (!wanted) return {};
   if (!a.defined() && !b.defined()) return at::zeros_like(like);
@@ -81,7 +81,7 @@ Tensor fused_matmul(const Tensor& x1, const Tensor& x2, const OptionalTensor& bi
   return out.to(x1.scalar_type());
 }
 
-// Columns [begin, end) of the result, and what is added to them.
+// Columns [begin, end) of the result, and the addend for them.
 struct Gathered {
   c10::SymInt begin, end;
   Tensor addend;
@@ -133,7 +133,8 @@ Tensor activated(const char* op, c10::string_view activation, const Tensor& x) {
   return at::relu(halves[0]) * halves[1];
 }
 
-// Rows to experts: `ends` of the rows of each, or one expert for all rows.
+// The number of rows of each expert, from counts, `tokens`, or from cumulative ends, `index`. Without both, one
+// expert takes all rows.
 std::vector<c10::SymInt> expert_counts(const char* op, const Tensor& rows, at::OptionalIntArrayRef tokens,
                                        at::OptionalIntArrayRef index) {
   TORCH_CHECK(!tokens || !index, op, ": expert_tokens and expert_tokens_index are given, allowed is one of them");

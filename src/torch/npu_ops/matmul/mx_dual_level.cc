@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kOuterBlock = 512;
 constexpr int64_t kFloat4Code = 296;
 
-// Scales [..., blocks] of blocks along the last dimension of `x`, one for each value.
+// Expands scales [..., blocks] of blocks along the last dimension of `x` to one for each value.
 Tensor spread_outer(const Tensor& scale, const Tensor& x) {
   return wide(scale).repeat_interleave_symint(kOuterBlock, -1).narrow_symint(-1, 0, x.sym_size(-1));
 }
@@ -32,7 +32,7 @@ std::tuple<Tensor, Tensor, Tensor> dynamic_dual_level_mx_quant(const Tensor& inp
   return {inner.values, outer, inner.scale};
 }
 
-// The values of float4 `bytes` [rows, k / 2] with both their scales.
+// The values of float4 `bytes` [rows, k / 2] times both their scales.
 Tensor exact_rows(const char* op, const char* name, const Tensor& bytes, const Tensor& outer, const Tensor& inner) {
   const Tensor values = read_as(op, name, bytes, kFloat4Code);
   const c10::SymInt rows = values.sym_size(0), k = values.sym_size(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quantised matrices with what comes before or after them, and other operators on quantised values.
+// Products of quantised matrices, fused with operations before or after them, and other operators on quantised values.
 #include <tuple>
 #include <vector>
 
@@ -46,7 +46,7 @@ Tensor quant_matmul_reduce_sum(const Tensor& x1, const Tensor& x2, const Optiona
   return products.sum(0).to(at::kBFloat16);
 }
 
-// What is added to `input` in float32.
+// The product that is added to `input`, in float32.
 Tensor quant_addend(const char* op, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
                     const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype, Code x2_dtype,
                     Code x1_scale_dtype, Code x2_scale_dtype) {
@@ -91,7 +91,7 @@ Tensor quant_conv2d(const Tensor& input, const Tensor& weight, const Tensor& sca
   return finished(kOp, sums.permute({0, 2, 3, 1}), {bias, scale, {}, offset}, type).permute({0, 3, 1, 2}).contiguous();
 }
 
-// int4 where None is given.
+// The type of `dtype`; int4 if it is None or int32.
 QuantType small_type(const char* op, Code dtype) {
   const bool is_int4 = !dtype || *dtype == static_cast<int64_t>(at::kInt);
   return quant_type(op, "dst_dtype", is_int4 ? static_cast<int64_t>(at::kQUInt4x2) : *dtype);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of which one or both are quantised.
+// Products of matrices, one or both of which are quantised.
 #include "torch/npu_ops/matmul/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 

@@ -9,8 +9,8 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// How npu_trans_quant_param places a scale in 64 bits: the float32 in the low half, less the low bits of its mantissa; an offset
-// of 9 bits, signed; and one bit that is always set.
+// Layout of a scale of npu_trans_quant_param in 64 bits: the float32 in the low half, without the low bits of its
+// mantissa; a signed offset of 9 bits; and one bit that is always set.
 constexpr int64_t kFloatBits = 0xffffffff;
 constexpr int64_t kLowMantissa = 0x1fff;
 constexpr int64_t kOffsetShift = 37;
@@ -18,10 +18,10 @@ constexpr int64_t kOffsetBits = 0x1ff;
 constexpr int64_t kOffsetSign = 0x100;
 constexpr int64_t kAlwaysSet = int64_t{1} << 46;
 
-// A float8 or float4 operand times its scale, where that varies along the dimension to sum over; float32.
+// An operand in float32, multiplied by its scale if that varies along the dimension to sum over.
 struct Scaled {
   Tensor exact;
-  bool done = false;  // `scale` is in `exact`
+  bool done = false;  // whether `exact` includes the scale
 };
 
 Scaled scaled_left(const Tensor& x, const OptionalTensor& scale, std::optional<int64_t> scale_dtype,
@@ -63,7 +63,7 @@ Tensor int8_product(const Tensor& x1, const Tensor& x2) {
 Tensor read_weight_as(const char* op, const char* name, const Tensor& weight, std::optional<int64_t> code,
                       const c10::SymInt& k) {
   check_dims(op, name, weight, 2, 6);
-  const bool by_columns = weight.sym_size(-2) != k;  // words and bytes are filled along k
+  const bool by_columns = weight.sym_size(-2) != k;  // packed values fill words and bytes along k
   const Tensor rows = by_columns ? weight.transpose(-1, -2) : weight;
   const Tensor values = with_int4_unpacked(read_as(op, name, rows, code));
   const Tensor out = by_columns ? values.transpose(-1, -2) : values;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that compute attention, in models whose feed-forward networks are on other ranks. Of operators that reach into memory
-// of other ranks only sizes are known.
+// Operators of ranks that compute attention, in models whose feed-forward networks are on other ranks. For operators
+// that access memory of other ranks, only sizes are known.
 #include <tuple>
 
 #include "torch/npu/captured.h"
@@ -23,7 +23,7 @@ at::ScalarType type_of_tokens(int64_t token_dtype) {
   return token_dtype == 0 ? at::kHalf : at::kBFloat16;
 }
 
-// One row of `hidden_size` for each row of expert_scales, and the number of the next layer.
+// Results: one row of `hidden_size` for each row of expert_scales, and the number of the next layer.
 std::tuple<Tensor, Tensor> attention_worker_combine_meta(const Tensor&, const Tensor& expert_scales,
                                                          const Tensor& layer_id, int64_t hidden_size,
                                                          int64_t token_dtype, int64_t) {
@@ -31,7 +31,8 @@ std::tuple<Tensor, Tensor> attention_worker_combine_meta(const Tensor&, const Te
   return {expert_scales.new_empty_symint({expert_scales.sym_size(0), hidden_size}, type), at::empty_like(layer_id)};
 }
 
-// Waits for nobody: who writes the rows has done it, or never will.
+// Checks that all rows have come, and marks them as taken. Does not wait: they have been written
+// already, or never will be.
 void take_flags(const ScheduleContext& context, const Tensor& flags) {
   TORCH_CHECK(flags.eq(1).all().item<bool>(), kCombine, ": need_schedule is 1, but of the ", flags.numel(),
               " rows of micro batch ", context.attention.micro_batch, " only ", flags.eq(1).sum().item<int64_t>(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that compute feed-forward networks, in models whose attention is on other ranks. Of operators that reach into memory
-// of other ranks only sizes are known.
+// Operators of ranks that compute feed-forward networks, in models whose attention is on other ranks. For operators
+// that access memory of other ranks, only sizes are known.
 #include <tuple>
 
 #include "torch/npu_ops/moe/families.h"
@@ -27,8 +27,9 @@ at::ScalarType type_of_rows(int64_t token_dtype, IntArrayRef max_out_shape) {
   return kTypes[token_dtype];
 }
 
-// max_out_shape is sessions, tokens of each, experts of each token and values of each row. Results: rows, experts and how many
-// rows they have, session, micro batch, token, number of the token's expert and scale of each row, and the number of rows.
+// max_out_shape has the numbers of sessions, tokens of a session, experts of a token, and values of a row. Results:
+// rows; experts and their numbers of rows; session, micro batch, token, number of the token's expert, and scale of each
+// row; the number of rows.
 Batch ffn_worker_batching_meta(const Tensor& context, int64_t expert_num, IntArrayRef max_out_shape,
                                int64_t token_dtype, int64_t, int64_t) {
   const at::ScalarType type = type_of_rows(token_dtype, max_out_shape);
@@ -44,7 +45,8 @@ Batch ffn_worker_batching_meta(const Tensor& context, int64_t expert_num, IntArr
           context.new_empty({1}, at::kLong)};
 }
 
-// Where the rows lie that a scheduler has chosen: session, micro batch, token, number of its expert; in the order of experts.
+// Positions of the rows that a scheduler has chosen, ordered by expert: session, micro batch, token, number
+// of the token's expert.
 struct Chosen {
   Tensor experts, session, micro_batch, token, slot;
 };
@@ -66,7 +68,7 @@ Chosen chosen_rows(const ScheduleContext& context, int64_t expert_num) {
           .slot = used.remainder(each)};
 }
 
-// Experts that have rows and how many, then zeros.
+// Experts that have rows, with their numbers of rows, followed by zeros.
 Tensor groups_of(const Tensor& experts, int64_t expert_num) {
   const Tensor counts = counts_of(experts, expert_num), order = rising_places((counts == 0).to(at::kInt));
   const Tensor ordered = counts.index_select(0, order);

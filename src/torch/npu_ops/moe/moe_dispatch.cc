@@ -28,8 +28,8 @@ void check(const Dispatch& how, const Tensor& x, const OptionalTensor& scales) {
               " ranks");
 }
 
-// What rows are multiplied by before they are quantised: `scales` are one number, one for each column, or such a row for each
-// shared expert, then each other one.
+// Multiplies rows by `scales` before they are quantised. `scales` is one number, one for each column, or a row of these
+// for each shared expert, then for each other one.
 Tensor scaled(const Dispatch& how, const Tensor& rows, const OptionalTensor& scales, const Tensor& seats) {
   const ExpertRanks& experts = how.experts;
   if (!scales) return wide(rows);
@@ -67,7 +67,7 @@ Quantised quantised_rows(const Dispatch& how, const Tensor& rows, const Optional
                              : dynamically_quantised(op, exact, -1, type);
 }
 
-// torch has no index_select of floats of eight bits.
+// torch has no index_select of floats of eight bits, so they are moved as bytes.
 Tensor as_bytes(const Tensor& rows) {
   return rows.is_floating_point() && rows.element_size() == 1 ? rows.view(at::kByte) : rows;
 }
@@ -75,7 +75,7 @@ Tensor as_before(const Tensor& bytes, const Tensor& before) {
   return bytes.scalar_type() == before.scalar_type() ? bytes : bytes.view(before.scalar_type());
 }
 
-// For each row its rank, token and slot.
+// The rank, token and slot of each row.
 Tensor notes_of_rows(const Tensor& pairs, int64_t rank, const SymInt& slots) {
   const Tensor some = pairs >= 0;
   const Tensor pair = pairs.clamp_min(0);
@@ -92,12 +92,12 @@ Tensor weights_of_slots(const ExpertRanks& experts, const Tensor& expert_scales)
   return at::cat({chosen, chosen.new_ones_symint({tokens, experts.shared_slots()})}, 1).reshape({-1, 1});
 }
 
-// The pair of each of `rows` rows, -1 where there is none.
+// `pairs` for `rows` rows; -1 for rows without a pair.
 Tensor resized(const Tensor& pairs, const SymInt& rows) {
   return longer(pairs, 0, (rows - pairs.sym_size(0)).max(0), -1).slice_symint(0, 0, rows);
 }
 
-// For each of `keys` its place among the equal ones, int32.
+// The position of each of `keys` among the equal ones, int32.
 Tensor places_among_equals(const Tensor& keys, const Tensor& order, const Tensor& counts) {
   const Tensor starts = counts.cumsum(0) - counts;
   const Tensor within = count_up(order, order.sym_size(0)) - starts.index_select(0, keys.index_select(0, order));
@@ -134,7 +134,7 @@ Dispatched delivered(const Dispatch& how, const Outgoing& outgoing, const SymInt
   const ExpertRanks& experts = how.experts;
   const Quantised& values = outgoing.values;
   const Tensor& pairs = outgoing.pairs;
-  // What goes with each row; what does not is empty.
+  // The tensors that are sent with rows. Results that are not sent are empty.
   const Tensor nothing = pairs.new_empty({0}, at::kFloat);
   std::vector<Tensor> going_rows = {as_bytes(values.values)};
   if (how.quant_mode >= 2) going_rows.push_back(as_bytes(values.scale));

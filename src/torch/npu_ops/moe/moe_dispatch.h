@@ -14,17 +14,17 @@ constexpr int64_t kNotesOfRow = 128;  // int32 of assist_info for each row: rank
 
 struct Dispatch {
   ExpertRanks experts;
-  int64_t
-      quant_mode;  // 0 none, 1 by scales, 2 by the largest of each row, 3 of each 128 values, 4 of each 32 (a power of two)
+  // 0 none, 1 by scales, 2 by the largest value of each row, 3 of each 128 values, 4 of each 32 (a power of two)
+  int64_t quant_mode;
   int64_t global_bs, nums_type;
-  bool notes_of_rows;  // what combine needs is one entry of assist_info for each row, and not one place for each pair
+  bool notes_of_rows;  // combine needs an entry of assist_info for each row, and not a position for each pair
   std::optional<int64_t> y_dtype;
 };
 
-// How many tokens all ranks have at most.
+// Largest number of tokens that all ranks have together.
 c10::SymInt tokens_of_all(const Dispatch& how, const Tensor& x);
 
-// What is sent, before it is: rows by seat.
+// Rows that are to be sent, ordered by seat.
 struct Outgoing {
   Tensor pairs;   // of each row: token * slots + slot; -1 for none
   Tensor counts;  // rows for each seat
@@ -36,7 +36,7 @@ Outgoing outgoing(const Dispatch& how, const Tensor& x, const Tensor& expert_ids
 
 // expand_x, dynamic_scales, what combine needs, expert_token_nums, ep_recv_counts, tp_recv_counts, expand_scales.
 using Dispatched = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-// Where all ranks have up to `tokens` tokens, of `k` experts each.
+// All ranks together have up to `tokens` tokens, of `k` experts each.
 Dispatched delivered(const Dispatch& how, const Outgoing& outgoing, const c10::SymInt& tokens, const c10::SymInt& k,
                      const OptionalTensor& expert_scales);
 Dispatched dispatched(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,

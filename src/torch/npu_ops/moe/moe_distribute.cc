@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to the experts of all ranks and back. With one rank these are a sort and its inverse, and no group is asked for.
+// Tokens to the experts of all ranks and back. With one rank this is a sort and its inverse, and no group is needed.
 #include <tuple>
 
 #include "torch/npu_ops/framework/call_arguments.h"
@@ -55,7 +55,7 @@ void moe_distribute_combine(const OperatorHandle& op, Stack* stack) {
   call.give(tokens.to(expand_x.scalar_type()));
 }
 
-// What the second version of combine and its fusions begin with.
+// Shared by the second version of combine and its fusions.
 Tensor combined_by_notes(const CallArguments& call) {
   const ExpertRanks ranks = expert_ranks_of(call);
   const SpecialExperts special = special_experts_of(call);

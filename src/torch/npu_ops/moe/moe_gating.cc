@@ -84,7 +84,7 @@ Tensor moe_gating_top_k_backward(const Tensor& x_norm, const Tensor& grad_y, con
   return out.to(grad_y.scalar_type());
 }
 
-// The number of a finished row's experts is that of all experts, which none has.
+// In finished rows each number is the count of all experts, which is the number of no expert.
 Tensor numbers_of_experts(const Tensor& places, const Tensor& x, const OptionalTensor& finished) {
   const Tensor out = places.to(at::kInt);
   return finished ? out.masked_fill(finished->unsqueeze(-1), at::Scalar(x.sym_size(-1))) : out;
@@ -121,7 +121,7 @@ Three moe_gating_top_k_softmax_v2(const Tensor& x, int64_t k, const OptionalTens
 
 using Two = std::tuple<Tensor, Tensor>;
 
-// Expert e of row i is place i % number[e] of row e of the table: copies of one expert take turns.
+// Expert e of row i becomes element i % number[e] of row e of the table: rows take turns with the copies of an expert.
 Tensor numbers_of_copies(const char* op, const Tensor& experts, const Tensor& x, const OptionalTensor& number,
                          const OptionalTensor& table) {
   TORCH_CHECK(number && table, op, ": enable_expert_mapping needs mapping_num and mapping_table");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Permutation of tokens by experts and back, with gradients, in the forms of Megatron-LM (Narayanan et al., 2021): by the experts of
-// each token, or by a map of tokens and experts.
+// Permutation of tokens by experts and back, with gradients, in the forms of Megatron-LM (Narayanan et al., 2021): by
+// the experts of each token, or by a map of tokens and experts.
 #include <tuple>
 
 #include "torch/npu_ops/moe/families.h"
@@ -18,7 +18,8 @@ void check_not_padded(const char* op, bool padded_mode) {
   TORCH_CHECK(!padded_mode, op, ": padded_mode is True, allowed is False");
 }
 
-// Sum over k of the rows at which a token's pairs stand, times their probabilities. Pairs after the last row count as zeros.
+// For each token, the sum of the rows of its k pairs times their probabilities. Pairs after the
+// last row count as zeros.
 Tensor summed_rows(const Tensor& rows, const Tensor& places, const SymInt& k, const OptionalTensor& probs) {
   const Tensor table = places.to(at::kLong).unflatten_symint(0, {-1, k});
   const Tensor parts = rows_or_zeros(wide(rows), table, table < at::Scalar(rows.sym_size(0)));
@@ -77,7 +78,7 @@ Tensor moe_token_permute_grad_v2(const Tensor& grad, const Tensor& places, SymIn
   return summed_rows(grad, places, k, std::nullopt).to(type);
 }
 
-// Gradients of the rows, of which there are `rows`, and of the probabilities, which is undefined without these.
+// Gradients of the `rows` rows, and of the probabilities; the latter is undefined without `probs`.
 Two unpermute_grad(const OptionalTensor& permuted, const Tensor& grad, const Tensor& places, const SymInt& rows,
                    at::ScalarType type, const OptionalTensor& probs) {
   const Tensor table = places.to(at::kLong).unflatten_symint(0, {-1, pairs_of_each(probs)});
@@ -107,13 +108,13 @@ Two moe_token_unpermute_grad_v2(const Tensor& grad, const Tensor& places, SymInt
   return unpermute_grad(permuted, grad, places, rows, type, probs);
 }
 
-// Where the first `count` pairs stand in a map of experts by tokens that is read row by row.
+// Positions of the first `count` pairs in a flattened map of experts by tokens.
 Tensor pairs_of_map(const Tensor& routing_map, const SymInt& count) {
   const Tensor flat = routing_map.t().reshape(-1).ne(0).to(at::kInt);
   return std::get<1>(at::sort(flat, /*stable=*/true, 0, /*descending=*/true)).slice_symint(0, 0, count);
 }
 
-// The same for a table of `capacity` tokens for each expert, filled up with tokens that do not go there.
+// The same for a table of `capacity` tokens for each expert, padded with tokens that do not choose it.
 Tensor pairs_of_table(const Tensor& routing_map, const SymInt& capacity) {
   const Tensor map = routing_map.t().ne(0).to(at::kInt);
   const Tensor tokens =
@@ -142,7 +143,8 @@ Three moe_token_permute_with_routing_map(const Tensor& tokens, const Tensor& rou
           (drop_and_pad ? token : rising_places(token)).to(at::kInt)};
 }
 
-// Row out_index[i] of the permuted ones is of token permuted_token_id[i], which rises.
+// out_index and permuted_token_id: permuted row out_index[i] is of token permuted_token_id[i], in
+// ascending order of tokens.
 Two tokens_of_rows(const Tensor& sorted_indices, const SymInt& tokens, bool drop_and_pad) {
   const Tensor wide_indices = sorted_indices.to(at::kLong);
   if (drop_and_pad) {

@@ -9,7 +9,7 @@ namespace {
 
 using c10::SymInt;
 
-// Of [tokens, k]: which go to an expert of a rank.
+// Which pairs, [tokens, k], go to an expert of a rank.
 Tensor active_pairs(const Tensor& expert_ids, int64_t experts, const OptionalTensor& mask) {
   const Tensor real = expert_ids < experts;
   if (!mask) return real;
@@ -17,7 +17,7 @@ Tensor active_pairs(const Tensor& expert_ids, int64_t experts, const OptionalTen
   return real.logical_and(given.dim() == 1 ? given.unsqueeze(1) : given);
 }
 
-// Of [tokens, 1]: which go to the shared experts.
+// Which tokens, [tokens, 1], go to the shared experts.
 Tensor active_tokens(const Tensor& expert_ids, const OptionalTensor& mask) {
   if (!mask) return at::ones_like(expert_ids.narrow(1, 0, 1), at::kBool);
   const Tensor given = mask->ne(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of experts back in the order of tokens, and numbers of tokens and experts.
+// Results of experts in the order of tokens again, and counts of tokens and experts.
 #include <tuple>
 
 #include "torch/npu_ops/moe/families.h"
@@ -11,8 +11,8 @@ namespace {
 using c10::SymInt;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// Places of pairs as a table of tokens by experts, from a vector that has those of all tokens' first experts first, or those of the
-// first token's experts first.
+// Places of pairs as a table [tokens, k], from a vector that has the first expert of all tokens first
+// (`experts_first`), or all experts of the first token first.
 Tensor table_of_pairs(const Tensor& vector, const SymInt& k, bool experts_first) {
   const SymInt tokens = vector.sym_size(0) / k;
   return experts_first ? vector.view_symint({k, tokens}).t() : vector.view_symint({tokens, k});

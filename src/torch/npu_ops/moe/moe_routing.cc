@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of tokens in the order of the experts that they go to.
+// Orders rows of tokens by the experts that they go to.
 #include <algorithm>
 #include <limits>
 #include <tuple>
@@ -37,14 +37,14 @@ Three moe_init_routing(const Tensor& x, const Tensor& row_idx, const Tensor& exp
   return {x.index_select(0, tokens), inverse_of(rows).to(at::kInt), experts.index_select(0, order).to(at::kInt)};
 }
 
-// All pairs in the order of their experts; those of other experts than [first, end) are not active and come last, first those
-// of experts behind the range.
+// All pairs, ordered by expert. Pairs of experts outside [first, end) are not active and come last; of these, those of
+// experts after the range come first.
 struct Sorted {
-  Tensor places;   // of the pair that comes i-th
-  Tensor active;   // whether the i-th is
-  Tensor rank;     // of a pair in this order
-  Tensor counts;   // of active pairs of each expert of the range
-  Tensor experts;  // of the i-th pair, less `first`; end - first where it is not active
+  Tensor places;   // number of the i-th pair
+  Tensor active;   // whether the i-th pair is active
+  Tensor rank;     // position of each pair in this order
+  Tensor counts;   // number of active pairs of each expert of the range
+  Tensor experts;  // expert of the i-th pair minus `first`; end - first if not active
 };
 
 Sorted sorted_pairs(const Tensor& expert_idx, int64_t first, int64_t end) {
@@ -61,7 +61,7 @@ Sorted sorted_pairs(const Tensor& expert_idx, int64_t first, int64_t end) {
   return out;
 }
 
-// Where each pair goes in a table of `capacity` rows for each expert of the range; -1 where its expert has no room for it.
+// The row of each pair in a table of `capacity` rows for each expert of the range; -1 if its expert has no room for it.
 Tensor places_in_table(const Sorted& sorted, int64_t capacity) {
   const Tensor starts = at::cat({sorted.counts.new_zeros({1}), sorted.counts.cumsum(0)});
   const Tensor within = count_up(sorted.places, sorted.places.sym_size(0)) - starts.index_select(0, sorted.experts);
@@ -70,7 +70,7 @@ Tensor places_in_table(const Sorted& sorted, int64_t capacity) {
   return places.index_select(0, sorted.rank);
 }
 
-// Which pair stands in each of `rows` rows, given the row of each pair (-1: none). Rows of no pair get -1.
+// The pair in each of `rows` rows, given the row of each pair (-1: none); -1 for rows without a pair.
 Tensor pairs_of_rows(const Tensor& rows_of_pairs, const SymInt& rows) {
   const Tensor target =
       at::where(rows_of_pairs < 0, at::scalar_tensor(at::Scalar(rows), rows_of_pairs.options()), rows_of_pairs);
@@ -80,7 +80,7 @@ Tensor pairs_of_rows(const Tensor& rows_of_pairs, const SymInt& rows) {
 
 enum QuantMode : int64_t { kNone = -1, kStatic = 0, kDynamic = 1 };
 
-// Expanded rows, whose pairs are `pairs` (-1: none), quantised. `scale` has one row of factors for each expert, or one for all.
+// Quantises expanded rows, whose experts are `experts`. `scale` has one row of factors for each expert, or one for all.
 Quantised int8_rows(const char* op, const Tensor& rows, const Tensor& experts, const OptionalTensor& scale,
                     const OptionalTensor& offset, int64_t mode) {
   check_floating(op, "x", rows);
@@ -95,7 +95,8 @@ Quantised int8_rows(const char* op, const Tensor& rows, const Tensor& experts, c
   return dynamically_quantised(op, wide(rows) * smooth, -1, QuantType{});
 }
 
-// The first results of routing: rows, where each pair is among them (-1: nowhere), and what quantisation adds.
+// The first results of routing: rows, the row of each pair (-1: none), the pair of each row, and the
+// scales of quantisation.
 struct Expanded {
   Tensor rows, places, pairs, scale;
 };
@@ -104,7 +105,7 @@ struct Routing {
   const char* op;
   int64_t first, end;     // the range of experts
   int64_t drop_pad_mode;  // 1: `capacity` rows for each expert
-  int64_t active_num;     // rows without capacity, where positive
+  int64_t active_num;     // number of rows without capacity, if positive
   int64_t capacity, quant_mode;
 };
 
@@ -146,7 +147,7 @@ void check_routing(const Routing& how, const Tensor& x, const Tensor& expert_idx
               ", but drop_pad_mode 1 asks for a positive one");
 }
 
-// Numbers and counts of the experts that have any, in rising order, then zeros.
+// Numbers and counts of the experts that have pairs, in ascending order, followed by zeros.
 Tensor keys_and_values(const Tensor& counts, int64_t first, int64_t rows) {
   const Tensor order = rising_places((counts == 0).to(at::kInt));
   const Tensor ordered = counts.index_select(0, order);

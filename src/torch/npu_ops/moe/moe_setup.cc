@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to the experts of all ranks and back in two calls each, between which a program computes other things: the set-up
-// orders what goes, and the tear-down sends it. What the first tells the second is in comm_cmd_info, int32.
+// Tokens to the experts of all ranks and back, in two calls each, between which a program computes other things: the
+// set-up orders the rows, and the tear-down sends them. comm_cmd_info, int32, is passed from the first to the second.
 #include <tuple>
 
 #include "torch/npu_ops/framework/call_arguments.h"
@@ -16,8 +16,8 @@ using c10::OperatorHandle;
 using c10::SymInt;
 using torch::jit::Stack;
 
-constexpr int64_t kScaleBytes = 4;  // behind each row that is quantised: its scale
-constexpr int64_t kNotes = 4;       // of each row: rank, token, slot, and whether there is one
+constexpr int64_t kScaleBytes = 4;  // of the scale after each quantised row
+constexpr int64_t kNotes = 4;       // numbers for each row: rank, token, slot, and whether the row exists
 
 Dispatch dispatch_of(const CallArguments& call, bool notes_of_rows) {
   const Dispatch how = {.experts = expert_ranks_of(call),
@@ -30,7 +30,7 @@ Dispatch dispatch_of(const CallArguments& call, bool notes_of_rows) {
   return how;
 }
 
-// comm_cmd_info: of rows, then of ranks or seats, of which there are `counts`.
+// comm_cmd_info: numbers for rows, followed by the counts of ranks or seats.
 Tensor info_of(const Tensor& rows, const Tensor& counts) {
   return at::cat({rows.reshape(-1).to(at::kInt), counts.reshape(-1).to(at::kInt)});
 }
@@ -51,7 +51,7 @@ void dispatch_setup(const OperatorHandle& op, Stack* stack) {
   call.give(y, out.within.reshape(-1), info_of(out.pairs, out.counts));
 }
 
-// expand_x of a tear-down goes home by these notes alone, so they say which rows there are.
+// The set-up of combine knows rows by these notes alone, so the notes also say which rows exist.
 Tensor with_marks(const Tensor& notes, const Tensor& total) {
   const Tensor rows = notes.unflatten_symint(0, {-1, kNotesOfRow});
   const Tensor used = (count_up(rows, rows.sym_size(0)) < total).to(at::kInt).unsqueeze(1);
@@ -72,7 +72,7 @@ void dispatch_teardown(const OperatorHandle& op, Stack* stack) {
   Outgoing out;
   std::tie(out.pairs, out.counts) = from_info(call.op(), call.tensor({"comm_cmd_info"}), how.experts.seats());
   out.values.values = y.slice_symint(1, 0, size);
-  if (how.quant_mode != 0) {  // a copy also of no rows, whose strides may be any
+  if (how.quant_mode != 0) {  // a copy even without rows, whose strides may be arbitrary
     const Tensor bytes = y.slice_symint(1, size).clone(at::MemoryFormat::Contiguous);
     out.values.scale = bytes.view(at::kFloat).squeeze(-1);
   }
@@ -80,7 +80,7 @@ void dispatch_teardown(const OperatorHandle& op, Stack* stack) {
   call.give(std::get<0>(made), std::get<1>(made), with_marks(std::get<2>(made), std::get<5>(made)), std::get<3>(made));
 }
 
-// Rows by the ranks that they go home to, with token and slot of each.
+// Orders rows by the ranks that they return to, with token and slot of each.
 void combine_setup(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const ExpertRanks ranks = expert_ranks_of(call);

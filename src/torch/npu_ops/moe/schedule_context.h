@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers of attention and of feed-forward networks share: 1024 bytes of numbers and of addresses in memory of npu, which a
-// scheduler fills in. The layout is the one that Ascend documents for its AttentionWorkerScheduler and FfnWorkerScheduler.
+// Shared by workers of attention and of feed-forward networks: 1024 bytes with numbers and addresses of npu
+// memory, which a scheduler fills in. The layout is the one that Ascend documents for its
+// AttentionWorkerScheduler and FfnWorkerScheduler.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace npugraph::npu_ops {
 
 struct ScheduleContext {
-  // A piece of memory of npu.
+  // A piece of npu memory.
   struct Memory {
     uint64_t address, bytes;
   };
@@ -29,7 +30,7 @@ struct ScheduleContext {
     int8_t reserved[112];
   } control;
   struct {
-    Memory info;  // int32 [micro batches, tokens, experts of each]: 1 where the row is there
+    Memory info;  // int32 [micro batches, tokens, experts of each]: 1 if the row has come
     Memory data;  // [micro batches, tokens, experts of each, bytes_to_attention]
     uint32_t micro_batch;
     int8_t reserved[92];
@@ -39,19 +40,20 @@ struct ScheduleContext {
     Memory data;  // [sessions, micro batches, tokens, experts of each, bytes_to_ffn]
     uint64_t polled;
     int8_t reserved_1[88];
-    Memory layers, session_ids, micro_batch_ids;  // int32, of each batch that is scheduled
-    Memory expert_ids;                            // int32 [batches that are scheduled, tokens, experts of each]
-    uint32_t batches;                             // that are scheduled
+    Memory layers, session_ids, micro_batch_ids;  // int32, for each scheduled batch
+    Memory expert_ids;                            // int32 [scheduled batches, tokens, experts of each]
+    uint32_t batches;                             // number of scheduled batches
     int8_t reserved[60];
   } ffn;
   int8_t reserved[384];
 };
 static_assert(sizeof(ScheduleContext) == 1024);
 
-// Of a tensor of cpu. RuntimeError for one of fewer bytes.
+// Reads the context from a cpu tensor. Raises RuntimeError if it has fewer bytes.
 ScheduleContext read_context(const char* op, const Tensor& tensor);
 
-// `memory` as a tensor of cpu; `name` is that of a field. RuntimeError where it is too small, or is no live memory of npu.
+// `memory` as a cpu tensor; `name` is the name of its field. Raises RuntimeError if it is too small,
+// or no npu memory in use.
 Tensor tensor_of(const char* op, const char* name, const ScheduleContext::Memory& memory, at::IntArrayRef sizes,
                  at::ScalarType type);
 

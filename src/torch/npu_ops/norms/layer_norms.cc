@@ -20,7 +20,7 @@ Centred centred(const Tensor& exact, at::IntArrayRef dims, double epsilon) {
   return {apart * rstd, mean, rstd};
 }
 
-// The gradient for x of (x - mean) * rstd, given that for `unit`, which that is.
+// The gradient for x of unit = (x - mean) * rstd, given the gradient `grad` for unit.
 Tensor centred_backward(const Tensor& grad, const Tensor& unit, const Tensor& rstd, at::IntArrayRef dims) {
   const Tensor along = (grad * unit).mean(dims, /*keepdim=*/true);
   return rstd * (grad - grad.mean(dims, /*keepdim=*/true) - unit * along);
@@ -91,7 +91,7 @@ std::tuple<Tensor, Tensor, Tensor> layernorm_grad(const Tensor& grad_out, const 
   return {out.x.to(input.scalar_type()), out.gamma.to(gamma.scalar_type()), out.beta.to(gamma.scalar_type())};
 }
 
-// Of (batch, channels, ...): (batch, groups, all else).
+// Reshapes (batch, channels, ...) to (batch, groups, rest).
 Tensor in_groups(const char* op, const Tensor& x, int64_t groups) {
   check_floating(op, "input", x);
   check_dims(op, "input", x, 2, 8);
@@ -100,7 +100,7 @@ Tensor in_groups(const char* op, const Tensor& x, int64_t groups) {
   return x.reshape_symint({x.sym_size(0), groups, -1});
 }
 
-// One number per channel, to be broadcast over `x`; undefined stays undefined.
+// `values`, one for each channel, shaped to broadcast with `x`; undefined if `values` is.
 Tensor per_channel(const Tensor& values, const Tensor& x) {
   if (!values.defined()) return values;
   std::vector<int64_t> shape(static_cast<size_t>(x.dim() - 1), 1);
@@ -109,7 +109,7 @@ Tensor per_channel(const Tensor& values, const Tensor& x) {
 }
 
 struct GroupNormed {
-  Tensor wide, mean, rstd;  // the last two of (batch, groups)
+  Tensor wide, mean, rstd;  // mean and rstd are (batch, groups)
 };
 
 GroupNormed group_normed(const char* op, const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,

@@ -84,7 +84,7 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_v2_functional(const Tensor& x1, 
 std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_cast(const Tensor& x1, const Tensor& x2, const Tensor& gamma,
                                                              double epsilon) {
   const SumNormed out = sum_normed("npu_add_rms_norm_cast", x1, x2, gamma, epsilon);
-  // A tensor of its own, also where y is in float32 already.
+  // A copy, so that the result shares no memory with y if y is in float32.
   return {out.y.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true), out.y, out.rstd, out.sum};
 }
 

@@ -20,7 +20,7 @@ struct RmsGradients {
   Tensor x, gamma;  // before they are rounded
 };
 
-// Given the gradient `dy` of y = x * rstd * gamma, rstd as rms_normed gives it.
+// Gradients for x and gamma, given the gradient `dy` for y = x * rstd * gamma, where rstd is that of rms_normed.
 RmsGradients rms_norm_gradients(const char* op, const Tensor& dy, const Tensor& x, const Tensor& gamma,
                                 const Tensor& rstd);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Root mean square normalisation with quantised results. What is quantised is in float32, but for npu_add_rms_norm_quant, which
-// gives what npu_quantize gives of npu_add_rms_norm.
+// Root mean square normalisation with quantised results. Values are quantised from float32, except in
+// npu_add_rms_norm_quant, whose results are those of npu_quantize on the result of npu_add_rms_norm.
 #include <tuple>
 
 #include "torch/npu_ops/norms/families.h"
@@ -25,7 +25,8 @@ Tensor sum_of(const char* op, const Tensor& x1, const Tensor& x2) {
   return x1 + x2;
 }
 
-// What npu_quantize gives: it adds zero points to quotients that it has rounded, so that halves do not depend on them.
+// Quantises as npu_quantize does: it rounds quotients before it adds zero points, so that the rounding of halves does
+// not depend on zero points.
 Tensor quantised_as_apart(const char* op, const Tensor& normed, const Tensor& scale, const OptionalTensor& zero_points,
                           bool divide, const QuantType& type) {
   const Tensor zero = or_undefined(zero_points);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small parts of compositions, whose sizes may be symbols.
+// Small parts of compositions. Sizes may be symbols.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,10 +8,10 @@ namespace npugraph::npu_ops {
 
 // 0, 1, ..., n - 1 in int64 on the device of `like`.
 at::Tensor count_up(const at::Tensor& like, const c10::SymInt& n);
-// `x` with `count` more places along `dim`, all `value` (constant_pad_nd takes no symbols).
+// `x` extended by `count` elements along `dim`, all `value` (constant_pad_nd takes no symbols).
 at::Tensor longer(const at::Tensor& x, int64_t dim, const c10::SymInt& count, const at::Scalar& value = 0);
 
-// Bytes of eight truth values each, the first in the lowest bit, and back.
+// Packs eight truth values into each byte, the first in the lowest bit, and unpacks them.
 at::Tensor pack_bits(const at::Tensor& bits);
 at::Tensor unpack_bits(const at::Tensor& bytes);
 

@@ -5,7 +5,7 @@
 
 namespace npugraph::npu_ops {
 
-// Tensors of npu, and those of graphs, have the generator of their device without being given one.
+// npu tensors and tensors of graphs use the generator of their device by default, so no generator is passed for them.
 
 at::Tensor uniform(c10::SymIntArrayRef sizes, const at::TensorOptions& options) {
   const auto generator = npu::generator_of_kernel();

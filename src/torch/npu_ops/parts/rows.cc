@@ -22,7 +22,7 @@ void put_rows(const Tensor& into, const std::vector<Tensor>& places, const Tenso
   if (rows.sym_size(0) == 0) return;
   Tensor kept = places[0] >= 0;
   for (size_t i = 1; i < places.size(); ++i) kept = kept.logical_and(places[i] >= 0);
-  // A skipped row writes what one that is kept writes, too, or, where there is none, what is there.
+  // A skipped row repeats the write of the first kept row; if no row is kept, it writes back the present contents.
   const Tensor one = kept.to(at::kInt).argmax(0, /*keepdim=*/true);
   std::vector<Tensor> its_places, all_places;
   for (const Tensor& place : places) {

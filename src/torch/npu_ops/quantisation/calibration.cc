@@ -16,7 +16,8 @@ struct Range {
   double least, greatest;
 };
 
-// The edges of the first and the last bin that are not cut off; `cumsum` counts elements up to each bin's upper edge.
+// The lower edge of the first bin and the upper edge of the last bin that remain after the percentiles are cut off.
+// `cumsum` counts elements up to the upper edge of each bin.
 Range kept_range(const char* op, const Range& all, const Tensor& cumsum, double min_percentile, double max_percentile) {
   TORCH_CHECK(cumsum.numel() > 0, op, ": cumsum has no element");
   const Tensor counts = cumsum.flatten().to(at::kDouble);

@@ -10,11 +10,11 @@ namespace {
 
 constexpr int64_t kBlock = 32;
 constexpr int64_t kFloat4Code = 296;
-constexpr int64_t kExponentBits = 255;  // of float32 and float8_e8m0fnu, which have one bias
+constexpr int64_t kExponentBits = 255;  // of float32 and float8_e8m0fnu, which have the same bias
 constexpr int64_t kMantissaBits = 23;   // of float32
 
-// Values of float4_e2m1 are 0, 0.5, 1, 1.5, 2, 3, 4, 6: steps of 0.5 below 2, of 1 below 4, of 2 above. A multiple of a step is
-// even where its mantissa is.
+// Values of float4_e2m1 are 0, 0.5, 1, 1.5, 2, 3, 4, 6: steps of 0.5 below 2, of 1 below 4, of 2 above. A multiple of a
+// step is even if and only if its mantissa is, so that rounding multiples half to even rounds values half to even.
 Tensor float4_codes(const Tensor& exact) {
   const Tensor size = exact.abs().clamp_max(6);
   const Tensor low = at::round(size * 2), middle = at::round(size) + 2, high = at::round(size / 2) + 4;

@@ -8,12 +8,12 @@
 
 namespace npugraph::npu_ops {
 
-// float4_e2m1 values, two to a byte along the last dimension, the first in the lower bits: rounded half to even and saturated,
-// and back to float32. `size` of the last dimension is even.
+// Packs values as float4_e2m1, rounded half to even and saturated, two to a byte along the last dimension, the first in
+// the lower bits; and unpacks them to float32. The last dimension of `exact` must have an even size.
 Tensor pack_float4(const char* op, const Tensor& exact);
 Tensor unpack_float4(const Tensor& bytes);
 
-// What elements of blocks are rounded to: float8_e4m3fn, float8_e5m2, or float4_e2m1 (code 296) in bytes.
+// The type of elements of blocks: float8_e4m3fn, float8_e5m2, or float4_e2m1 (code 296) in bytes.
 struct ElementType {
   at::ScalarType storage = at::kByte;  // kByte for float4
   double largest = 6;
@@ -21,7 +21,7 @@ struct ElementType {
 };
 ElementType element_type(const char* op, const char* name, int64_t code);
 
-// The ways to round and to find scales; check_options refuses what the host does not have.
+// How to round and to choose scales. check_options raises an error for options that the host does not support.
 struct MxOptions {
   c10::string_view round_mode = "rint";
   // 0: 2^(floor(log2 max) - top_exponent), as in the OCP specification; 1: the least power of two that is at least
@@ -32,45 +32,48 @@ struct MxOptions {
 };
 void check_options(const char* op, const MxOptions& given);
 
-// The scale, float8_e8m0fnu, of blocks whose largest absolute value is `largest`, in float32; NaN where that is not finite.
+// The scale, float8_e8m0fnu, of blocks whose largest absolute value is `largest`, in float32; NaN if
+// `largest` is not finite.
 Tensor shared_scale(const Tensor& largest, const ElementType& type, int64_t scale_alg);
-// `exact`, divided by its scales already, in `type`.
+// `exact`, already divided by its scales, rounded to `type`.
 Tensor rounded_elements(const char* op, const Tensor& exact, const ElementType& type);
 
-// `x` with zeros at the end of `axis`, which is not negative, up to `size`.
+// `x` padded with zeros at the end of `axis`, which is not negative, up to `size`.
 Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size);
 
 struct Blocks {
   Tensor values;
-  Tensor scale;  // bytes of float8_e8m0fnu: `axis` has one per two blocks of 32, and a last dimension has the two
+  Tensor scale;  // bytes of float8_e8m0fnu: two in the last dimension for each pair of blocks of 32 along `axis`
 };
-// `exact` in blocks of 32 along `axis`, the last one as long as it is.
+// Quantises `exact` in blocks of 32 along `axis`. The last block may be shorter.
 Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type, int64_t scale_alg = 0);
 
-// Blocks of `size` rows, of which each group of rows begins new ones: for each of `rows` rows, the number of its block. Those
-// of group g, which begins at row s, begin at (s / (size * together) + g) * together. `ends` are the cumulative ends of groups.
+// For each of `rows` rows, the number of its block of `size` rows. Each group of rows begins new blocks: those of group
+// g, which begins at row s, begin at (s / (size * together) + g) * together. `ends` are the cumulative ends of groups.
 Tensor block_of_rows(const Tensor& ends, const c10::SymInt& rows, int64_t size, int64_t together);
-// The largest value of each of `count` blocks of rows of `sizes` [rows, columns], none of which is negative.
+// The largest element per column of `sizes` [rows, columns] in each of `count` blocks of rows, given the block of each
+// row. No element is negative.
 Tensor largest_of_rows(const Tensor& sizes, const Tensor& block, const c10::SymInt& count);
-// `exact` [rows, columns] in blocks of 32 rows, of which each group begins a pair; scales for rows / 64 + groups pairs.
+// Quantises `exact` [rows, columns] in blocks of 32 rows. Each group begins a new pair of blocks, so there are scales
+// for rows / 64 + groups pairs.
 Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends, const ElementType& type,
                          int64_t scale_alg);
 
-// Scales of blocks, float8_e8m0fnu or its bytes, as one float32 for each of `size` values along `axis` of the values.
+// Expands scales of blocks, float8_e8m0fnu or its bytes, to one float32 for each of `size` values along `axis`.
 Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size);
 void check_block_sizes(const char* op, int64_t rows, int64_t columns);
 // The largest |value| of each block of `rows` by `columns` values of the last two dimensions, [..., blocks, blocks].
 Tensor largest_of_blocks(const Tensor& exact, int64_t rows, int64_t columns);
-// Scales [..., a, b] of blocks of `rows` by `columns` values of `x` as one float for each value.
+// Expands scales [..., a, b] of blocks of `rows` by `columns` values of `x` to one float for each value.
 Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns);
-// Of type float8_e8m0fnu or its bytes, as the tensor or its code says.
+// Whether the type of `scale`, given by `code` or else its own, is float8_e8m0fnu or bytes of it.
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code);
 
-// `tensor` as its code says: bytes of float8 as such, of float4 in float32; int32 words of int4 as they are.
-// `code` may be None: the tensor's own type.
+// `tensor` read as the type of `code`, by default its own: bytes as float8, float4 converted to float32, int32
+// words of int4 as they are.
 Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::optional<int64_t> code);
 
-// How many values an element of `tensor` holds: 8 of int4 in an int32, 2 of float4 in a byte, else 1.
+// Number of values in an element of `tensor`: 8 of int4 in an int32, 2 of float4 in a byte, else 1.
 int64_t values_in_element(const Tensor& tensor, std::optional<int64_t> code);
 
 }  // namespace npugraph::npu_ops

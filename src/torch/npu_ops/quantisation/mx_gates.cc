@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gated units whose results are quantised in blocks.
+// Gated units with results that are quantised in blocks.
 #include <tuple>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 using TwoAxes = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// silu(gate) * other. With a limit above 0, gate is cut to at most that, and other to [-limit, limit].
+// silu(gate) * other. With a limit above 0, gate is clamped to at most the limit, and other to [-limit, limit].
 struct Unit {
   Tensor gate, other;
   double limit = 0;
@@ -37,7 +37,8 @@ Unit unit_of(const char* op, const Tensor& x, bool left, double limit = 0) {
   return {halves[left ? 0 : 1], halves[left ? 1 : 0], limit, left};
 }
 
-// Blocks along the last dimension, and along the one before, there for each group of rows.
+// Quantises `exact` in blocks along the last dimension, and again along the one before it. With `group_index`, the
+// latter blocks begin anew with each group of rows.
 TwoAxes blocks_of_two(const char* op, const Tensor& exact, const OptionalTensor& group_index, int64_t dst_type,
                       const MxOptions& options) {
   check_options(op, options);
@@ -69,7 +70,7 @@ TwoAxes swiglu_backward_mx_quant_with_dual_axis(const Tensor& x, const Tensor& y
                        {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = dst_type_max});
 }
 
-// `weight` of rows, for each of their values.
+// `weight`, one value for each row of `rows`, shaped to broadcast with the values of the row.
 Tensor of_rows(const char* op, const Tensor& weight, const Tensor& rows) {
   std::vector<c10::SymInt> shape = rows.sym_sizes().vec();
   shape.back() = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of rows and columns that share a scale, and blocks that begin anew with each group of rows.
+// Quantisation in blocks of rows and columns with one scale, and in blocks that begin anew with each group of rows.
 #include <tuple>
 #include <vector>
 
@@ -11,8 +11,9 @@ namespace {
 
 constexpr int64_t kBlock = 32;
 
-// Scales [..., a, b] of square blocks of `x` as bytes of those of blocks along `axis`, -1 or -2, alone: each stands once for each place
-// of the other dimension. Blocks that only fill a pair have scales of 0 bytes, as of zeros.
+// Expands the scales [..., a, b] of square blocks of `x` to bytes of scales of blocks along `axis`, -1 or -2, alone:
+// each is repeated for every position of the other dimension. Blocks that only complete a pair have the scale byte 0,
+// as blocks of zeros do.
 Tensor scales_along(const Tensor& scale, const Tensor& x, int64_t axis) {
   const int64_t other = -3 - axis, dim = x.dim() + axis;
   const Tensor bytes = scale.view(at::kByte);

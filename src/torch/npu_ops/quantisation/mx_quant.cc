@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of values with a scale of their own: powers of two (OCP Microscaling Formats specification, v1.0), or floats.
+// Quantisation in blocks of values with one scale each: a power of two (OCP Microscaling Formats
+// specification, v1.0) or a float.
 #include <tuple>
 
 #include "torch/npu_ops/parts/gates.h"

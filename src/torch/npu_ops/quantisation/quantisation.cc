@@ -41,7 +41,7 @@ QuantType quant_type(const char* op, const char* name, std::optional<int64_t> co
 
 Tensor quantised(const char* op, const Tensor& exact, const QuantType& type) {
   if (type.is_floating()) return exact.clamp(type.low, type.high).to(type.storage);
-  // float32 has no largest int32.
+  // The largest int32 is not a float32, so int32 is clamped in float64.
   const Tensor rounded = at::round(type.storage == at::kInt ? exact.to(at::kDouble) : exact);
   const Tensor clamped = rounded.clamp(type.low, type.high).to(type.storage);
   return type.is_int4 ? pack_int4(op, clamped) : clamped;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators of quantisation share: types of quantised values, rounding to them, int4 values in int32 words, and scales.
+// Shared by operators of quantisation: types of quantised values, rounding to them, int4 values in
+// int32 words, and scales.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,8 @@
 
 namespace npugraph::npu_ops {
 
-// A type that values are rounded to. int4 has no type of torch: eight values fill an int32, the first one its lowest bits.
+// A type that values are rounded to. torch has no type for int4: eight values are packed into an int32, the first
+// one in its lowest bits.
 struct QuantType {
   at::ScalarType storage = at::kChar;
   double low = -128, high = 127;  // of values, not of words
@@ -17,20 +19,21 @@ struct QuantType {
   bool is_floating() const { return at::isFloatingType(storage); }
 };
 
-// int8, uint8, int32, int4 (codes 16, which is quint4x2, and 285), float8_e4m3fn or float8_e5m2; int8 where `code` is None.
+// int8, uint8, int32, int4 (codes 16, which is quint4x2, and 285), float8_e4m3fn or float8_e5m2;
+// int8 where `code` is None.
 QuantType quant_type(const char* op, const char* name, std::optional<int64_t> code);
 
 // `exact`, rounded half to even and saturated; int4 packed along the last dimension.
 Tensor quantised(const char* op, const Tensor& exact, const QuantType& type);
 
-// The same of exact / scale + offset, or of exact * scale + offset without `divide`; `offset` may be undefined.
+// The same for exact / scale + offset, or for exact * scale + offset without `divide`; `offset` may be undefined.
 Tensor statically_quantised(const char* op, const Tensor& exact, const Tensor& scale, const Tensor& offset, bool divide,
                             const QuantType& type);
 
-// `values` in [-8, 7], eight along the last dimension to an int32, and back to int8.
+// Packs `values` in [-8, 7], eight along the last dimension into an int32, and unpacks them to int8.
 Tensor pack_int4(const char* op, const Tensor& values);
 Tensor unpack_int4(const Tensor& words);
-// `tensor`, or the int4 values of its words where it is int32.
+// `tensor`, or the int4 values of its words if it is int32.
 inline Tensor with_int4_unpacked(const Tensor& tensor) {
   return tensor.scalar_type() == at::kInt ? unpack_int4(tensor) : tensor;
 }
@@ -39,15 +42,16 @@ struct Quantised {
   Tensor values;
   Tensor scale;  // float32: exact = values * scale
 };
-// By the largest absolute value over `dim`, which stands for `top`, the largest value of the type where it is 0. `scale` does
-// not have `dim`; values of zeros are zeros.
+// Quantises so that the largest absolute value over `dim` becomes `top`; 0 stands for the largest value of the type.
+// `scale` does not have `dim`; zeros stay zeros.
 Quantised dynamically_quantised(const char* op, const Tensor& exact, int64_t dim, const QuantType& type,
                                 double top = 0);
 
-// For each of `rows` rows, the number of the group it is in, int64; `ends` are the cumulative ends of groups. Rows behind the
-// last end count as of the last group.
+// For each of `rows` rows, the number of its group, int64; `ends` are the cumulative ends of groups. Rows after the
+// last end count to the last group.
 Tensor group_of_rows(const Tensor& ends, const c10::SymInt& rows);
-// Rows of `table` [groups, ...] for each of `rows` rows; `table` itself where it has no dimension of groups (it is 1-D).
+// For each of `rows` rows, the row of `table` [groups, ...] for its group. A 1-D `table` has no dimension of groups
+// and is returned as it is.
 Tensor rows_by_group(const Tensor& table, const Tensor& ends, const c10::SymInt& rows);
 
 }  // namespace npugraph::npu_ops

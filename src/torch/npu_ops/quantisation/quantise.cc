@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values to integers and back. Real value = (integer - zero point) * scale (Jacob et al., 2018, arXiv:1712.05877), computed in
-// float32.
+// Quantisation to integers and back. Real value = (integer - zero point) * scale (Jacob et al., 2018,
+// arXiv:1712.05877), computed in float32.
 #include <tuple>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Code = std::optional<int64_t>;
 
-// `of`, one value for all or one for each along `axis` of `x`, so that it broadcasts with `x`.
+// `of`, one value for all or one for each position along `axis` of `x`, shaped to broadcast with `x`.
 Tensor along(const char* op, const char* name, const Tensor& of, const Tensor& x, int64_t axis) {
   const Tensor values = wide(of);
   if (values.dim() != 1) return values;
@@ -40,7 +40,7 @@ Tensor quantize(const Tensor& input, const Tensor& scales, const OptionalTensor&
   return quantised(kOp, out, type);
 }
 
-// What dynamic quantisation rounds: `input` times its smooth scales.
+// `input` times its smooth scales: the values that dynamic quantisation rounds.
 Tensor smoothed(const char* op, const Tensor& input, const OptionalTensor& smooth_scales,
                 const OptionalTensor& group_index) {
   check_floating(op, "input", input);
@@ -58,7 +58,7 @@ Tensor smoothed(const char* op, const Tensor& input, const OptionalTensor& smoot
   return (rows * rows_by_group(scales, *group_index, rows.sym_size(0))).view_as(input);
 }
 
-// Tokens, channels or the whole, as the last dimension to reduce over.
+// Values, and the dimension to reduce over for one scale per token, per channel or per tensor.
 struct Mode {
   Tensor values;
   int64_t dim;
@@ -75,7 +75,7 @@ Mode mode_of(const char* op, c10::string_view quant_mode, const Tensor& exact) {
   return {exact.reshape_symint({1, exact.sym_numel()}), -1};
 }
 
-// `values` in the shape of `input`, of which eight int4 values make one.
+// `values` in the shape of `input`, where an element holds eight int4 values.
 Tensor in_shape_of(const Tensor& input, const Tensor& values, const QuantType& type) {
   std::vector<c10::SymInt> shape = input.sym_sizes().vec();
   if (type.is_int4) shape.back() = shape.back() / 8;
@@ -121,7 +121,7 @@ Tensor group_quant(const Tensor& x, const Tensor& scale, const Tensor& group_ind
   return quantised(kOp, offset ? out + wide(*offset) : out, quant_type(kOp, "dst_dtype", code));
 }
 
-// Into `result`, whose type says what is rounded to.
+// Quantises into `result`, whose type is the quantised type.
 Tensor& quantize_into(const char* op, const Tensor& exact, const Tensor& zero_points, Tensor& result) {
   const QuantType type = quant_type(op, "dtype", static_cast<int64_t>(result.scalar_type()));
   return result.copy_(quantised(op, at::round(exact) + zero_points, type));

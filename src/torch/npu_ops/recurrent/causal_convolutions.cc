@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal depthwise convolutions of sequences, in float32: a result is made of its own token and the K - 1 before it.
+// Causal depthwise convolutions of sequences, in float32: a result depends on its own token and the K - 1 before it.
 #include <string>
 #include <tuple>
 
@@ -15,7 +15,7 @@ using c10::OperatorHandle;
 using c10::SymInt;
 using torch::jit::Stack;
 
-// Rows of x moved by `count` along dim 0, towards the end where it is positive; zeros come in.
+// `x` shifted by `count` rows along dim 0, towards the end if positive; zeros fill the gap.
 Tensor moved(const Tensor& x, int64_t count) {
   const SymInt kept = (x.sym_size(0) - std::abs(count)).max(0);
   const Tensor part = count >= 0 ? x.slice_symint(0, 0, kept) : x.slice_symint(0, x.sym_size(0) - kept);
@@ -37,7 +37,7 @@ void check_masked(const char* op, const Tensor& input, const Tensor& weight, con
               ": mask has shape ", mask->sym_sizes(), ", allowed is [B, S] of input, ", input.sym_sizes());
 }
 
-// [B, S] for rows of [S, B, H].
+// A mask [B, S], shaped to broadcast with [S, B, H].
 Tensor of_rows(const Tensor& mask) { return mask.t().unsqueeze(2); }
 
 Tensor masked_causal_conv1d(const Tensor& input, const Tensor& weight, const OptionalTensor& mask) {
@@ -104,10 +104,10 @@ void check_fused(const Options& options, const Tensor& x, const Tensor& weight, 
               ": allowed is one of block_idx_first_scheduled_token and num_accepted_tokens");
 }
 
-// Tokens, one row each, and of what sequence each is. All of int64.
+// Sequences of tokens, where each token is one row. All tensors are int64.
 struct Sequences {
   Tensor starts, lengths;  // of each sequence
-  Tensor owner;            // of each token; that of tokens behind the last sequence is one too many
+  Tensor owner;            // of each token; the number of sequences for tokens after the last sequence
 };
 
 Sequences sequences_of(const Options& options, const Tensor& x) {
@@ -124,12 +124,13 @@ Sequences sequences_of(const Options& options, const Tensor& x) {
           count_up(x, tokens).floor_divide(at::Scalar(length))};
 }
 
-// What each sequence is convolved of: K - 1 rows of the state that it starts from, then its tokens.
+// The rows that each sequence is convolved from: K - 1 rows of its initial state, then its tokens.
 struct History {
-  Tensor x, states;             // [tokens, dim], [slots, places, dim]
-  Tensor starts, slot, offset;  // of each sequence: its first token; the state before it, and where in this it begins
-  Tensor has_state;             // without it zeros are before the first token
-  int64_t before;               // K - 1
+  Tensor x, states;  // [tokens, dim], [slots, places, dim]
+  // For each sequence: its first token, the slot of its initial state, and the first place read there.
+  Tensor starts, slot, offset;
+  Tensor has_state;  // of each sequence; if false, zeros precede the first token
+  int64_t before;    // K - 1
 
   // The rows at `places` of the histories of sequences `owner`.
   Tensor rows(const Tensor& owner, const Tensor& places) const {
@@ -163,8 +164,8 @@ History history_of(const Options& options, const Tensor& x, const Tensor& states
   return {rows, states, sequences.starts, column(slots, options.initial_block).clamp_min(0), offset, has_state, before};
 }
 
-// Writes what each sequence leaves behind: rows of its history up to its end, and, at the ends of blocks that it fills,
-// up to there.
+// Writes the state that each sequence leaves behind, the rows of its history up to its end, and the states at the ends
+// of the blocks that it fills.
 void keep_states(const Options& options, const Tensor& states, const Sequences& sequences, const History& history,
                  const Tensor& slots) {
   Tensor ends = sequences.lengths.unsqueeze(1), to = column(slots, options.last_block).unsqueeze(1);
@@ -177,7 +178,7 @@ void keep_states(const Options& options, const Tensor& states, const Sequences& 
     to = at::where(filled.logical_or(block == last), slots, -1);
   }
   to = to.masked_fill(sequences.lengths.eq(0).unsqueeze(1), -1);
-  // Tokens that were proposed may be taken back: all of them stay, behind those before the first.
+  // Proposed tokens may be rejected later: all of them are kept, after the rows before the first one.
   const Tensor skipped = options.num_accepted_tokens ? at::ones_like(ends) : ends;
   const Tensor places = skipped.unsqueeze(2) + count_up(states, states.sym_size(1));
   const Tensor owner = count_up(states, ends.sym_size(0)).view_symint({-1, 1, 1}).expand_symint(places.sym_sizes());
@@ -187,7 +188,7 @@ void keep_states(const Options& options, const Tensor& states, const Sequences& 
   put_rows(states, {to.flatten()}, at::where(known, rows.to(states.scalar_type()), there).flatten(0, 1));
 }
 
-// What is convolved of the tokens of sequences that have a slot, in float32; `rest` of others, [tokens, dim].
+// The results for tokens of sequences that have a slot, in float32, and `rest` for the others: [tokens, dim].
 Tensor convolved(const Options& options, const Tensor& weight, const Sequences& sequences, const History& history,
                  const Tensor& slots, const Tensor& rest) {
   const SymInt count = sequences.starts.sym_size(0);
@@ -223,7 +224,7 @@ Options options_of(const CallArguments& call) {
           .block_size = call.integer({"block_size"}, 128)};
 }
 
-// With `rest` for tokens of no slot.
+// The result of the operator, with `rest` for tokens without a slot. Writes conv_states.
 Tensor fused(const CallArguments& call, const Tensor& rest) {
   const Options options = options_of(call);
   const Tensor &x = call.tensor({"x"}), &weight = call.tensor({"weight"}), &states = call.tensor({"conv_states"});

@@ -15,11 +15,11 @@ std::vector<int64_t> numbers(const Tensor& tensor) {
   return {wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel()};
 }
 
-// What the rule reads of each token, in float32: (tokens, heads of value, ...).
+// Inputs of the rule for each token, in float32: (tokens, heads of value, ...).
 struct Tokens {
   Tensor query, key;   // (tokens, heads, key dim); query is scaled
   Tensor value, beta;  // (tokens, heads, value dim), (tokens, heads, 1)
-  Tensor decay;        // what the state is multiplied with first, (tokens, heads, 1, 1 or key dim); may be undefined
+  Tensor decay;        // factor of the state before a token, (tokens, heads, 1, 1 or key dim); may be undefined
 };
 
 Tokens tokens_of(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
@@ -42,7 +42,7 @@ Tokens tokens_of(const char* op, const Tensor& query, const Tensor& key, const T
   return out;
 }
 
-// One token: `state`, (heads, value dim, key dim) in float32, is written; the result is (heads, value dim).
+// Processes one token: updates `state`, (heads, value dim, key dim) in float32, and returns (heads, value dim).
 Tensor step(Tensor& state, const Tokens& tokens, int64_t token) {
   if (tokens.decay.defined()) state.mul_(tokens.decay[token]);
   const Tensor key = tokens.key[token].unsqueeze(-1);
@@ -52,7 +52,7 @@ Tensor step(Tensor& state, const Tokens& tokens, int64_t token) {
   return at::bmm(state, tokens.query[token].unsqueeze(-1)).squeeze(-1);
 }
 
-// Tokens of all sequences.
+// The number of tokens of all sequences. Raises an error if it is more than `tokens`.
 int64_t checked_sum(const char* op, const std::vector<int64_t>& lengths, int64_t tokens) {
   int64_t total = 0;
   for (const int64_t length : lengths) total += length;

@@ -11,7 +11,7 @@ namespace {
 using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 using Eight = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-// What is common to layers: one layer, one direction.
+// Arguments of all operators here, which support one layer and one direction.
 struct Layer {
   const char* op;
   int64_t num_layers;
@@ -42,7 +42,7 @@ Eight lstm_cell(const Tensor& input, const Tensor& w_ih, const Tensor& w_hh, con
           narrow(out.j), narrow(out.f), narrow(out.o), narrow(out.tanhc)};
 }
 
-// The weights of both parts of the cell's input, [I + H, 4 * H].
+// The weights of both parts of the input of a cell, which are one `weight`, [I + H, 4 * H].
 LstmWeights lstm_weights(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const auto size = input.sym_size(-1);
   const Tensor both = wide(weight).t();

@@ -12,7 +12,7 @@ using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-// The gradient of a state that has two names among the results, where there is one.
+// The gradient of a state that is returned twice, as y and as h: the sum of the gradients that are given, or undefined.
 Tensor sum_of(const char* op, const OptionalTensor& grad_y, const OptionalTensor& grad_h, const Tensor& h) {
   if (grad_y) check_same_shape(op, "grady", *grad_y, "h", h);
   if (grad_h) check_same_shape(op, "gradh", *grad_h, "h", h);
@@ -30,7 +30,7 @@ LstmSteps widened(const LstmSteps& all) {
   return {wide(all.h), wide(all.c), wide(all.i), wide(all.j), wide(all.f), wide(all.o), wide(all.tanhc)};
 }
 
-// With the weights of both parts of the input in one, [I + H, 4 * H].
+// `weight`, [I + H, 4 * H], has the weights of both parts of the input.
 Five layer_gradients(const char* op, const Direction& direction, const Tensor& input, const Tensor& weight,
                      const Tensor& bias, const LstmState& first, const LstmSteps& all,
                      const LstmResultGradients& grad) {

@@ -19,7 +19,8 @@ struct Layers {
   bool train, bidirectional, batch_first;
   OptionalTensor batch_sizes;
 
-  size_t count() const { return static_cast<size_t>(num_layers * (bidirectional ? 2 : 1)); }  // of both directions
+  // layers of both directions
+  size_t count() const { return static_cast<size_t>(num_layers * (bidirectional ? 2 : 1)); }
   size_t directions() const { return bidirectional ? 2 : 1; }
   size_t parameters() const { return has_biases ? 4 : 2; }  // of a layer and direction
 };
@@ -51,12 +52,12 @@ Direction direction_of(const Layers& layers, const Tensor& input, const Tensor& 
   return packed(layers.op, input, *layers.batch_sizes, h, reverse);
 }
 
-// [T, B, ...] or packed rows of what comes in, and back.
+// `x` as [T, B, ...], or back; packed rows are left as they are.
 Tensor steps_first(const Layers& layers, const Tensor& x) {
   return layers.batch_first && !layers.batch_sizes ? x.transpose(0, 1) : x;
 }
 
-// The input of layers after the first, of what both directions of the one before gave.
+// The input of the layer after `layer`, made of the results of both its directions, with dropout unless it is the last.
 Tensor next_input(const Layers& layers, const std::vector<Tensor>& h, size_t layer, bool last) {
   const size_t first = layer * layers.directions();
   const Tensor x = layers.bidirectional ? at::cat({h[first], h[first + 1]}, -1) : h[first];
@@ -75,7 +76,8 @@ GruWeights gru_weights(const Layers& layers, at::TensorList params, size_t index
   return out;
 }
 
-// y, then what `one`(index, x) gives of each layer and direction, stacked; its result number `of_h` is h of all steps.
+// Returns y, then the results of `one`(index, x) for all layers and directions, stacked. Its result number
+// `of_h` is h of all steps.
 template <typename One>
 std::vector<Tensor> forward_through(const Layers& layers, const Tensor& input, size_t of_h, One&& one) {
   std::vector<std::vector<Tensor>> results;
@@ -110,8 +112,8 @@ Ten lstm(const Tensor& input, at::TensorList hx, at::TensorList params, bool has
   return {out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7], out[8], out[9]};
 }
 
-// Gradients of layers from the last to the first: `one`(index, x, gradient of its h of all steps) gives that of x, and keeps
-// the others.
+// Goes through the layers from the last to the first and returns the gradient of the input. `one`(index, x, gradient of
+// h of all steps) returns the gradient of x, and stores the others.
 template <typename One>
 Tensor back_through(const Layers& layers, const Tensor& input, const Tensor& grad_y, const Tensor& h, One&& one) {
   const auto all_h = wide(h).unbind(0);
@@ -129,7 +131,7 @@ Tensor back_through(const Layers& layers, const Tensor& input, const Tensor& gra
   return rounded_like(steps_first(layers, grad), input);
 }
 
-// Puts gradients of the parameters of one layer and direction in their place; those of both biases of an LSTM are one.
+// Stores the gradients of the parameters of one layer and direction. Both biases of an LSTM have the same gradient.
 void put_parameters(const Layers& layers, at::TensorList params, size_t index, std::initializer_list<Tensor> grads,
                     std::vector<Tensor>& out) {
   size_t place = index * layers.parameters();
@@ -217,7 +219,7 @@ std::vector<Tensor> unwritten(at::TensorList list) {
   return out;
 }
 
-// Sizes of y, of the last states, and of what is of all steps.
+// Sizes of y, of the last states, and of results for all steps.
 struct Sizes {
   c10::SymDimVector y, last, all;
 };

@@ -37,7 +37,7 @@ Direction packed(const char* op, const Tensor& rows, const Tensor& batch_sizes, 
 
 namespace {
 
-// Steps of several tensors as one struct of `Steps` each, and back.
+// Converts a struct of tensors for all steps into one struct for each step, and back.
 template <typename Steps, size_t count>
 using Fields = Tensor Steps::* const[count];
 
@@ -68,7 +68,7 @@ constexpr Tensor LstmSteps::* const kLstmFields[] = {&LstmSteps::h, &LstmSteps::
 constexpr Tensor GruSteps::* const kGruFields[] = {&GruSteps::h, &GruSteps::update, &GruSteps::reset, &GruSteps::next,
                                                    &GruSteps::hidden};
 
-// What each step started from, of a state that began as `first`.
+// The state that each step started from, given the states after the steps and the initial state `first`.
 std::vector<Tensor> states_before(const Direction& direction, const std::vector<Tensor>& states, const Tensor& first) {
   std::vector<Tensor> out(states.size());
   Tensor state = first;
@@ -80,14 +80,14 @@ std::vector<Tensor> states_before(const Direction& direction, const std::vector<
   return out;
 }
 
-// The gradient of a weight of a linear layer, from those of its results and what it was given.
+// Gradients of the weight and the bias of a linear layer, from the gradient of its result and from its input.
 Tensor of_weight(const Tensor& grad, const Tensor& x) { return grad.flatten(0, -2).t().matmul(x.flatten(0, -2)); }
 Tensor of_bias(const Tensor& grad) { return grad.flatten(0, -2).sum(0); }
 
 Tensor or_zeros(const Tensor& grad, const Tensor& like) { return grad.defined() ? grad : at::zeros_like(like); }
 
-// The gradient of the sums that the gates are made of. `c` is what the step started from; `grad` is of its results, and then
-// c's part of it of what it started from.
+// The gradient of the inputs of the gates. `c` is the state that the step started from. `grad` is the gradient of the
+// results of the step; its part c is replaced by the gradient for `c`.
 Tensor lstm_step_gradient(const LstmSteps& step, const Tensor& c, LstmState& grad, const GateOrder& order) {
   const Tensor of_c = grad.c + grad.h * step.o * (1 - step.tanhc.square());
   const auto of_sigmoid = [](const Tensor& of_gate, const Tensor& gate) { return of_gate * gate * (1 - gate); };

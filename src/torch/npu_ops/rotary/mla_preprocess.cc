@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes before multi-head latent attention (DeepSeek-V2, 2024), as ATB has it: with the normalisation before it, and in
-// int8 where weights are.
+// The projections before multi-head latent attention (DeepSeek-V2, 2024) as in ATB: with the normalisation before them,
+// and in int8 if the weights are.
 #include <algorithm>
 #include <tuple>
 
@@ -14,14 +14,14 @@
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr double kEpsilon = 1e-6;  // DeepSeek-V2's
+constexpr double kEpsilon = 1e-6;  // as in DeepSeek-V2
 
 using OptionalText = std::optional<c10::string_view>;
 
 struct Layer {
   const char* weight_name;
   const Tensor& weight;
-  const Tensor& descale;  // of the columns of results
+  const Tensor& descale;  // one for each column of the result
   const OptionalTensor &scale, &offset, &bias;
 };
 
@@ -48,17 +48,17 @@ void check_modes(const Call& call) {
   check_dims(call.op, "cos", call.cos, 2, 2);
 }
 
-// [groups, rows, columns] of what may be in pieces of rows, [groups, columns / n, rows, n] (NZ).
+// [groups, rows, columns] of a weight that may be stored in pieces of rows, [groups, columns / n, rows, n] (NZ).
 Tensor without_pieces(const Tensor& weight) { return weight.dim() == 4 ? weight.transpose(1, 2).flatten(2) : weight; }
 
-// (columns of results, columns of rows)
+// The weight as (columns of the result, columns of the rows).
 Tensor matrix(const Call& call, const Layer& layer) {
   check_dims(call.op, layer.weight_name, layer.weight, 2, 4);
   const Tensor weight = without_pieces(layer.weight);
   return weight.dim() == 3 ? weight.flatten(0, 1) : weight;
 }
 
-// Callers pass empty tensors for what their modes have no use for.
+// Callers pass empty tensors for arguments that their mode does not use.
 bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined() && tensor->sym_numel() != 0; }
 OptionalTensor given(const OptionalTensor& tensor) { return is_given(tensor) ? tensor : std::nullopt; }
 
@@ -67,7 +67,7 @@ const Tensor& needed(const Call& call, const Layer& layer, const char* what, con
   return *tensor;
 }
 
-// rows @ weight^T, of `exact` in the type of the input, or quantised where the weight is.
+// exact @ weight^T, with `exact` rounded to the type of the input, or quantised if the weight is.
 Tensor through(const Call& call, const Layer& layer, const Tensor& exact) {
   const at::ScalarType type = call.input.scalar_type();
   const Tensor weight = matrix(call, layer);
@@ -119,7 +119,8 @@ Query make_query(const Call& call, const Tensor& down) {
           turned.to(type)};
 }
 
-// Pages are (places, heads, size), whose memory has the layout NZ in the modes of that name, or show this: (pieces, places, n).
+// Writes `rows` into `cache`. Its pages are (places, heads, size), in memory of the layout NZ in the modes of that
+// name; or they have the shape of NZ, (pieces, places, n).
 void put(const Call& call, const Tensor& rows, const Tensor& cache) {
   check_dims(call.op, "kv_cache", cache, 4, 4);
   const bool is_plain = call.cache_mode == "krope_ctkv";

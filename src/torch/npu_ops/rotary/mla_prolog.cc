@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes before multi-head latent attention (DeepSeek-V2, 2024). Computed in float32.
+// The projections before multi-head latent attention (DeepSeek-V2, 2024). Computed in float32.
 #include <tuple>
 
 #include "torch/npu_ops/norms/norms.h"
@@ -28,7 +28,7 @@ struct Settings {
 
 struct Query {
   Tensor nope, rope, nope_scale;  // nope_scale is empty unless nope is in int8
-  Tensor norm, norm_scale;        // of what all heads are made from
+  Tensor norm, norm_scale;        // the latent that all heads are projected from
 };
 
 bool is_quantised(const Tensor& x) { return x.scalar_type() == at::kChar; }
@@ -42,7 +42,8 @@ Tensor product(const Tensor& x, const Tensor& weight, const OptionalTensor& of_r
   return out;
 }
 
-// `tokens`: (tokens, columns), as all else here; `type` is that of results that are not quantised.
+// `tokens` and all other tensors here have one dimension of tokens, without batches. `type` is the type of results
+// that are not quantised.
 Query make_query(const char* op, const Tensor& tokens, const Weights& weights, const Scales& scales, const Tensor& cos,
                  const Tensor& sin, const Settings& settings, at::ScalarType type, bool quantise_nope) {
   const Tensor down = product(tokens, weights.dq, scales.x, scales.w_dq);
@@ -110,7 +111,7 @@ Query prolog(const char* op, const Tensor& token_x, const Weights& weights, cons
 
 enum class Version { kFirst, kSecond };
 
-// The second version gives the scale of the query, too.
+// The second version also returns the scale of the query.
 template <Version version>
 auto mla_prolog(const Tensor& token_x, const Tensor& weight_dq, const Tensor& weight_uq_qr, const Tensor& weight_uk,
                 const Tensor& weight_dkv_kr, const Tensor& gamma_cq, const Tensor& gamma_ckv, const Tensor& rope_sin,
@@ -132,7 +133,7 @@ auto mla_prolog(const Tensor& token_x, const Tensor& weight_dq, const Tensor& we
     return std::tuple{out.nope, out.rope, kv_cache, kr_cache, out.nope_scale};
 }
 
-// What npu_mla_prolog_v3 can be asked besides.
+// Further arguments of npu_mla_prolog_v3.
 struct Modes {
   const OptionalTensor &cache_index, &actual_seq_len, &k_nope_clip_alpha;
   int64_t weight_quant, kv_cache_quant, ckvkr_repo, quant_scale_repo;

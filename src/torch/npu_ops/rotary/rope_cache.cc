@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation and rotary embedding of keys, and their way into caches, in one operator. Computed in float32.
+// Normalisation and rotary embedding of keys, and writing them into caches, in one operator. Computed in float32.
 #include "torch/npu_ops/rotary/rope_cache.h"
 
 #include <tuple>
@@ -14,12 +14,13 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// A piece of a row has 32 bytes.
+// Number of elements in a piece of a row, which has 32 bytes.
 c10::SymInt piece_of(const Tensor& cache) { return 32 / static_cast<int64_t>(cache.element_size()); }
 
 bool has_pieces(c10::string_view mode) { return mode.size() > 2 && mode.substr(mode.size() - 2) == "NZ"; }
 
-// Of (pages, places, heads, dim), whose memory is (pages, pieces, places, length of a piece) where `mode` ends in NZ.
+// The pages of a cache (pages, places, heads, dim), whose memory is (pages, pieces, places, length of a
+// piece) if `mode` ends in NZ.
 Tensor pages_of(const Tensor& cache, c10::string_view mode) {
   if (!has_pieces(mode)) return cache;
   const c10::SymInt row = cache.sym_size(2) * cache.sym_size(3);
@@ -27,7 +28,7 @@ Tensor pages_of(const Tensor& cache, c10::string_view mode) {
       cache.view_symint({cache.sym_size(0), row / piece_of(cache), cache.sym_size(1), piece_of(cache)}));
 }
 
-// The slots of tokens (batch, length), given the slot of the first of each page full of them.
+// The slots of tokens (batch, length), given the slot of the first token in each page of a sequence.
 Tensor slots_of_pages(const Tensor& first, const c10::SymInt& batch, const c10::SymInt& length,
                       const c10::SymInt& places) {
   const Tensor token = at::arange(length, first.options());
@@ -64,7 +65,7 @@ Tensor for_cache(const char* op, const Tensor& exact, const Tensor& cache, const
 namespace {
 
 struct KeyValue {
-  Tensor key, latent;  // of (batch, heads, length, dim), in the type of kv
+  Tensor key, latent;  // (batch, heads, length, dim), in the type of kv
 };
 
 KeyValue kv_rmsnorm_rope(const char* op, const Tensor& kv, const Tensor& gamma, const Tensor& cos, const Tensor& sin,
@@ -125,7 +126,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> kv_rmsnorm_rope_cache_v2_functional(
 }
 
 struct Qkv {
-  Tensor query, key, value;  // of (tokens, heads, dim)
+  Tensor query, key, value;  // (tokens, heads, dim)
 };
 
 Qkv qkv_rms_norm_rope(const char* op, const Tensor& qkv, const Tensor& q_gamma, const Tensor& k_gamma,
@@ -143,7 +144,8 @@ Qkv qkv_rms_norm_rope(const char* op, const Tensor& qkv, const Tensor& q_gamma, 
   return {turned(parts[0], q_gamma), turned(parts[1], k_gamma), wide(parts[2])};
 }
 
-// Keys and values have a cache of pages of (places, heads, dim) or, in mode PA_NZ, of (heads * dim / n, places, n).
+// Writes keys or values into a cache. Its pages are (places, heads, dim) or, in mode PA_NZ, (heads
+// * dim / n, places, n).
 void put_key_value(const char* op, const Tensor& exact, const Tensor& cache, const Tensor& index,
                    const OptionalTensor& scale, const OptionalTensor& offset, c10::string_view mode) {
   TORCH_CHECK(mode == "PA_NZ" || mode == "PA_BSND", op, ": cache_mode is '", mode,
@@ -153,7 +155,7 @@ void put_key_value(const char* op, const Tensor& exact, const Tensor& cache, con
   put_in_pages(mode == "PA_NZ" ? pages_of_pieces(cache) : cache, values, index.flatten());
 }
 
-// What the three operators share: writes `q_out` and the caches, and gives all three parts in the type of qkv.
+// Shared by the three operators: writes `q_out` and the caches, and returns query, key and value in the type of qkv.
 Qkv qkv_into_caches(const char* op, const Tensor& qkv, const Tensor& q_gamma, const Tensor& k_gamma, const Tensor& cos,
                     const Tensor& sin, const Tensor& index, const Tensor& q_out, const Tensor& k_cache,
                     const Tensor& v_cache, at::IntArrayRef head_nums, const OptionalTensor& k_scale,
@@ -163,7 +165,7 @@ Qkv qkv_into_caches(const char* op, const Tensor& qkv, const Tensor& q_gamma, co
   q_out.copy_(out.query.flatten(1).view_as(q_out));
   put_key_value(op, out.key, k_cache, index, k_scale, k_offset, mode);
   put_key_value(op, out.value, v_cache, index, v_scale, v_offset, mode);
-  // Value is a part of qkv, and the results are not.
+  // Copies: value is a view of qkv, and results share no memory with it.
   const auto flat = [&](const Tensor& part) {
     return part.flatten(1).to(qkv.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operators that make keys write them into caches.
+// Writing of keys into caches, for operators that compute keys.
 #pragma once
 
 #include "torch/npu_ops/framework/checks.h"
@@ -10,12 +10,12 @@ namespace npugraph::npu_ops {
 // - Norm: cache is (batch, heads, places, dim), index the place of each token in its sequence;
 // - PA, PA_BNSD, PA_BSND: cache is (pages, places, heads, dim), index the slot of each token;
 // - PA_NZ: the same, but its memory has the layout NZ;
-// - PA_BLK_*: index is the first slot of each page full of tokens of a sequence.
-// Tokens with an index below 0 are skipped.
+// - PA_BLK_*: index is the slot of the first token in each page of a sequence.
+// Tokens with a negative index are skipped.
 void put_in_cache(const char* op, const Tensor& cache, const Tensor& tokens, const Tensor& index,
                   c10::string_view mode);
 
-// `exact` in the type of `cache`, quantised where that is int8 and `scale` is given.
+// `exact` in the type of `cache`, quantised if that is int8 and `scale` is given.
 Tensor for_cache(const char* op, const Tensor& exact, const Tensor& cache, const OptionalTensor& scale,
                  const OptionalTensor& offset, bool divide);
 

@@ -20,7 +20,8 @@ struct Caches {
   c10::string_view mode;
 };
 
-// `tokens`, (batch, length, heads, dim), from indices[b] on in sequence b, or into slots `indices`.
+// Writes `tokens`, (batch, length, heads, dim), into sequence b from place indices[b] on ("contiguous"), or into the
+// slots `indices` ("page").
 void put_tokens(const char* op, const Tensor& tokens, const Tensor& cache, const Tensor& indices,
                 c10::string_view mode) {
   check_dims(op, "k_cache and v_cache", cache, 4, 4);
@@ -64,7 +65,7 @@ Results rope_quant_kvcache(const Tensor& x, const Tensor& cos, const Tensor& sin
                           {k_cache, v_cache, indices, scale_k, scale_v, offset_k, offset_v, cache_mode});
 }
 
-// x * weight_scale * activation_scale + bias, or (x + bias) * ... with a bias in int32.
+// x * weight_scale * activation_scale + bias; a bias in int32 is added to x before the scales.
 Tensor dequantised(const Tensor& x, const OptionalTensor& weight_scale, const OptionalTensor& activation_scale,
                    const OptionalTensor& bias) {
   const Tensor shift = wide(bias), of_weight = wide(weight_scale), of_row = wide(activation_scale);

@@ -30,7 +30,7 @@ std::tuple<Tensor, Tensor, Tensor> rotary_mul_backward(const Tensor& grad, const
   check_same_shape(op, "grad", grad, "input", input);
   const Rotation rotation = half_or_pairs(op, rotary_mode);
   const Tensor exact = wide(grad);
-  // A right angle back is one forth, and the sign changed.
+  // The transpose of a turn by a right angle is the turn with the opposite sign.
   const Tensor dx = exact * wide(r1) - turned(exact * wide(r2), rotation);
   const Tensor dr1 = (exact * wide(input)).sum_to_size_symint(r1.sym_sizes());
   const Tensor dr2 = (exact * turned(wide(input), rotation)).sum_to_size_symint(r2.sym_sizes());
@@ -60,8 +60,8 @@ Tensor interleave_rope(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return rotated(evens_first(x), cos, sin, Rotation::kHalf).to(x.scalar_type());
 }
 
-// Of angles for each row of positions, those of each place that `section` gives to that row: first all of the first row, and
-// so on or, interleaved, the rows in turn until a section is used up.
+// Combines the angles of all rows of positions into one row, of which row r gives section[r] places: first those of row
+// 0, then those of row 1, and so on. Interleaved, the rows take turns until their sections are used up.
 Tensor sections_of(const Tensor& angles, at::IntArrayRef section, bool interleaved) {
   if (interleaved) {
     const Tensor place = at::arange(angles.sym_size(-1), angles.options().dtype(at::kLong));

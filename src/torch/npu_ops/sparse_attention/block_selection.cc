@@ -31,9 +31,9 @@ SymInt BlockSelection::blocks(int64_t index, const SymInt& compressed) const {
   return ((compressed - 1) * stride_ + compressed_ + selected_ - 1) / selected_;
 }
 
-// Equation 9: the importance of block j is the sum, over m below a and n below b, of the weights of compressed rows
-// a * j + m - n, where a and b are the sizes of selected and compressed blocks in strides. Here: how often each of `compressed`
-// rows counts for each of `blocks`, [compressed, blocks].
+// Equation 9: the importance of block j is the sum, over m below a and n below b, of the weights of compressed rows a *
+// j + m - n, where a and b are the sizes of selected and compressed blocks in strides. Returns how often each
+// compressed row counts for each block, [compressed, blocks].
 Tensor BlockSelection::overlaps(const Tensor& like, const SymInt& compressed, const SymInt& blocks) const {
   const int64_t a = selected_ / stride_, b = compressed_ / stride_;
   const Tensor behind = count_up(like, blocks) * a - count_up(like, compressed).unsqueeze(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of keys that compressed attention selects for each query (Native Sparse Attention, Yuan et al., 2025, section 3.3.2).
+// The blocks of keys that compressed attention selects for each query (Native Sparse Attention, Yuan et
+// al., 2025, section 3.3.2).
 #pragma once
 
 #include "torch/npu_ops/sparse_attention/nsa_call.h"
@@ -10,12 +11,13 @@ class BlockSelection {
  public:
   BlockSelection(const CallArguments& call, const SequencePairs& pairs);
 
-  // How many blocks sequence `index`, of so many compressed rows, is selected from: as the call says, or as many as it takes for
-  // all rows that were compressed.
+  // Number of blocks that are selected from in sequence `index`, which has `compressed` rows: as the call says, or
+  // enough for all rows that were compressed.
   c10::SymInt blocks(int64_t index, const c10::SymInt& compressed) const;
 
-  // [batches, key heads, rows, select_block_count] in int32, of weights [batches, heads, rows, compressed]: the most important
-  // blocks, of equal ones the first, and -1 where there are fewer. `dropped` ones, which may be undefined, are not selected.
+  // The most important blocks by weights [batches, heads, rows, compressed], as int32 [batches, key heads, rows,
+  // select_block_count]: of equal ones the first, and -1 if there are fewer. Those that `dropped` is true for, which
+  // may be undefined, are not selected.
   Tensor select(const Tensor& weights, const c10::SymInt& key_heads, const Tensor& dropped,
                 const c10::SymInt& blocks) const;
 

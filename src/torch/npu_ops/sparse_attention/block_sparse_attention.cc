@@ -35,7 +35,7 @@ struct BlockShape {
   int64_t rows, columns;
 };
 
-// Of packed rows, calls give lengths of sequences or their ends: these are ends where the last one is the number of rows.
+// For packed rows, calls give lengths or ends of sequences. They are ends if the last one is the number of rows.
 GivenLengths ends_of(const CallArguments& call, const char* name, Axes axes, const Tensor& heads) {
   GivenLengths given = call.integers({name});
   if (!given || !is_packed(axes) || given->empty() || heads.sym_size(2) == given->back()) return given;
@@ -45,7 +45,7 @@ GivenLengths ends_of(const CallArguments& call, const char* name, Axes axes, con
   return given;
 }
 
-// `mask` [.., blocks of rows, blocks of columns] for each row and column.
+// Expands `mask` [.., blocks of rows, blocks of columns] to each row and column.
 Tensor expanded(const CallArguments& call, const Tensor& mask, const BlockShape& shape, const SymInt& rows,
                 const SymInt& columns) {
   TORCH_CHECK(mask.sym_size(2) * shape.rows >= rows && mask.sym_size(3) * shape.columns >= columns, call.op(),

@@ -6,7 +6,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// Numbers of `count` places, moved by one: 0 and count + 1 stand for those of no place.
+// `indices` of `count` places plus 1. Those out of range become 0 or count + 1.
 Tensor places(const Tensor& indices, const c10::SymInt& count) {
   return indices.to(at::kLong).clamp_min(-1).clamp_max(at::Scalar(count)) + 1;
 }

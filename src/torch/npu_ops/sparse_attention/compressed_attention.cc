@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of keys compressed to a row each, and attention to these rows (Native Sparse Attention, Yuan et al., 2025, section 3.3.1).
+// Blocks of keys compressed to a row each, and attention to these rows (Native Sparse Attention, Yuan et
+// al., 2025, section 3.3.1).
 #include <tuple>
 
 #include "torch/npu_ops/attention/given_masks.h"
@@ -29,8 +30,8 @@ void check_compression(const Compression& how, const Tensor& input, const Tensor
               how.size, ", ", input.sym_size(-2), "]");
 }
 
-// int64 [blocks, size of a block]: the rows of each block in each sequence. Rows at the end of a sequence that fill no block are
-// in none.
+// int64 [blocks, size of a block]: the rows of each block in each sequence. Rows at the end of a sequence that do not
+// fill a block are in none.
 Tensor rows_of_blocks(const Compression& how, const Tensor& input, at::OptionalIntArrayRef ends) {
   std::vector<Tensor> starts{count_up(input, 0)};
   const auto add = [&](const SymInt& first, const SymInt& rows) {
@@ -131,7 +132,8 @@ Tensor selected_blocks(const CallArguments& call, const AttentionPieces& pieces,
     const SymInt blocks = selection.blocks(index, one.key.sym_size(2));
     const Tensor dropped = first_of_mask(call.op(), "topk_mask", call.optional_tensor({"topk_mask"}),
                                          pairs.is_whole() ? -1 : index, one.query.sym_size(2), blocks);
-    indices.push_back(selection.select(weights, one.key.sym_size(1), dropped, blocks) + 1);  // rows of no query have 0
+    // 0 stands for rows of no query
+    indices.push_back(selection.select(weights, one.key.sym_size(1), dropped, blocks) + 1);
   }
   return from_nsa_choices(call, pairs.join_queries(indices) - 1);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores of the lightning indexer (DeepSeek-V3.2, 2025, equation 1): of a row of queries and a key
+// Scores of the lightning indexer (DeepSeek-V3.2, 2025, equation 1) for a row of queries and a key:
 //
 //   score = sum over heads of weight * relu(query @ key)
 //
-// Queries are [batches, heads, rows, size], weights [batches, heads, rows, 1], keys [batches, 1, columns, size]. All is computed
-// in float32 (float64 stays).
+// Queries are [batches, heads, rows, size], weights [batches, heads, rows, 1], keys [batches, 1, columns, size]. All is
+// computed in float32 (float64 stays).
 #pragma once
 
 #include "torch/npu_ops/framework/checks.h"
@@ -15,13 +15,13 @@ struct IndexHeads {
   Tensor query, key, weights;
 };
 
-// [batches, 1, rows, columns]; -inf where `hidden`, which may be undefined.
+// [batches, 1, rows, columns]; -inf where `hidden` is true. `hidden` may be undefined.
 Tensor index_scores(const IndexHeads& heads, const Tensor& hidden);
 
-// Gradients for heads, in their types, of that of the scores.
+// Gradients for `heads`, in their types, given the gradient of the scores.
 IndexHeads index_gradients(const IndexHeads& heads, const Tensor& gradient);
 
-// [batches, 1, rows, 1]: the largest score, and the sum of exp(score - max); -inf and 0 where all are hidden.
+// [batches, 1, rows, 1]: the largest score, and the sum of exp(score - max); -inf and 0 if all are hidden.
 struct ScoreStatistics {
   Tensor max, sum;
 };

@@ -17,7 +17,7 @@ using torch::jit::Stack;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Choice {
-  Tensor indices, scores;  // [batches, 1, rows, count], of -1 and -inf where there are fewer keys
+  Tensor indices, scores;  // [batches, 1, rows, count]; -1 and -inf where there are fewer keys
 };
 
 Choice choose(const Tensor& scores, int64_t count) {
@@ -27,7 +27,7 @@ Choice choose(const Tensor& scores, int64_t count) {
   return {indices.masked_fill(best.isneginf(), -1), best};
 }
 
-// In the layout of queries; indices in int32.
+// Both results are in the layout of queries; indices are int32.
 Choice choice_of(const CallArguments& call, const Tensor& query, const StoredRows& key) {
   const Axes axes = query_axes(call);
   const Tensor weights = query_like(call, "weights", call.tensor({"weights"}).unsqueeze(-1));
@@ -37,7 +37,7 @@ Choice choice_of(const CallArguments& call, const Tensor& query, const StoredRow
   for (int64_t index = 0; index < pairs.count(); ++index) {
     const IndexHeads heads{pairs.of_queries(query, index), pairs.of_keys(key, index), pairs.of_queries(weights, index)};
     const Choice choice = choose(index_scores(heads, hidden_by(call, heads.query, heads.key)), count);
-    indices.push_back(choice.indices + 1);  // rows of no query have 0
+    indices.push_back(choice.indices + 1);  // 0 stands for rows of no query
     values.push_back(choice.scores);
   }
   const Tensor all = pairs.join_queries(indices) - 1;
@@ -89,7 +89,7 @@ void quant_lightning_indexer_meta(const OperatorHandle& op, Stack* stack) {
   call.give(at::empty_symint(sizes_of_choice(call), call.tensor({"query"}).options().dtype(at::kInt)));
 }
 
-// [B, 1, S], or [1, T]
+// Statistics of rows as [B, 1, S], or [1, T] for packed rows.
 Tensor statistics_of_rows(const Tensor& statistics, Axes axes) {
   const Tensor rows = statistics.squeeze(-1).contiguous();
   return is_packed(axes) ? rows.squeeze(0) : rows;

@@ -10,7 +10,7 @@ Axes with_one_dim_of_heads(Axes axes) { return axes == Axes::kBSH ? Axes::kBSND 
 
 int64_t rows_of(const Tensor& packed) { return packed.sym_size(2).guard_int(__FILE__, __LINE__); }
 
-// Ends of sequences of packed queries.
+// Ends of `sequences` sequences of packed queries, all of the same length.
 std::vector<int64_t> even_ends(const CallArguments& call, const Tensor& query, int64_t sequences) {
   const int64_t rows = rows_of(query);
   TORCH_CHECK(sequences > 0 && rows % sequences == 0, call.op(), ": query has ", rows,

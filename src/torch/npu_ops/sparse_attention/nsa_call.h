@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators of Native Sparse Attention (Yuan et al., 2025) are given: packed rows, or in inference also rows of batches and
-// pages. Without lengths, packed rows are one sequence, and in inference as many of one length as there are of keys.
+// Arguments of the operators of Native Sparse Attention (Yuan et al., 2025): packed rows, in inference also
+// batches and pages. Without lengths, packed keys are one sequence, and packed queries are as many sequences of
+// one length as there are of keys.
 #pragma once
 
 #include "torch/npu_ops/attention/attention_pieces.h"
@@ -8,22 +9,23 @@
 
 namespace npugraph::npu_ops {
 
-// Rows of queries and keys: of `layout`, or TND where calls have none.
+// The layout of queries and keys: `layout`, or TND if the call has none.
 Axes nsa_axes(const CallArguments& call);
 
-// [batches, key heads, rows, n] of what is known of each row of each key head, in the layout of queries but for heads in
-// one dimension.
+// Values for each row of each key head, in the layout of queries with a dimension of heads, as [batches, key
+// heads, rows, n], and back.
 Tensor nsa_choices(const CallArguments& call, const Tensor& tensor);
 Tensor from_nsa_choices(const CallArguments& call, const Tensor& tensor);
-// Of query, key and value, with the scale of the call, and keys dropped as `dropped` says of each piece.
+// Attention of query, key and value, with the scale of the call. `dropped` returns the keys that are
+// dropped in each piece.
 using NsaDropped =
     std::function<Tensor(const SequencePairs& pairs, int64_t index, const Tensor& query, const Tensor& key)>;
 AttentionPieces nsa_pieces(const CallArguments& call, NsaDropped dropped);
 
-// [T, N, 8] or [batches, N, rows, 8] of [batches, N, rows, 1].
+// Converts [batches, N, rows, 1] to [T, N, 8] or [batches, N, rows, 8].
 Tensor statistics_in_copies(const Tensor& statistic, Axes axes);
 
-// An argument that is a count: 1 and more.
+// An integer argument, which must be 1 or more.
 int64_t nsa_count(const CallArguments& call, const char* name);
 
 }  // namespace npugraph::npu_ops

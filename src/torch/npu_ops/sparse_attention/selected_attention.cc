@@ -12,7 +12,7 @@ namespace {
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// A mask of fewer rows or columns than a sequence is a sample of the triangle.
+// A mask with fewer rows or columns than a sequence is a sample of the causal triangle.
 Tensor hidden_by_mask(const CallArguments& call, int64_t index, const Tensor& query, const Tensor& key) {
   const Tensor mask = call.optional_tensor({"atten_mask"});
   const c10::SymInt &rows = query.sym_size(2), &columns = key.sym_size(2);

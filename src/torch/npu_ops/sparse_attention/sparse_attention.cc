@@ -40,7 +40,7 @@ void sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack) {
   call.give(query.new_empty_symint(sizes), statistics, at::empty_like(statistics));
 }
 
-// The one way to store keys that the definition names.
+// Checks that keys and values are stored in the one way that the definition names.
 void check_modes(const CallArguments& call) {
   check_choice(call.op(), "key_quant_mode", call.integer({"key_quant_mode"}), {2});
   check_choice(call.op(), "value_quant_mode", call.integer({"value_quant_mode"}), {2});

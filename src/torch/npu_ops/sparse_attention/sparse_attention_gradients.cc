@@ -11,7 +11,7 @@ namespace {
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// First elements of heads, `size` of them, and the others.
+// The first `size` elements of heads, and the others.
 struct Halves {
   Tensor first, others;
 };
@@ -20,7 +20,7 @@ Halves halves(const Tensor& heads, const c10::SymInt& size, Axes axes) {
   return {from_heads(heads.narrow_symint(-1, 0, size), axes), from_heads(heads.narrow_symint(-1, size, rest), axes)};
 }
 
-// Gradients of keys that are values, too: both in one.
+// The gradient of keys that are values, too: the sum of both gradients.
 Tensor with_values(const AttentionGradients& gradients) {
   const c10::SymInt rest = gradients.key.sym_size(-1) - gradients.value.sym_size(-1);
   const Tensor value = wide(gradients.value);
@@ -56,7 +56,7 @@ void sparse_flash_attention_grad_meta(const OperatorHandle& op, Stack* stack) {
   call.give(like("query"), like("key"), like("value"), like("query_rope"), like("key_rope"));
 }
 
-// What an indexer is given, in the layout of the call.
+// The inputs of an indexer, and its gradients, which are returned in the layout of the call.
 struct IndexCall {
   IndexCall(const CallArguments& call, const char* query_name, const char* key_name)
       : axes(query_axes(call)),
@@ -106,7 +106,8 @@ void lightning_indexer_grad_meta(const OperatorHandle& op, Stack* stack) {
   call.give(like("query"), like("key"), like("weights"));
 }
 
-// The distribution over keys that the indexer is to have: that of attention, summed over heads, [batches, 1, rows, columns].
+// The distribution over keys that the indexer is trained for: that of attention, summed over heads,
+// [batches, 1, rows, columns].
 class Target {
  public:
   explicit Target(const CallArguments& call) : heads_(main_heads(call)) {
@@ -114,7 +115,7 @@ class Target {
     saved_.sum = from_key_heads(call, "softmax_sum", call.tensor({"softmax_sum"}), heads_.query);
     weighting_.scale = call.number({"scale_value"});
   }
-  // `dropped`: of all sizes of the distribution or 1, or undefined.
+  // `dropped` broadcasts with the distribution, or is undefined.
   Tensor of(const SequencePairs& pairs, int64_t index, const Tensor& dropped) const {
     Weighting weighting = weighting_;
     weighting.dropped = dropped;
@@ -148,8 +149,8 @@ Tensor either(const Tensor& a, const Tensor& b) {
   return b.defined() ? a.logical_or(b) : a;
 }
 
-// Gradients of the sum over rows of KL(target || softmax(scores)), and this sum. Of scores the gradient is
-// softmax(scores) - target.
+// Returns the gradients of the sum over rows of KL(target || softmax(scores)), and this sum. The gradient of the scores
+// is softmax(scores) - target.
 void grad_kl_loss(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   IndexCall in(call, "query_index", "key_index");

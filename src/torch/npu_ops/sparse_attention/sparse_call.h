@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is given to the indexers of DeepSeek-V3.2, to attention to the keys that they choose, and to the gradients of both. Here
-// "BSND" is the layout where a call names none, and the names of arguments are those of all versions.
+// Arguments of the indexers of DeepSeek-V3.2, of attention to the keys that they choose, and of the gradients of both,
+// by the names of all versions. The layout is "BSND" if a call names none.
 #pragma once
 
 #include "torch/npu_ops/attention/attention_mask.h"
@@ -17,10 +17,10 @@ SequencePairs pairs_of(const CallArguments& call, const Tensor& query, const Sto
 
 // sparse_mode 0: all keys; 3: keys up to the position of a query.
 MaskRule sparse_rule_of(const CallArguments& call);
-// bool [rows, columns] of what the rule hides; undefined where that is nothing.
+// bool [rows, columns]: what the rule hides. Undefined if it hides nothing.
 Tensor hidden_by(const CallArguments& call, const Tensor& query, const Tensor& key);
 
-// [batches, heads, rows, 1] <-> [batches, key heads, rows, heads of each], or without batches where rows are packed.
+// [batches, heads, rows, 1] <-> [batches, key heads, rows, heads of each], or without batches if rows are packed.
 Tensor by_key_heads(const Tensor& statistics, Axes axes, const c10::SymInt& key_heads);
 Tensor from_key_heads(const CallArguments& call, const char* name, const Tensor& statistics, const Tensor& query);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lossless compression of floating-point numbers by an entropy code of their exponents (asymmetric numeral systems with
-// ranges: Duda, 2013). The first byte of each element, its sign moved to the end, is a symbol: the exponent, and of float16 the
-// exponent and 3 bits. All other bytes are stored as they are.
+// ranges: Duda, 2013). The most significant byte of each element, after its sign is rotated to the end, is a symbol:
+// the exponent, for float16 the exponent and 3 bits of the mantissa. All other bytes are stored as they are.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,13 +19,14 @@ using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 constexpr size_t kSymbols = 256;
 constexpr uint32_t kTotalBits = 16, kTotal = 1u << kTotalBits;
-constexpr uint32_t kLeastState = 1u << 23;  // states are of [kLeastState, kLeastState * 256)
+constexpr uint32_t kLeastState = 1u << 23;  // states are in [kLeastState, kLeastState * 256)
 constexpr size_t kStateBytes = 4;
 
-// Which of the numbers below kTotal stand for each symbol. None has none, so that what a pdf has not seen can be coded, too.
+// Assignment of the numbers below kTotal to symbols. Each symbol has at least one, so that symbols with count 0 in a
+// pdf can be coded, too.
 struct Code {
   std::array<uint32_t, kSymbols> first, count;
-  std::vector<uint8_t> symbols;  // of each number
+  std::vector<uint8_t> symbols;  // by number
 };
 
 Code code_of(const char* op, const Tensor& pdf) {
@@ -81,7 +82,7 @@ Bytes bytes_of(const Tensor& tensor) {
   return {first, first + plain.nbytes()};
 }
 
-// Writes the first bytes of a tensor.
+// Writes the first `count` bytes of a tensor.
 void put_bytes(const char* op, const char* name, const Tensor& into, const uint8_t* bytes, size_t count) {
   TORCH_CHECK(into.is_contiguous(), op, ": ", name, " is not contiguous");
   TORCH_CHECK(into.nbytes() >= count, op, ": ", name, " has ", into.nbytes(), " bytes, allowed are ", count,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats and memory of npu tensors. Memory is always plain, and a format a tag of the storage (torch/npu/format.h).
+// Formats and memory of npu tensors. Memory is always plain, and a format is a tag of the storage (torch/npu/format.h).
 #include "torch/npu/facts.h"
 #include "torch/npu/format.h"
 #include "torch/npu_ops/framework/checks.h"
@@ -20,7 +20,7 @@ void check_npu(const char* op, const char* name, const Tensor& tensor) {
                               ", allowed is npu");
 }
 
-// Fake tensors stand on meta, where nothing has a format.
+// Fake tensors are on meta, where no tensor has a format.
 void tag(const Tensor& tensor, int format) {
   if (storage_of(tensor)->device().type() == npu::kNpu) npu::set_format(tensor, format);
 }
@@ -32,7 +32,7 @@ Tensor cast_to(const char* op, const Tensor& input, int64_t format) {
   return out;
 }
 
-// What the two types say is how an NPU packs bits, of which plain memory has nothing.
+// The two types say how an NPU packs bits. Plain memory is not packed, so they are ignored.
 Tensor format_cast(const Tensor& input, int64_t format, OptionalInt /*customize_dtype*/, OptionalInt /*input_dtype*/) {
   return cast_to("npu_format_cast", input, format);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that read and write elements by their places.
+// Operators that read and write elements by their positions.
 #include <bit>
 #include <tuple>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 using c10::SymInt;
 using Two = std::tuple<Tensor, Tensor>;
 
-// Bits say for which entries of begin, end and strides the mask holds.
+// Bit i of a mask says whether it applies to entry i of begin, end and strides.
 struct Spec {
   at::IntArrayRef begin, end, strides;
   int64_t begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask;
@@ -126,7 +126,7 @@ Tensor& index_add_(Tensor& input, const Tensor& index, const Tensor& source, con
   return input.index_add_(0, index, source, alpha);
 }
 
-// For each row b and place p: 1 + the last i with start[i, b] <= p < end[i, b]; 0 where there is none.
+// For each row b and place p: 1 + the last i with start[i, b] <= p < end[i, b]; 0 if there is none.
 Tensor last_range(const Tensor& start, const Tensor& end, const SymInt& places) {
   const Tensor place = count_up(start, places);
   const Tensor inside = (place >= start.unsqueeze(-1)).logical_and(place < end.unsqueeze(-1));
@@ -177,7 +177,7 @@ Tensor sign_bits_unpack(const Tensor& input, int64_t size, at::ScalarType dtype)
   return (unpack_bits(input).to(dtype) * 2 - 1).view_symint({size, input.sym_size(0) * 8 / size});
 }
 
-// Sums over the places that repeated what stands at one place of the input.
+// Each element of the result is the sum of the gradients of its repetitions.
 Tensor repeat_interleave_backward_tensor(const Tensor& grad, const Tensor& input, const Tensor& repeats,
                                          std::optional<int64_t> dim) {
   const Tensor x = dim ? input : input.reshape(-1);

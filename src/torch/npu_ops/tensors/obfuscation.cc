@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Obfuscation of activations by a service beside the NPU, of which no definition is published.
+// Obfuscation of activations by a service outside the NPU. Its definition is not published.
 #include "torch/npu/facts.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/tensors/families.h"
@@ -7,7 +7,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// The service's file descriptor.
+// The result stands for the file descriptor of the service.
 Tensor initialize(int64_t, int64_t, int64_t, std::optional<at::ScalarType>, std::optional<int64_t>,
                   std::optional<int64_t>, std::optional<int64_t>, std::optional<double>) {
   return at::empty({1}, at::TensorOptions().dtype(at::kInt).device(npu::kNpu));

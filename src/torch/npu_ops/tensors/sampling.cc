@@ -42,7 +42,7 @@ struct Limits {
   Tensor top_k, top_p, min_p;  // min_p may be undefined
 };
 
-// Which of the falling probabilities of a row may be chosen. The first always may.
+// Which of the probabilities of a row, in descending order, may be chosen. The first one always may.
 Tensor allowed(const Tensor& probs, const Limits& limits) {
   const Tensor rank = count_up(probs, probs.sym_size(-1)).unsqueeze(0);
   const Tensor k = limits.top_k.to(at::kLong).unsqueeze(-1), p = wide(limits.top_p).unsqueeze(-1);

@@ -55,7 +55,7 @@ Tensor scatter_nd_update(const Tensor& input, const Tensor& indices, const Tenso
   return update_places("npu_scatter_nd_update", out, indices, updates);
 }
 
-// `factor`, along `axis` of `like` where it has one dimension.
+// `factor`, broadcast along `axis` of `like` if it has one dimension.
 Tensor along_axis(const Tensor& factor, const Tensor& like, int64_t axis) {
   if (!factor.defined() || factor.dim() != 1) return factor;
   std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
@@ -97,7 +97,7 @@ Tensor scatter(const Tensor& input, const Tensor& indices, const Tensor& updates
   return at::scatter(input, dim, indices.to(at::kLong).unsqueeze(dim), updates.unsqueeze(dim));
 }
 
-// Item i of `updates`, at indices[i] along `axis` of inputs[i], where mask[i] is not 0.
+// Writes item i of `updates` into inputs[i], from indices[i] on along `axis`, if mask[i] is not 0.
 void update_list(const char* op, at::TensorList inputs, const Tensor& indices, const Tensor& updates,
                  const OptionalTensor& mask, c10::string_view reduce, int64_t axis) {
   TORCH_CHECK(reduce == "update", op, ": reduce is '", reduce, "', allowed is 'update'");

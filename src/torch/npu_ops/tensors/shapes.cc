@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that move, select and shape elements. Their results have memory of their own.
+// Operators that move, select and reshape elements. Their results own their memory.
 #include <algorithm>
 #include <tuple>
 #include <vector>
@@ -15,7 +15,7 @@ using c10::SymInt;
 
 Tensor own(const Tensor& view) { return view.clone(at::MemoryFormat::Contiguous); }
 
-// Writes the result of an operator into `out`, which has its shape.
+// Copies the result of an operator into `out`, which must have its shape.
 Tensor& put(const char* op, Tensor& out, const Tensor& result) {
   check_same_shape(op, "out", out, "the result", result);
   return out.copy_(result);
@@ -111,7 +111,8 @@ Tensor& sort_v2_out(const Tensor& input, int64_t dim, bool descending, Tensor& o
   return put("npu_sort_v2", out, sort_v2(input, dim, descending));
 }
 
-// Groups of 16 channels, as in the format NC1HWC0; the last one is filled up with zeros.
+// `count` groups of 16 channels, as in the format NC1HWC0, from group `first` on; missing channels
+// are filled with zeros.
 Tensor groups_of_channels(const Tensor& x, int64_t first, int64_t count) {
   constexpr int64_t kGroup = 16;
   const SymInt missing = (SymInt((first + count) * kGroup) - x.sym_size(1)).max(0);

@@ -9,7 +9,8 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// Each coefficient of the half that was given stands for its conjugate, too, but for the first and, of an even length, the last.
+// Each coefficient of the given half also stands for its conjugate, except the first one and, if the length
+// is even, the last one.
 Tensor fft_c2r_backward(const Tensor& grad, at::IntArrayRef dim, int64_t normalization) {
   TORCH_CHECK(!dim.empty(), "fft_c2r_backward: dim has no element");
   const Tensor half = at::_fft_r2c(grad, dim, normalization, /*onesided=*/true);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that print and save tensors. They have no results: graphs keep them, in their order, for what they do.
+// Operators that print and save tensors. They have no results: graphs keep them, in their order,
+// for their side effects.
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -36,7 +37,7 @@ std::string now() {
   return {text, std::strftime(text, sizeof text, "%Y%m%d%H%M%S", &local)};
 }
 
-// `path` with the next number of this process that is free in its directory.
+// `path` with the next number of this process that is not taken in its directory.
 fs::path numbered(const fs::path& path, const std::string& counted_as) {
   static std::mutex mutex;
   static auto* counts = new std::unordered_map<std::string, int64_t>;
@@ -49,7 +50,7 @@ fs::path numbered(const fs::path& path, const std::string& counted_as) {
   }
 }
 
-// x.pt -> x_device_0_0.pt, x_device_0_1.pt, ...; to be overwritten: x_device_0.pt.
+// x.pt -> x_device_0_0.pt, x_device_0_1.pt, ...; with `overwrite` x_device_0.pt.
 fs::path file_for(OptionalString save_path, bool overwrite) {
   TORCH_CHECK(!save_path || !save_path->empty(),
               "save_npugraph_tensor: save_path is empty; None takes a name of its own");
@@ -74,7 +75,7 @@ void save(const c10::IValue& value, OptionalString save_path, bool overwrite) {
   TORCH_CHECK(file.good(), "save_npugraph_tensor: cannot write ", path.string());
 }
 
-// A file holds the storages of its tensors whole.
+// `tensor`, copied if its storage has further bytes: files contain whole storages.
 Tensor alone(const Tensor& tensor) {
   return tensor.storage().nbytes() == tensor.nbytes() ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
 }
@@ -82,7 +83,7 @@ Tensor alone(const Tensor& tensor) {
 void save_tensor(const Tensor& input, OptionalString path, bool overwrite) { save(alone(input), path, overwrite); }
 void save_tensor_meta(const Tensor&, OptionalString, bool) {}
 void save_list(at::TensorList input, OptionalString path, bool overwrite) {
-  std::vector<c10::IValue> elements;  // of a tuple: torch.load takes lists of tensors from trusted files only
+  std::vector<c10::IValue> elements;  // saved as a tuple: torch.load accepts lists of tensors only from trusted files
   for (const Tensor& tensor : input) elements.emplace_back(alone(tensor));
   save(c10::ivalue::Tuple::create(std::move(elements)), path, overwrite);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of operators of torch, in closed form.
+// Gradients of torch operators, in closed form.
 #include <cmath>
 
 #include "torch/npu_ops/framework/checks.h"
@@ -19,7 +19,7 @@ Tensor gather_backward(const Tensor& grad, at::SymIntArrayRef self_size, int64_t
   return grad.new_zeros_symint(self_size).scatter_add(dim, index.to(at::kLong), grad);
 }
 
-// Of the p-norm of all but `dim`, `norm`, for x; zero where the norm is.
+// The gradient for x of `norm`, its p-norm over the dimensions `others`; zero where the norm is zero.
 Tensor of_norm(const Tensor& x, const Tensor& norm, double p, at::IntArrayRef others) {
   const Tensor size = x.abs();
   if (std::isinf(p)) {
@@ -33,7 +33,7 @@ Tensor of_norm(const Tensor& x, const Tensor& norm, double p, at::IntArrayRef ot
 Tensor renorm_backward(const Tensor& grad, const Tensor& input, const at::Scalar& p, int64_t dim,
                        const at::Scalar& maxnorm) {
   constexpr const char* kOp = "npu_renorm_backward";
-  constexpr double kEpsilon = 1e-7;  // as torch.renorm adds it to the norm
+  constexpr double kEpsilon = 1e-7;  // torch.renorm adds it to the norm
   check_floating(kOp, "input", input);
   check_same_shape(kOp, "grad", grad, "input", input);
   TORCH_CHECK(p.toDouble() > 0, kOp, ": p is ", p.toDouble(), ", allowed is more than 0");
@@ -48,7 +48,7 @@ Tensor renorm_backward(const Tensor& grad, const Tensor& input, const at::Scalar
   return at::where(norm > maxnorm, scaled, of_result).to(input.scalar_type());
 }
 
-// A window of `n_fft` places, with that of the call, or ones, in its middle.
+// A window of `n_fft` elements, with the window of the call, or ones, in its middle.
 Tensor whole_window(const char* op, const Tensor& like, const OptionalTensor& window, int64_t win_length,
                     int64_t n_fft) {
   TORCH_CHECK(win_length > 0 && win_length <= n_fft, op, ": win_length is ", win_length, ", allowed are 1 to n_fft, ",

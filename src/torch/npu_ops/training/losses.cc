@@ -35,7 +35,7 @@ void check_cross_entropy(const CrossEntropy& how, const char* name, const Tensor
               ", allowed are 0 up to 1");
 }
 
-// What each logarithm of a probability contributes to the loss, [N, C]; a mean is divided.
+// The factor of each log probability in the loss, [N, C]; for a mean already divided by the sum of the weights.
 Tensor coefficients(const CrossEntropy& how, const Tensor& like, const Tensor& target) {
   const Tensor kept = target.to(at::kLong).ne(how.ignore_index);
   const Tensor place = target.to(at::kLong).masked_fill(kept.logical_not(), 0);
@@ -107,7 +107,7 @@ Tensor softmax_cross_entropy_backward(const Tensor& grad, const Tensor& input, c
   return (out * wide(grad).unsqueeze(-1)).to(input.scalar_type());
 }
 
-// The gradient of each element where that of the reduced loss is `grad`.
+// The gradient of each element, given the gradient `grad` of the reduced loss.
 Tensor of_elements(const Tensor& grad, const Tensor& input, int64_t reduction) {
   const Tensor exact = wide(grad);
   return reduction == at::Reduction::Mean ? exact / at::Scalar(input.sym_numel()) : exact;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of optimisers. `out` has the variable and its two moments, which are written; overloads without it are given none, so
-// that their sizes alone are known.
+// Steps of optimisers. `out` holds the variable and its two moments, which are written. Overloads without `out` do not
+// get these tensors, so that only the sizes of their results are known.
 #include <cmath>
 #include <tuple>
 
@@ -28,7 +28,7 @@ Three written(at::TensorList out, const State& state) {
   return {Tensor(out[0]).copy_(state.var), Tensor(out[1]).copy_(state.m), Tensor(out[2]).copy_(state.v)};
 }
 
-// The exponential averages of the gradient and of its square.
+// Updates the exponential averages of the gradient and of its square.
 void average(State& state, const Tensor& grad, const Scalar& beta1, const Scalar& beta2) {
   state.m = state.m * beta1 + grad * (1 - beta1.toDouble());
   state.v = state.v * beta2 + grad.square() * (1 - beta2.toDouble());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of gradients for silent corruption by statistics of earlier steps, of which no definition is published: each says in
-// one integer whether it found something.
+// Checks of gradients for silent corruption, by statistics of earlier steps. Their definition is not published. Each
+// returns one integer that says whether it found something.
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/training/families.h"
 

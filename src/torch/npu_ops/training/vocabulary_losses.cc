@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross entropy whose logits are a product, of a part of the vocabulary (Megatron-LM: Shoeybi et al., 2019). In float32.
+// Cross entropy of logits that are a product of matrices, for a part of the vocabulary (Megatron-LM: Shoeybi et al.,
+// 2019). Computed in float32.
 #include <tuple>
 
 #include "torch/npu_ops/framework/checks.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int64_t kBitsInByte = 8;
 
-// One bit for each of `flags`, [rows], the first in the lowest bit of the first byte; the last byte is filled with 0.
+// Packs `flags`, [rows], into bits, the first in the lowest bit of the first byte; the last byte is padded with 0.
 Tensor packed(const Tensor& flags) {
   const c10::SymInt rows = flags.sym_size(0), bytes = (rows + kBitsInByte - 1) / kBitsInByte;
   return pack_bits(longer(flags, 0, bytes * kBitsInByte - rows));

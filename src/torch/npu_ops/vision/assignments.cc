@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which anchors answer for which boxes, and what they are to learn.
+// Assignment of anchors to boxes, and the values that anchors are to learn.
 #include <algorithm>
 
 #include "torch/npu_ops/parts/parts.h"
@@ -10,7 +10,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-// Results of detectors are kept this far from 0, and from 1.
+// Encoded positions are at least this far from 0 and from 1, and encoded ratios of sizes from 0.
 constexpr double kLeast = 1e-6;
 
 struct Assignment {
@@ -33,7 +33,7 @@ void check_assignment(const Assignment& given) {
   check_same_shape(kOp, "gt_argmax_overlaps", given.best_of_box, "gt_max_overlaps", given.most_of_box);
 }
 
-// The last box, from 1, whose best anchor one is; 0 for none.
+// For each anchor the last box, counted from 1, whose best anchor it is; 0 for none.
 Tensor best_of(const Assignment& given, const Tensor& responsible, int64_t boxes, double least, bool all) {
   const Tensor number = count_up(given.overlaps, given.overlaps.sym_size(0)).unsqueeze(1) + 1;
   const Tensor is_best = all ? given.overlaps == given.most_of_box.unsqueeze(1)
@@ -55,7 +55,7 @@ Tensor grid_assign_positive(const Tensor& assigned, const Tensor& overlaps, cons
   return at::where(by_box > 0, by_box.to(assigned.scalar_type()), by_anchor);
 }
 
-// `count`, a number or a tensor of one, of the places where `is_candidate`, at random.
+// Chooses `count` of the candidates at random. `count` is a number or a tensor of one number.
 template <typename Count>
 Tensor drawn(const Tensor& is_candidate, const Count& count) {
   const Tensor key = uniform(is_candidate.sym_sizes(), is_candidate.options().dtype(at::kDouble)) + is_candidate;

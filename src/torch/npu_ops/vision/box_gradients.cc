@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of overlaps of boxes, in closed form. A slope is [4, ...]: the derivatives of a quantity of two boxes along
-// the corners x0, y0, x1, y1 of one of these.
+// Gradients of overlaps of boxes, in closed form. A slope is [4, ...]: the derivatives of a quantity of two boxes by
+// the corners x0, y0, x1, y1 of one of them.
 #include <cmath>
 
 #include "torch/npu_ops/vision/boxes.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Two = std::tuple<Tensor, Tensor>;
 
-// 1 where `a` is more than `b`, and a half where they are the same, as torch has it for minima and maxima.
+// 1 where `a` is more than `b`, and 1/2 where they are equal, as in the gradients of minimum and maximum in torch.
 Tensor above(const Tensor& a, const Tensor& b) { return at::heaviside(a - b, a.new_full({}, 0.5)); }
 
 Tensor slope(const Tensor& x0, const Tensor& y0, const Tensor& x1, const Tensor& y1) {
@@ -30,7 +30,7 @@ Tensor intersection_slope(const Box& of, const Box& other) {
                w * above(other.y1, of.y1));
 }
 
-// Of a quantity whose derivatives along the hull's width and height are these.
+// The slope of a quantity that has the derivatives `by_width` and `by_height` by the width and height of the hull.
 Tensor hull_slope(const Box& of, const Box& other, const Tensor& by_width, const Tensor& by_height) {
   return slope(-by_width * above(other.x0, of.x0), -by_height * above(other.y0, of.y0),
                by_width * above(of.x1, other.x1), by_height * above(of.y1, other.y1));
@@ -82,14 +82,15 @@ Tensor angle_slope(const Box& box) {
   return slope(-by_width, -by_height, by_width, by_height);
 }
 
-// `difference`: of the angles of the second box and the first.
+// `difference` is the angle of the second box minus that of the first.
 Tensor ciou_slope(const BoxPairs& pairs, Side side, int64_t mode, const Tensor& difference) {
   const Tensor weight = shape_weight(shape_penalty(difference), overlap(pairs.a, pairs.b, mode));
   const Tensor along = weight * difference * ((side == Side::kFirst ? -1 : 1) * 8 / (M_PI * M_PI));
   return diou_slope(pairs, side, mode) - along * angle_slope(sides(pairs, side).of);
 }
 
-// The gradient of boxes like `like` from `along`, [4, N] or [4, N, M], with the boxes of this side in dimension `kept`.
+// The gradient of boxes like `like` from the gradient of their corners, `along`, [4, N] or [4, N, M]. `kept` is the
+// dimension of [N, M] with these boxes.
 Tensor as_boxes(const Tensor& along, const Comparison& how, int64_t kept, const Tensor& like) {
   const Tensor sum = how.is_cross ? along.sum(2 - kept) : along;
   const auto parts = sum.unbind(0);
@@ -101,7 +102,7 @@ Tensor as_boxes(const Tensor& along, const Comparison& how, int64_t kept, const 
   return out.to(like.scalar_type());
 }
 
-// What an operator gave or is given for each pair, as [N] or [N, M].
+// `matrix`, which has one value for each pair, as [N] or, with is_cross, [N, M].
 Tensor by_pairs(const Comparison& how, const char* name, const Tensor& matrix) {
   check_dims(how.op, name, matrix, 2, 2);
   if (how.is_cross) return wide(matrix);

@@ -83,7 +83,7 @@ Tensor ptiou(const Tensor& boxes, const Tensor& gtboxes, int64_t mode) {
   return iou_of("npu_ptiou", boxes, gtboxes, mode);
 }
 
-// Results of pairs have both dimensions: `dim` is the one that pairs of one place lack.
+// `result` with two dimensions: results without is_cross get dimension `dim`, of size 1.
 Tensor as_matrix(const Tensor& result, const Comparison& how, const Tensor& boxes) {
   return (how.is_cross ? result : result.unsqueeze(how.dim)).to(boxes.scalar_type());
 }
@@ -111,7 +111,7 @@ Two ciou_parts(const Comparison& how, const Tensor& boxes, const Tensor& gtboxes
   const auto& [a, b] = pairs;
   const Tensor difference = angle(b) - angle(a);
   const Tensor penalty = shape_penalty(difference);
-  // The weight is a number for gradients (Zheng et al., 2020).
+  // Gradients treat the weight as a constant (Zheng et al., 2020).
   const Tensor weight = shape_weight(penalty, overlap(a, b, how.mode)).detach();
   return {as_matrix(diou_of(pairs, how.mode) - weight * penalty, how, boxes), as_matrix(difference, how, boxes)};
 }

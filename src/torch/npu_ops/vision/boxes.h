@@ -15,12 +15,12 @@ struct Box {
   Tensor area() const { return width() * height(); }
 };
 
-// `boxes` has 4 in dimension `dim` of two.
+// Checks that `boxes` has two dimensions, and size 4 in dimension `dim`.
 void check_boxes(const char* op, const char* name, const Tensor& boxes, int64_t dim);
 Box box_of(const Tensor& boxes, int64_t dim, bool is_centre);
 Tensor intersection(const Box& a, const Box& b);
 Box hull(const Box& a, const Box& b);
-// 0 where there is nothing to divide by.
+// part / whole; `part` where `whole` is 0.
 Tensor ratio(const Tensor& part, const Tensor& whole);
 // The share of the intersection in the union, or with mode 1 in `b`.
 Tensor overlap(const Box& a, const Box& b, int64_t mode);
@@ -34,10 +34,10 @@ Tensor angle(const Box& box);
 Tensor shape_penalty(const Tensor& difference);
 Tensor shape_weight(const Tensor& penalty, const Tensor& share);
 
-// What two tensors of boxes are compared by.
+// How two tensors of boxes are compared.
 struct Comparison {
   const char* op;
-  int64_t dim;  // the one of 4
+  int64_t dim;  // the dimension of size 4
   bool trans, is_cross;
   int64_t mode;
 };
@@ -46,7 +46,7 @@ struct BoxPairs {
   Box a, b;
 };
 
-// Pairs of boxes: all, as [N, 1] and [1, M], with is_cross, otherwise those of one place, [N].
+// Pairs of boxes: with is_cross all, as [N, 1] and [1, M], otherwise those with the same index, [N].
 BoxPairs pairs_of(const Comparison& how, const char* name, const Tensor& boxes, const Tensor& gtboxes);
 
 // Gradients of npu_giou, npu_diou and npu_ciou for both tensors of boxes.

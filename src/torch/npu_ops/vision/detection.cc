@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suppression of boxes by others.
+// Non-maximum suppression of boxes.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -31,7 +31,7 @@ float overlap(const Box& a, const Box& b) {
   return both / (area(a) + area(b) - both);
 }
 
-// Any two opposite corners.
+// Rows have any two opposite corners.
 std::vector<Box> boxes_of(const Tensor& tensor) {
   const Tensor plain = tensor.to(at::kFloat).contiguous();
   const auto rows = plain.accessor<float, 2>();
@@ -42,7 +42,7 @@ std::vector<Box> boxes_of(const Tensor& tensor) {
   return out;
 }
 
-// Of `order`, those that overlap with none before them that was kept by more than `limit`.
+// Takes boxes in `order`, up to `most`, and skips each one that overlaps by more than `limit` with a box taken before.
 template <typename AnyBox>
 std::vector<int64_t> kept_boxes(const std::vector<AnyBox>& boxes, const Tensor& order, float limit, size_t most) {
   std::vector<int64_t> out;
@@ -59,7 +59,7 @@ Tensor falling_places(const Tensor& scores) {
   return std::get<1>(at::sort(scores, /*stable=*/true, 0, /*descending=*/true)).contiguous();
 }
 
-// Those of the scores above `least`, of which no NaN is one.
+// Positions of the scores above `least`, in descending order of scores. NaN is not above it.
 Tensor falling_places(const Tensor& scores, float least) {
   const Tensor enough = scores.to(at::kFloat).gt(least);
   const Tensor order = falling_places(scores.masked_fill(enough.logical_not(), -INFINITY));
@@ -120,7 +120,7 @@ Three nms_with_mask_meta(const Tensor& input, const at::Scalar&) {
           input.new_empty_symint({input.sym_size(0)}, at::kByte)};
 }
 
-// One thing found in an image.
+// One detection in an image.
 struct Found {
   float score;
   int64_t place, kind;
@@ -147,7 +147,7 @@ void check_batch(const Tensor& boxes, const Tensor& scores, const BatchNms& how,
   TORCH_CHECK(!transposes, kOp, ": transpose_box is True, allowed is False");
 }
 
-// Of one image, boxes [N, 1 or C, 4] and scores [N, C].
+// Detections in one image, with boxes [N, 1 or C, 4] and scores [N, C].
 std::vector<Found> best_of_image(const Tensor& boxes, const Tensor& scores, const BatchNms& how) {
   std::vector<Found> out;
   for (int64_t kind = 0; kind < scores.size(1); ++kind) {
@@ -211,7 +211,7 @@ Two nms_rotated(const Tensor& boxes, const Tensor& scores, double iou_threshold,
 
 Two nms_rotated_meta(const Tensor& boxes, const Tensor& scores, double, double, int64_t, int64_t mode) {
   check_rotated(boxes, scores, mode);
-  // How many are kept is in the values: as many as another operator of which the same is true gives.
+  // The number of kept boxes depends on values, as does the size of the result of nonzero.
   return {scores.nonzero().select(1, 0).to(at::kInt), scores.new_empty_symint({1}, at::kInt)};
 }
 

@@ -15,7 +15,7 @@ Point operator-(const Point& a, const Point& b) { return {a.x - b.x, a.y - b.y};
 
 double cross(const Point& a, const Point& b) { return a.x * b.y - a.y * b.x; }
 
-// In one direction of rotation, seen from `origin`.
+// The corners in one direction of rotation, relative to `origin`.
 Polygon corners_of(const RotatedBox& box, const Point& origin) {
   const double angle = box.angle * M_PI / 180, sine = std::sin(angle), cosine = std::cos(angle);
   Polygon out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rectangles that are turned, on the host.
+// Rotated rectangles, on the host.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ std::vector<RotatedBox> rotated_boxes_of(const at::Tensor& rows, bool is_corners
 
 // The area that both cover.
 double intersection(const RotatedBox& a, const RotatedBox& b);
-// In what both cover together; 0 where that is nothing.
+// The intersection divided by the union; 0 if the union is empty.
 double overlap(const RotatedBox& a, const RotatedBox& b);
 
 }  // namespace npugraph::npu_ops

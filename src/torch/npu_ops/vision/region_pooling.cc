@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features of regions of maps.
+// Pooling of regions of feature maps.
 #include <tuple>
 #include <vector>
 
@@ -25,8 +25,8 @@ void check_rois(const RoiAlign& how, const Tensor& rois) {
   check_choice(how.op, "roi_end_mode", how.end_mode, {0, 1, 2});
 }
 
-// For one axis of all regions: the two places that a sample lies between, [K, bins * samples], and the weights of both;
-// 0 where it lies outside.
+// For one axis of all regions: the two elements that each sample lies between, [K, bins * samples], and the weights of
+// both, which are 0 for samples outside.
 struct Samples {
   Tensor low, high, weight_low, weight_high;
 };
@@ -48,7 +48,7 @@ Samples samples_along(const RoiAlign& how, const Tensor& first, const Tensor& la
   return {low_place, high_place, (1 - weight) * inside, weight * inside};
 }
 
-// The elements of maps [N * H * W] that a corner of each sample has, [K * P * Q], and their weights.
+// For one corner of each sample, the element of maps [N * H * W], and its weight: [K * P * Q].
 struct Corner {
   Tensor places, weights;
 };
@@ -99,11 +99,11 @@ Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, at::IntArrayRe
   return out.view({shape[1], shape[0], shape[2], shape[3]}).transpose(0, 1).contiguous().to(grad.scalar_type());
 }
 
-// Scores by position (Dai et al., R-FCN, 2016).
+// Position-sensitive pooling (Dai et al., R-FCN, 2016).
 struct Positions {
   const char* op;
   double scale;
-  int64_t bins, maps;  // in each direction; of each bin
+  int64_t bins, maps;  // bins in each direction; maps of each bin
 };
 
 void check_positions(const Positions& how, const Tensor& rois) {
@@ -132,8 +132,8 @@ Range bins_along(const Positions& how, const Tensor& first, const Tensor& last, 
   return {within(edge(0).floor()), within(edge(1).ceil())};
 }
 
-// The corners of all bins in tables of sums [N, C, H + 1, W + 1], as one dimension, and what each counts for: [R, maps,
-// bins, bins].
+// For one corner of all bins, its position in the flattened tables of sums [N, C, H + 1, W + 1], and the factor of this
+// sum in the result: [R, maps, bins, bins].
 struct TableCorner {
   Tensor places, weights;
 };
@@ -186,7 +186,7 @@ Tensor ps_roi_pooling_backward(const Tensor& grad, const Tensor& rois, double sc
   Tensor table = given.new_zeros_symint({images * channels * (height + 1) * (width + 1)});
   for (const TableCorner& corner : table_corners(how, rois, height, width))
     table = table.index_add(0, corner.places.reshape(-1), (given * corner.weights).reshape(-1));
-  // The sum from an element to the last is the first corner's share in all sums that hold the element.
+  // The gradient of cumulative sums is the sum from each element to the last.
   const Tensor sums =
       table.view_symint({images, channels, height + 1, width + 1}).flip({2, 3}).cumsum(2).cumsum(3).flip({2, 3});
   return sums.slice(2, 1).slice(3, 1).contiguous().to(grad.scalar_type());

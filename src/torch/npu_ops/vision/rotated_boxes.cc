@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes that are turned by an angle in degrees.
+// Boxes that are rotated by an angle in degrees.
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -13,7 +13,8 @@ namespace {
 
 using c10::SymInt;
 
-// Of encodings: [B, 5, N], corners x0, y0, x1, y1 before the box is turned, and the angle.
+// Parts of boxes that are encoded. Boxes are [B, 5, N]: corners x0, y0, x1, y1 before the box is
+// rotated, and the angle.
 struct Parts {
   Tensor x, y, width, height, tangent;
 };
