@@ -6,14 +6,21 @@ if(NPUGRAPH_SANITIZE)
   set(NPUGRAPH_TEST_SECONDS 1800)
 endif()
 
+# Headers of the standard library that most files include: a second of each compilation.
+set(NPUGRAPH_STD_HEADERS
+    <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string>
+    <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
+
 # npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
-# program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this one may include, exactly those of scripts/check_layers;
-# LINK are libraries from outside of the tree, PCH headers to precompile, PCH_OF the layer
-# whose precompiled headers this one takes. Tests that take long run in TEST_SHARDS
-# processes, each with its share of the tests.
+# program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this
+# one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
+# headers to precompile; PCH_OF is the layer whose precompiled headers this one takes, which must be compiled
+# with the same options. Tests that take long run in TEST_SHARDS processes, each with its share of the tests.
+#
+# Files include what they use: builds with sanitizers precompile nothing.
 function(npugraph_layer dir)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF" "DEPS;ROOMS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
@@ -33,7 +40,7 @@ function(npugraph_layer dir)
     if(arg_PCH_OF)
       string(REPLACE "/" "_" owner ${arg_PCH_OF})
       target_precompile_headers(npugraph_${name} REUSE_FROM npugraph_${owner})
-    else()
+    elseif(arg_PCH)
       target_precompile_headers(npugraph_${name} PRIVATE ${arg_PCH})
     endif()
     set(scope PUBLIC)
@@ -66,6 +73,11 @@ function(npugraph_unit_test dir)
   add_executable(${name}_test ${sources} ${CMAKE_SOURCE_DIR}/tests/unit/environment.cc)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
   target_link_libraries(${name}_test PRIVATE ${arg_LIBRARIES} npugraph_options GTest::gtest_main)
+  if(name STREQUAL base)
+    target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> ${NPUGRAPH_STD_HEADERS})
+  elseif(NOT name MATCHES "^torch_")
+    target_precompile_headers(${name}_test REUSE_FROM base_test)
+  endif()
   foreach(shard RANGE 1 ${arg_SHARDS})
     math(EXPR index "${shard} - 1")
     set(test ${name})

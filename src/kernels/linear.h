@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of small f32 matrices: y[m, n] = x[m, k] . w[k, n] + bias[n], then relu.
 //
-// Every element of y is one sum over k whose order depends on k and on the strides of w alone: not on m, n, the position in
-// y or the number of threads.
+// Every element of y is one sum over k. Its order does not depend on m, the position in y or the number of threads. It
+// depends on k, the strides of w, the instruction set, and on whether n or k is 1.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,8 @@ enum class KindTrait : uint8_t {
   kGenerated = 1 << 0,
   kOfHost = 1 << 1,        // runs on the host's objects
   kCallable = 1 << 2,      // Task::callable says what the host runs
-  kReadsScalars = 1 << 3,  // reads its scalars at each run: it is not bound again when they change
+  // An Instance may bind such a task again when its scalars change: nothing that was planned depends on them.
+  kReadsScalars = 1 << 3,
   kProduct = 1 << 4,       // counts against CoreLimits::cube
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors that stop a call. Internal to the runtime: Executable::run turns them into a RunResult.
+// The errors that stop a call. Executable::run() turns them into a RunResult; Executable::time_tasks() lets them pass.
 #pragma once
 
 #include <cstdint>

@@ -128,7 +128,6 @@ class TileEmitter {
   llvm::IRBuilder<> b_;
   TileKind kind_;
   TileShape shape_;
-  bool packs_;
   llvm::FixedVectorType* vector_;
   size_t first_row_ = 0;  // of the row pointers among the values that the loops carry: behind the pointer to the panel
   const RowPointers* rows_ = nullptr;

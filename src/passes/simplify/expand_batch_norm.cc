@@ -19,7 +19,7 @@ class Expander {
       : graph_(graph), replacements_(replacements), uses_(ir::find_uses(graph)) {}
 
   bool expand(ir::NodeId id) {
-    const ir::Node node = graph_.node(id);  // inserting moves nodes
+    const ir::Node& node = graph_.node(id);
     if (!Norm::is(node) || !fits(node)) return false;
     at_ = id;
     const ir::ValueId x = Norm::input(node), weight = Norm::weight(node), bias = Norm::bias(node),

@@ -8,7 +8,9 @@
 // allocation takes a lock.
 #pragma once
 
-#include <torch/extension.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 namespace npugraph::bindings {
 

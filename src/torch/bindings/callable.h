@@ -22,7 +22,9 @@
 #include <memory>
 #include <string>
 
-#include <torch/extension.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "runtime/executable.h"
 #include "torch/calls/compiled_function.h"

@@ -9,7 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include <torch/extension.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "frontend/importer.h"
 

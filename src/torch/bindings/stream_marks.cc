@@ -6,7 +6,9 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/extension.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
 namespace {

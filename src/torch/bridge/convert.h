@@ -21,9 +21,6 @@ namespace npugraph::bridge {
 at::ScalarType to_torch(DType dtype);
 // Returns nullopt for element types without a DType (quantised ones, bits).
 std::optional<DType> from_torch(at::ScalarType dtype);
-Layout from_torch(at::Layout layout);
-MemoryFormat from_torch(at::MemoryFormat format);
-Device from_torch(const c10::Device& device);
 
 at::Scalar to_torch(const Scalar& value);
 c10::Device to_torch(const Device& device);
