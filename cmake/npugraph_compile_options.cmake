@@ -43,10 +43,14 @@ target_include_directories(npugraph_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # the one thing that mathematical functions need not set; without it they vectorise.
 target_compile_options(npugraph_options INTERFACE -Wall -Wextra -fno-math-errno
                                                   $<$<BOOL:${NPUGRAPH_WERROR}>:-Werror>)
-# Designated initialisers leave out what keeps its default; -Wrestrict is wrong about std::string in GCC 12
-# (https://gcc.gnu.org/PR105651).
+# Designated initialisers leave out what keeps its default. GCC 12 is wrong about std::string
+# (https://gcc.gnu.org/PR105651) in these warnings: always in the first, in the others if its headers are precompiled.
 target_compile_options(npugraph_options INTERFACE -Wno-missing-field-initializers
-                                                  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  target_compile_options(npugraph_options INTERFACE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow -Wno-array-bounds>)
+endif()
 target_compile_definitions(npugraph_options INTERFACE NPUGRAPH_VERSION="${NPUGRAPH_VERSION}")
 
 if(NPUGRAPH_SANITIZE)

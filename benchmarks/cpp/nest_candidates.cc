@@ -33,7 +33,7 @@ class Case {
   explicit Case(const std::string& text)
       : graph_(ir::parse("npugraph.graph 1 @kernel {\n" + text + "\n}", "kernel", ops::registry())),
         aliases_(graph_),
-        generators_(graph_, aliases_) {}
+        ramps_(graph_, aliases_) {}
 
   Candidates candidates(const std::shared_ptr<Case>& self) {
     const lower::Clusters fused(graph_, aliases_);
@@ -43,7 +43,7 @@ class Case {
     add(self, str(chosen.shape), {chosen});
     for (const NestShape& shape : lower::nest_shapes(terms(cluster), stored(cluster)))
       add(self, str(shape),
-          {streamed(make_loop_nest(graph_, terms(cluster), stored(cluster), strides(), generators_, shape), cluster)});
+          {streamed(make_loop_nest(graph_, terms(cluster), stored(cluster), strides(), ramps_, shape), cluster)});
     for (const int copies : {1, 2, 4}) add(self, cat("copies ", copies), {chosen}, copies);
     for (const ir::NodeId node : cluster.nodes) {
       if (node != cluster.nodes.front()) add_split(self, node);
@@ -102,8 +102,7 @@ class Case {
   }
   LoopNest cheapest(const Cluster& cluster) const {
     return streamed(
-        make_cheapest_nest(graph_, terms(cluster), stored(cluster), strides(), generators_, target::host_target()),
-        cluster);
+        make_cheapest_nest(graph_, terms(cluster), stored(cluster), strides(), ramps_, target::host_target()), cluster);
   }
   char* memory(ir::ValueId value) {
     std::unique_ptr<Bytes>& place = memory_[aliases_.root(value)];
@@ -116,7 +115,7 @@ class Case {
 
   const ir::Graph graph_;
   const ir::AliasInfo aliases_;
-  const lower::Generators generators_;
+  const lower::Ramps ramps_;
   std::map<ir::ValueId, std::unique_ptr<Bytes>> memory_;
   std::map<std::string, std::string> texts_;  // of candidates: their names
   Candidates candidates_;

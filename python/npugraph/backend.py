@@ -92,8 +92,8 @@ def _compile_dynamo_graph(
 
 
 def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
-    """Compiles a graph of ATen operators into a function of its inputs. Streams and events become lanes, as in a graph
-    of Dynamo, as long as Dynamo still knows them."""
+    """Compiles a graph of ATen operators into a function of its inputs. Streams and events become strands, as in a
+    graph of Dynamo, as long as Dynamo still knows them."""
     _C.ensure_counters()
     own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
     unwrap_control_deps(own)

@@ -13,8 +13,8 @@
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/collectives.h"
-#include "lower/generators/merge_products.h"
-#include "lower/generators/quant.h"
+#include "lower/generated/merge_products.h"
+#include "lower/generated/quant.h"
 #include "lower/nest/loop_nest.h"
 #include "lower/nest/streaming.h"
 #include "lower/sections.h"
@@ -443,7 +443,7 @@ void Lowering::lower_nest(const Cluster& cluster) {
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
   const target::Target& target = target::host_target();
   const auto strides = [&](ir::ValueId id) { return strides_of(id); };
-  LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, decisions_.generators(), target);
+  LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, decisions_.ramps(), target);
   stream_large_operands(nest, graph_, cluster.space, target);
   finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
 }
@@ -460,7 +460,7 @@ bool Lowering::lower_product(const Cluster& cluster) {
     const bool is_new = std::find(cluster.results.begin(), cluster.results.end(), id) != cluster.results.end();
     return is_new ? graph_.value(id).tensor().strides : strides_of(id);
   };
-  const auto nest = make_epilogue(graph_, terms, cluster.results, strides, decisions_.generators(), factors.sums);
+  const auto nest = make_epilogue(graph_, terms, cluster.results, strides, decisions_.ramps(), factors.sums);
   if (!nest) return false;
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::NodeId> nodes = {cluster.product};

@@ -40,7 +40,7 @@ struct Lowered {
   std::vector<LeftApart> left_apart;
 };
 
-// Views become part of operands. Clusters, and some nodes by themselves (lower/generators/generated_node.h), become
+// Views become part of operands. Clusters, and some nodes by themselves (lower/generated/generated_node.h), become
 // generated code. Any other node becomes a precompiled kernel if one fits and is faster than a call of the host's
 // operator, else the out-variant of its ATen operator writing into planned memory, else the operator itself with its
 // results adopted (heap). So do the nodes of a cluster that cannot be generated or has a node in `refused`.

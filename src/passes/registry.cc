@@ -29,19 +29,21 @@ namespace npugraph::passes {
 
 const std::vector<Pass>& all_passes() {
   static const std::vector<Pass> passes = {
-      {"bound_attention", bound_attention, "replaces attention masks that compare positions by bounds on the positions", false},
+      {"bound_attention", bound_attention, "replaces attention masks that compare positions by bounds on the positions",
+       false},
       {"canonicalise", canonicalise, "rewrites equivalent operators to one form"},
       {"cse", cse, "computes equal values once"},
       {"dce", dce, "removes nodes without observable effect"},
       {"detach_creations", detach_creations, "creates constant tensors from sizes instead of from another tensor"},
       {"drop_head_copies", drop_head_copies, "removes copies of heads in front of attention and behind it", false},
-      {"expand_batch_norm", expand_batch_norm, "computes batch normalisations as one factor and one summand for each channel",
-       false},
+      {"expand_batch_norm", expand_batch_norm,
+       "computes batch normalisations as one factor and one summand for each channel", false},
       {"fold_constants", fold_constants, "computes nodes that depend on no input at compile time"},
       {"fold_conversions", fold_conversions, "removes conversions that a product or quotient performs itself", false},
-      {"fold_dequantised", fold_dequantised, "replaces products of dequantised weights by products of the quantised ones",
+      {"fold_dequantised", fold_dequantised,
+       "replaces products of dequantised weights by products of the quantised ones", false},
+      {"fold_repeat_kv", fold_repeat_kv, "removes the repetition of grouped keys and values in front of attention",
        false},
-      {"fold_repeat_kv", fold_repeat_kv, "removes the repetition of grouped keys and values in front of attention", false},
       {"fuse_attention", fuse_attention, "replaces two products with a softmax between them by attention"},
       {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is computed", false},
       {"merge_copies", merge_copies, "replaces a copy of a rearranged copy by one copy of the source", false},
@@ -51,7 +53,8 @@ const std::vector<Pass>& all_passes() {
       {"remove_copies", remove_copies, "removes copies that are never distinguished from the original"},
       {"remove_noops", remove_noops, "removes operators that return their operand unchanged"},
       {"sink_cat", sink_cat, "moves elementwise operators from a concatenation to its parts", false},
-      {"straighten", straighten, "computes chains of elementwise operators in the memory order of their readers", false},
+      {"straighten", straighten, "computes chains of elementwise operators in the memory order of their readers",
+       false},
   };
   return passes;
 }

@@ -2,8 +2,8 @@
 #include "plan/plan.h"
 
 #include "base/error.h"
-#include "plan/lanes.h"
 #include "plan/steps.h"
+#include "plan/strands.h"
 
 namespace npugraph::plan {
 
@@ -11,7 +11,7 @@ void plan(program::Program& program) {
   // Classes first: only arena buffers are shared, and only heap buffers are released.
   move_late_sizes_to_heap(program);
   find_lives(program);
-  order_lanes(program);
+  order_strands(program);
   share_dying_buffers(program);
   // The last step that changes lives: sharing needs their ends in program order, and checks the order of tasks of
   // several streams itself.

@@ -16,7 +16,8 @@ uint64_t mix(uint64_t state, uint64_t word) { return std::rotl((state ^ word) * 
 void Checksum::add_block(const std::byte* block) {
   std::array<uint64_t, kFileAlignment / sizeof(uint64_t)> words;
   std::memcpy(words.data(), block, kFileAlignment);
-  for (size_t i = 0; i < words.size(); ++i) lanes_[i % lanes_.size()] = mix(lanes_[i % lanes_.size()], words[i]);
+  for (size_t i = 0; i < words.size(); ++i)
+    strands_[i % strands_.size()] = mix(strands_[i % strands_.size()], words[i]);
 }
 
 void Checksum::add(std::span<const std::byte> data) {
@@ -30,7 +31,7 @@ void Checksum::add(std::span<const std::byte> data) {
 
 uint64_t Checksum::value() const {
   uint64_t value = 0;
-  for (const uint64_t lane : lanes_) value = mix(value, lane);
+  for (const uint64_t strand : strands_) value = mix(value, strand);
   return value;
 }
 

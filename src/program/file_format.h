@@ -47,8 +47,8 @@ class Checksum {
 
  private:
   void add_block(const std::byte* block);
-  // Independent lanes, so that the processor works on all at once.
-  std::array<uint64_t, 4> lanes_ = {1, 2, 3, 4};
+  // Independent strands, so that the processor works on all at once.
+  std::array<uint64_t, 4> strands_ = {1, 2, 3, 4};
 };
 
 // A message that names the first opaque constant or task of this process (Python, nested, event), which a file cannot

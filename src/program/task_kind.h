@@ -27,11 +27,11 @@ enum class KindTrait : uint8_t {
   // Its first argument is the text from which each machine generates the code; the others are its scalars. A super
   // kernel has the arguments of its parts instead.
   kGenerated = 1 << 0,
-  kOfHost = 1 << 1,        // runs on the host's objects
-  kCallable = 1 << 2,      // Task::callable says what the host runs
+  kOfHost = 1 << 1,    // runs on the host's objects
+  kCallable = 1 << 2,  // Task::callable says what the host runs
   // An Instance may bind such a task again when its scalars change: nothing that was planned depends on them.
   kReadsScalars = 1 << 3,
-  kProduct = 1 << 4,       // counts against CoreLimits::cube
+  kProduct = 1 << 4,  // counts against CoreLimits::cube
 };
 
 constexpr uint8_t operator|(KindTrait a, KindTrait b) { return static_cast<uint8_t>(a) | static_cast<uint8_t>(b); }

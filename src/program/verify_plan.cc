@@ -14,7 +14,7 @@ class PlanVerifier : Verifier {
   void check() {
     check_segments();
     check_lives();
-    check_lanes();
+    check_strands();
     check_releases();
     check_mutated();
   }
@@ -22,7 +22,7 @@ class PlanVerifier : Verifier {
  private:
   void check_segments();
   void check_lives();
-  void check_lanes();
+  void check_strands();
   void check_releases();
   void check_mutated();
   std::vector<bool> returned_buffers() const;
@@ -80,7 +80,7 @@ void PlanVerifier::check_lives() {
 }
 
 // Checks that memory which is reused after a life has ended is free by then, whichever stream is faster.
-void PlanVerifier::check_lanes() {
+void PlanVerifier::check_strands() {
   if (!has_streams(program_)) return;
   const TaskOrder order(program_);
   const auto touches = order.last_touches();

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "runtime/task_error.h"
-#include "runtime/threads/lanes.h"
+#include "runtime/threads/strands.h"
 #include "runtime/threads/worker_pool.h"
 #include "runtime/watch/observer.h"
 #include "tensor/shape.h"
@@ -51,7 +51,7 @@ void Replay::run(Observer* observer) {
   for (size_t s = 0; s < program.segments.size(); ++s) {
     const int32_t end = program.segments[s];
     run_segment(begin, end, observer);
-    if (!blueprint_.stages[s + 1].symbols.empty()) rebound_ |= instance_.enter_stage(s + 1, lease_.working->scratch);
+    if (!blueprint_.epochs[s + 1].symbols.empty()) rebound_ |= instance_.enter_epoch(s + 1, lease_.working->scratch);
     begin = end;
   }
   instance_.regions = WorkerPool::instance().regions() - regions_before;
@@ -66,7 +66,7 @@ void Replay::stage_inputs(Observer* observer) {
 
 // Gathering the team pays off from the second parallel region on. Tasks of the host do not run while it stands by.
 void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
-  if (blueprint_.has_lanes() || has_limits()) return run_lanes(begin, end, observer);
+  if (blueprint_.has_strands() || has_limits()) return run_strands(begin, end, observer);
   if (instance_.regions < 2 || (observer != nullptr && observer->calls_back())) return run_tasks(begin, end, observer);
   const std::span<const Step> steps = instance_.steps();
   while (begin < end) {
@@ -89,9 +89,9 @@ bool Replay::has_limits() const {
 }
 
 // The host keeps the exception of a task for the thread that ran it; this hands it to the calling thread.
-void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
-  // Before any lane runs, so that none has to wait for another one's memory.
-  for (int32_t t = begin; t < end && blueprint_.has_lanes(); ++t) {
+void Replay::run_strands(int32_t begin, int32_t end, Observer* observer) {
+  // Before any strand runs, so that none has to wait for another one's memory.
+  for (int32_t t = begin; t < end && blueprint_.has_strands(); ++t) {
     for (const int32_t b : blueprint_.allocated_by_task[t]) allocate(b);
   }
   // An observer that runs between tasks must see them in the order of the program.
@@ -99,7 +99,7 @@ void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
   std::mutex mutex;
   std::map<int32_t, std::exception_ptr> thrown;
   const auto enter = host_.thread_state();
-  const auto run_task = [&](int32_t task, Lanes::Thread& thread) {
+  const auto run_task = [&](int32_t task, Strands::Thread& thread) {
     if (enter && !thread.state) thread.state = enter();
     if (observer != nullptr && !thread.observer) thread.observer.emplace(*observer);
     try {
@@ -111,7 +111,7 @@ void Replay::run_lanes(int32_t begin, int32_t end, Observer* observer) {
     }
   };
   try {
-    Lanes(blueprint_, lease_, instance_.limits, begin, end, run_task).run();
+    Strands(blueprint_, lease_, instance_.limits, begin, end, run_task).run();
   } catch (...) {
     if (!thrown.empty()) host_.keep_exception(thrown.begin()->second);
     throw;
@@ -165,7 +165,7 @@ void Replay::fail(int32_t task) const {
 }
 
 void Replay::prepare(int32_t task) {
-  if (!blueprint_.has_lanes()) {
+  if (!blueprint_.has_strands()) {
     for (const int32_t b : blueprint_.allocated_by_task[task]) allocate(b);
   }
   for (const int32_t w : blueprint_.adopted_by_task[task]) {

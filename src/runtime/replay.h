@@ -38,7 +38,7 @@ class Replay {
  private:
   void run_segment(int32_t begin, int32_t end, Observer* observer);
   bool has_limits() const;
-  void run_lanes(int32_t begin, int32_t end, Observer* observer);
+  void run_strands(int32_t begin, int32_t end, Observer* observer);
   void run_with_team(int32_t begin, int32_t end, Observer* observer);
   void run_tasks(int32_t begin, int32_t end, Observer* observer);
   template <bool kObserved>

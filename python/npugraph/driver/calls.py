@@ -43,7 +43,7 @@ def compiled_function(work: Work) -> Callable[..., Any]:
 
 
 def _artifact(work: Work) -> Artifact:
-    work.notes.streams = work.lanes.streams if work.lanes else []
+    work.notes.streams = work.strands.streams if work.strands else []
     imported = work.imported
     artifact = Artifact(
         work.core,

@@ -19,7 +19,7 @@ from npugraph.fx.decompose.release_weights import Release
 from npugraph.fx.dynamo.graph_names import class_of_traced_module, name_of
 from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.fx.passes.pipeline import Notes
-from npugraph.fx.streams.sections import Lanes
+from npugraph.fx.streams.sections import Strands
 from npugraph.fx.translate.importer import Imported, InputInfo
 from npugraph.options import CompilerConfig
 
@@ -93,7 +93,7 @@ class Work:
     route: Route
     observer: Nobody = NOBODY
     notes: Notes = dataclasses.field(default_factory=Notes)
-    lanes: Lanes | None = None
+    strands: Strands | None = None
     released: Release = dataclasses.field(default_factory=Release)
     imported: Imported | None = None
     core: Any = None  # the C++ artifact

@@ -14,7 +14,7 @@ from npugraph.options import CompilerConfig
 def mark_streams_and_scopes(work: Work) -> None:
     """Marks the sections of the graph. A backward graph runs on one stream, because the program says nothing about its
     order."""
-    work.lanes = None if work.route is Route.BACKWARD else mark_sections(work.gm)
+    work.strands = None if work.route is Route.BACKWARD else mark_sections(work.gm)
 
 
 def run_fx_passes(work: Work) -> None:

@@ -50,7 +50,7 @@ def derive_from_weights(work: Work) -> None:
 
 def import_into_core(work: Work) -> None:
     nested = NestedCompiler(functools.partial(_prepare_nested, work), functools.partial(_compile_nested, work))
-    work.imported = import_graph(work.gm, work.name, work.inputs, work.lanes, nested)
+    work.imported = import_graph(work.gm, work.name, work.inputs, work.strands, nested)
 
 
 def compile_core(work: Work) -> None:

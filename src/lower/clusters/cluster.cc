@@ -8,7 +8,7 @@
 #include "lower/clusters/legality.h"
 #include "lower/clusters/score.h"
 #include "lower/contains.h"
-#include "lower/generators/generated_node.h"
+#include "lower/generated/generated_node.h"
 #include "lower/kernel_choice.h"
 #include "lower/lanes.h"
 #include "lower/terms/terms.h"
@@ -29,11 +29,11 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
 
 class Finder {
  public:
-  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Generators& generators,
-         const std::vector<ir::NodeId>& apart, bool places_parts)
+  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Ramps& ramps, const std::vector<ir::NodeId>& apart,
+         bool places_parts)
       : graph_(graph),
         aliases_(aliases),
-        generators_(generators),
+        ramps_(ramps),
         apart_(apart),
         places_parts_(places_parts),
         uses_(ir::find_uses(graph)),
@@ -63,7 +63,7 @@ class Finder {
 
  private:
   bool is_by_rows(ir::NodeId id) const { return kinds_.is(id, TermKind::kRows); }
-  bool is_generator(ir::ValueId value) const { return generators_.find(value) != nullptr; }
+  bool is_ramp(ir::ValueId value) const { return ramps_.find(value) != nullptr; }
   bool can_walk(ir::NodeId id, size_t rank, size_t row) const;
   std::optional<Lanes> find_lanes(ir::NodeId id, const std::vector<Expr>& space) const;
   std::optional<int> find_tile(ir::NodeId id, size_t rank, size_t lanes) const;
@@ -91,7 +91,7 @@ class Finder {
 
   const ir::Graph& graph_;
   const ir::AliasInfo& aliases_;
-  const Generators& generators_;
+  const Ramps& ramps_;
   const std::vector<ir::NodeId>& apart_;
   const bool places_parts_;
   const ir::Uses uses_;
@@ -108,7 +108,7 @@ bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
   };
   // Operands of a gather may have any strides: an index says where its elements are.
   const auto fits_operand = [&](ir::ValueId value) {
-    return is_generator(value) || kinds_.is(id, TermKind::kGather) || fits(value);
+    return is_ramp(value) || kinds_.is(id, TermKind::kGather) || fits(value);
   };
   // So may a result with one value per row, which is in a register before it is stored.
   const auto fits_result = [&](ir::ValueId value) {
@@ -152,7 +152,7 @@ std::optional<int> Finder::find_tile(ir::NodeId id, size_t rank, size_t lanes) c
   std::optional<int> tile;
   for (const ir::ValueId operand : ir::operands(node)) {
     const ir::TensorType& type = graph_.value(operand).tensor();
-    if (is_simple(type, rank, lanes) || is_generator(operand)) continue;
+    if (is_simple(type, rank, lanes) || is_ramp(operand)) continue;
     size_t fast = 0;
     while (fast < rank && !is_fast(type, rank, fast)) ++fast;
     if (fast == rank || (tile && *tile != static_cast<int>(fast))) return std::nullopt;
@@ -420,7 +420,7 @@ void Finder::add_products(std::vector<Cluster>& kept) {
 constexpr int64_t kSmallTensor = 16 * 1024;
 
 // Whether the cluster becomes generated code. A single node does if it gathers or scatters. Any other single node,
-// unless it is a concatenation, does if it reads a generator (which then needs no task), or if it has many elements and
+// unless it is a concatenation, does if it reads a ramp (which then needs no task), or if it has many elements and
 // no precompiled kernel.
 bool Finder::is_worth_code(const Cluster& cluster) const {
   if (cluster.nodes.size() > 1) return true;
@@ -428,8 +428,7 @@ bool Finder::is_worth_code(const Cluster& cluster) const {
   if (kinds_.is(node, TermKind::kGather) || kinds_.is(node, TermKind::kScatter)) return true;
   if (kinds_.is(node, TermKind::kConcatenation)) return false;
   const auto operands = ir::operands(graph_.node(node));
-  if (std::any_of(operands.begin(), operands.end(), [&](ir::ValueId operand) { return is_generator(operand); }))
-    return true;
+  if (std::any_of(operands.begin(), operands.end(), [&](ir::ValueId operand) { return is_ramp(operand); })) return true;
   if (choose_kernel(graph_, graph_.node(node))) return false;
   int64_t elements = 1;
   for (const Expr& size : cluster.space) elements *= size.as_int().value_or(kUsualSize);
@@ -462,8 +461,8 @@ void Finder::finish() {
 
 Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart,
                    bool place_parts)
-    : generators_(graph, aliases) {
-  Finder finder(graph, aliases, generators_, apart, place_parts);
+    : ramps_(graph, aliases) {
+  Finder finder(graph, aliases, ramps_, apart, place_parts);
   finder.run();
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);

@@ -11,7 +11,7 @@
 //
 // All of a cluster runs at the place of its last node; checks that may fail run before anything is stored. A node
 // that writes an operand ends its cluster, so that writes keep their place. A node that has terms but no precompiled
-// kernel is a cluster by itself, unless it is small; so is one that reads a generator. A snapshot of a Graph.
+// kernel is a cluster by itself, unless it is small; so is one that reads a ramp. A snapshot of a Graph.
 // Immutable, safe to share.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 #include "ir/alias.h"
 #include "ir/graph.h"
-#include "lower/generators/generators.h"
+#include "lower/generated/ramps.h"
 
 namespace npugraph::lower {
 
@@ -58,10 +58,10 @@ class Clusters {
   const std::vector<Cluster>& all() const { return clusters_; }
   // In program order of the consumers.
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
-  const Generators& generators() const { return generators_; }
+  const Ramps& ramps() const { return ramps_; }
 
  private:
-  const Generators generators_;
+  const Ramps ramps_;
   std::vector<Cluster> clusters_;
   std::vector<Conflict> conflicts_;
   std::vector<int> cluster_of_;  // per node

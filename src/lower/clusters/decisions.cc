@@ -81,11 +81,11 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
   }
 }
 
-// Whether the node makes a generator that only loops read.
+// Whether the node makes a ramp that only loops read.
 bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
                                        ir::NodeId node) const {
   const std::vector<ir::ValueId>& results = graph.node(node).results;
-  if (results.size() != 1 || !graph.node(node).views.empty() || clusters_->generators().find(results[0]) == nullptr)
+  if (results.size() != 1 || !graph.node(node).views.empty() || clusters_->ramps().find(results[0]) == nullptr)
     return false;
   const auto is_in_loop = [&](ir::NodeId user) {
     const Cluster* cluster = decisions_[user].cluster;
@@ -95,7 +95,7 @@ bool Decisions::is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasIn
     if (uses.output_uses[member] > 0) return false;
     for (const ir::NodeId user : uses.users[member]) {
       if (!graph.node(user).views.empty()) continue;
-      if (clusters_->generators().find(member) == nullptr || !is_in_loop(user)) return false;
+      if (clusters_->ramps().find(member) == nullptr || !is_in_loop(user)) return false;
     }
   }
   return true;

@@ -12,7 +12,7 @@
 #include "ir/graph.h"
 #include "lower/catalog.h"
 #include "lower/clusters/cluster.h"
-#include "lower/generators/generated_node.h"
+#include "lower/generated/generated_node.h"
 #include "lower/kernel_choice.h"
 
 namespace npugraph::lower {
@@ -24,7 +24,7 @@ std::string refusal(std::string_view error);
 
 // How a node runs: the first member that is set decides; if none is set, the host's operator runs.
 struct Decision {
-  bool is_made_where_read = false;         // no task: loops compute its elements, see Generators
+  bool is_made_where_read = false;         // no task: loops compute its elements, see Ramps
   const Cluster* cluster = nullptr;        // generated code, together with others
   std::optional<GeneratedNode> generated;  // generated code, by itself
   std::optional<KernelChoice> kernel;      // a precompiled kernel
@@ -43,7 +43,7 @@ class Decisions {
   // Nothing is decided about views and dead nodes.
   const Decision& of(ir::NodeId node) const { return decisions_[node]; }
   // Requires that some node is part of a cluster.
-  const Generators& generators() const { return clusters_->generators(); }
+  const Ramps& ramps() const { return clusters_->ramps(); }
   std::span<const Conflict> conflicts() const {
     return clusters_ ? clusters_->conflicts() : std::span<const Conflict>();
   }

@@ -251,9 +251,9 @@ void NestWriter::write_split_columns() {
 }  // namespace
 
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const StridesOf& strides_of, const Generators& generators, const NestShape& shape) {
+                        const StridesOf& strides_of, const Ramps& ramps, const NestShape& shape) {
   constexpr int64_t kMostLanes = 16;  // whole vectors of every target
-  LoopNest nest = NestWriter(plan_nest(graph, terms, results, strides_of, generators, shape, std::nullopt)).write();
+  LoopNest nest = NestWriter(plan_nest(graph, terms, results, strides_of, ramps, shape, std::nullopt)).write();
   loop::simplify(nest.kernel);
   if (loop::split_loops(nest.kernel, kMostLanes)) loop::simplify(nest.kernel);
   return nest;
@@ -270,12 +270,12 @@ void set_grain(LoopNest& nest, int64_t elements) {
 }
 
 LoopNest make_cheapest_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                            const StridesOf& strides_of, const Generators& generators, const target::Target& target) {
+                            const StridesOf& strides_of, const Ramps& ramps, const target::Target& target) {
   std::optional<LoopNest> best, nest;
   double least = 0;
   for (const NestShape& shape : nest_shapes(terms, results)) {
     if (nest) set_grain(*nest, shape.grain);
-    if (!nest || nest->shape != shape) nest = make_loop_nest(graph, terms, results, strides_of, generators, shape);
+    if (!nest || nest->shape != shape) nest = make_loop_nest(graph, terms, results, strides_of, ramps, shape);
     const double cost = cost_of(nest->kernel, target);
     if (best && cost > least * kLeastGain) continue;
     least = cost;
@@ -286,8 +286,8 @@ LoopNest make_cheapest_nest(const ir::Graph& graph, const Terms& terms, const st
 
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
                                       const std::vector<ir::ValueId>& results, const StridesOf& strides_of,
-                                      const Generators& generators, Sums sums) {
-  NestPlan plan = plan_nest(graph, terms, results, strides_of, generators, {}, sums);
+                                      const Ramps& ramps, Sums sums) {
+  NestPlan plan = plan_nest(graph, terms, results, strides_of, ramps, {}, sums);
   if (!plan.has_rows_of_sums() || plan.last_level > 0) return std::nullopt;
   return NestWriter(std::move(plan)).write();
 }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "lower/generators/generators.h"
+#include "lower/generated/ramps.h"
 #include "lower/nest/shape.h"
 #include "lower/terms/terms.h"
 #include "target/target.h"
@@ -37,13 +37,13 @@ struct LoopNest {
 using StridesOf = std::function<std::vector<Expr>(ir::ValueId)>;
 
 // Computes `results`, which may be operands that nodes write, and stores them. Every loaded value and every result
-// broadcasts to the space; `strides_of` says how its memory is strided. Values in `generators` are computed instead of
+// broadcasts to the space; `strides_of` says how its memory is strided. Values in `ramps` are computed instead of
 // read. The shape is one of nest_shapes().
 LoopNest make_loop_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                        const StridesOf& strides_of, const Generators& generators, const NestShape& shape);
+                        const StridesOf& strides_of, const Ramps& ramps, const NestShape& shape);
 // The same, in the shape that costs least on the target; of about equal ones, in the first.
 LoopNest make_cheapest_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                            const StridesOf& strides_of, const Generators& generators, const target::Target& target);
+                            const StridesOf& strides_of, const Ramps& ramps, const target::Target& target);
 // Changes the grain of the shape: the number of elements that are worth a thread.
 void set_grain(LoopNest& nest, int64_t elements);
 
@@ -58,6 +58,6 @@ enum class Sums : uint8_t {
 // lie as `sums` says.
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
                                       const std::vector<ir::ValueId>& results, const StridesOf& strides_of,
-                                      const Generators& generators, Sums sums);
+                                      const Ramps& ramps, Sums sums);
 
 }  // namespace npugraph::lower

@@ -38,7 +38,7 @@ void choose_terms(NestPlan& plan) {
     for (const TermAccess::Index& index : stored.store.indices) need(plan, index.term, 0);
   }
   const auto add_read = [&](ir::ValueId value) {
-    auto& values = plan.generators.find(value) == nullptr ? plan.reads : plan.made;
+    auto& values = plan.ramps.find(value) == nullptr ? plan.reads : plan.made;
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   };
   for (int t = 0; t < terms.size(); ++t) {
@@ -99,7 +99,7 @@ bool NestPlan::has_rows_of_sums() const {
 }
 
 std::vector<Expr> NestPlan::strides_of(ir::ValueId value) const {
-  const Generator* made = generators.find(value);
+  const Ramp* made = ramps.find(value);
   if (made == nullptr) return strides_of_memory(value);
   const ir::TensorType& type = graph.value(value).tensor();
   return made->is_same_everywhere() ? std::vector<Expr>(type.sizes.size(), Expr(0)) : type.strides;
@@ -147,12 +147,11 @@ std::vector<std::pair<size_t, size_t>> NestPlan::shares() const {
 }
 
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                   const StridesOf& strides_of, const Generators& generators, const NestShape& shape,
-                   std::optional<Sums> sums) {
+                   const StridesOf& strides_of, const Ramps& ramps, const NestShape& shape, std::optional<Sums> sums) {
   NestPlan plan{.graph = graph,
                 .terms = terms,
                 .strides_of_memory = strides_of,
-                .generators = generators,
+                .ramps = ramps,
                 .shape = shape,
                 .sums = sums,
                 .writes = results};

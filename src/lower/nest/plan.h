@@ -17,12 +17,12 @@ struct NestPlan {
   const ir::Graph& graph;
   const Terms& terms;
   const StridesOf& strides_of_memory;
-  const Generators& generators;
+  const Ramps& ramps;
   const NestShape shape;
   std::optional<Sums> sums;                     // how the sums of the product in front lie
   std::vector<ir::ValueId> writes;              // results
   std::vector<ir::ValueId> reads = {};          // values that are read from memory
-  std::vector<ir::ValueId> made = {};           // generators, computed where they would be read
+  std::vector<ir::ValueId> made = {};           // ramps, computed where they would be read
   std::vector<bool> needed = {};                // per term: whether it is computed
   std::vector<int> kept = {};                   // full terms that later walks read from a local row
   int last_level = 0;                           // highest level of the terms that are computed
@@ -32,7 +32,7 @@ struct NestPlan {
   std::vector<size_t> slots = {};               // per term: the access of a load
   std::vector<size_t> stores = {};              // per result: the access of its store
 
-  // The strides of a value; 0 for a generator whose elements are all the same.
+  // The strides of a value; 0 for a ramp whose elements are all the same.
   std::vector<Expr> strides_of(ir::ValueId value) const;
   bool is_epilogue() const { return sums.has_value(); }
   bool is_by_rows() const { return is_epilogue() || terms.walks_rows(); }
@@ -50,7 +50,6 @@ struct NestPlan {
 
 // Plans a nest that stores `results`.
 NestPlan plan_nest(const ir::Graph& graph, const Terms& terms, const std::vector<ir::ValueId>& results,
-                   const StridesOf& strides_of, const Generators& generators, const NestShape& shape,
-                   std::optional<Sums> sums);
+                   const StridesOf& strides_of, const Ramps& ramps, const NestShape& shape, std::optional<Sums> sums);
 
 }  // namespace npugraph::lower

@@ -58,8 +58,8 @@ void NestValues::declare() {
     for (const Expr& stride : plan_.strides_of(id)) declare_symbols(stride);
   };
   for (const ir::ValueId id : plan_.made) {
-    declare_symbols(plan_.generators.find(id)->first);
-    declare_symbols(plan_.generators.find(id)->step);
+    declare_symbols(plan_.ramps.find(id)->first);
+    declare_symbols(plan_.ramps.find(id)->step);
     declare_type(id);
   }
   for (const TermCheck& check : plan_.terms.checks()) declare_type(check.index);
@@ -195,7 +195,7 @@ Value NestValues::load(const Term& term, int id) {
 
 // The element of a value at `index`, counted in memory from the first one.
 Value NestValues::element(ir::ValueId value, const Expr& index) {
-  const Generator* made = plan_.generators.find(value);
+  const Ramp* made = plan_.ramps.find(value);
   if (made == nullptr) return builder_.load(in_.at(value), index);
   return emit_element(builder_, *made, plan_.graph.value(value).tensor().dtype, index);
 }

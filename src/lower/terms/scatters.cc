@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/alias.h"
-#include "lower/generators/generators.h"
+#include "lower/generated/ramps.h"
 #include "lower/terms/rule.h"
 #include "lower/terms/terms.h"
 #include "tensor/shape.h"

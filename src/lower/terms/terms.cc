@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "lower/arguments.h"
-#include "lower/generators/quant.h"
+#include "lower/generated/quant.h"
 #include "lower/kernel_choice.h"
 #include "lower/terms/rules.h"
 #include "lower/terms/writer.h"

@@ -50,21 +50,21 @@ Blueprint::Blueprint(std::shared_ptr<const program::Program> source) : program(s
   }
   steps = program::steps_of(*program);
   place_integers();
-  find_stages();
+  find_epochs();
   list_buffers();
-  find_lanes();
+  find_strands();
   plan_outputs();
 }
 
-void Blueprint::find_lanes() {
+void Blueprint::find_strands() {
   const auto is_limited = [](const program::Task& task) { return task.limits != CoreLimits{}; };
   const bool has_streams = program::has_streams(*program);
   if (!has_streams && std::ranges::none_of(program->tasks, is_limited)) return;
-  std::unordered_map<int32_t, int32_t> lanes;
+  std::unordered_map<int32_t, int32_t> strands;
   for (const program::Task& task : program->tasks) {
-    lane_of_task.push_back(lanes.try_emplace(task.stream, static_cast<int32_t>(lanes.size())).first->second);
+    strand_of_task.push_back(strands.try_emplace(task.stream, static_cast<int32_t>(strands.size())).first->second);
   }
-  num_lanes = static_cast<int32_t>(lanes.size());
+  num_strands = static_cast<int32_t>(strands.size());
   const program::TaskOrder order(*program);
   const auto touches = order.last_touches();
   for (Window& window : windows) {
@@ -73,14 +73,14 @@ void Blueprint::find_lanes() {
   }
   for (const int32_t b : arena_buffers) {
     const int32_t first = program->buffers[b].first_task;
-    const int32_t lane = lane_of_task[first];
+    const int32_t strand = strand_of_task[first];
     int32_t last = program->buffers[b].last_task;
     const auto is_touch = [&](int32_t t) { return t == last; };
-    while (last > first && (lane_of_task[last] != lane ||
+    while (last > first && (strand_of_task[last] != strand ||
                             (order.follows(touches[b], last) && std::ranges::none_of(touches[b], is_touch))))
       --last;
-    lane_of_arena_buffer.push_back(lane);
-    last_in_lane.push_back(last);
+    strand_of_arena_buffer.push_back(strand);
+    last_in_strand.push_back(last);
   }
 }
 
@@ -134,42 +134,42 @@ void Blueprint::place_integers() {
   for (const auto& buffer : program->buffers) bytes_slot.push_back(add_integer(buffer.bytes));
 }
 
-void Blueprint::find_stages() {
+void Blueprint::find_epochs() {
   const auto segment_of_task = segment_of_tasks(*program);
-  const auto stage_after = [&](int32_t task) { return task == kNone ? 0 : segment_of_task[task] + 1; };
-  stages.resize(program->segments.size() + 1);
+  const auto epoch_after = [&](int32_t task) { return task == kNone ? 0 : segment_of_task[task] + 1; };
+  epochs.resize(program->segments.size() + 1);
 
-  stages[0].symbols = input_symbols;
+  epochs[0].symbols = input_symbols;
   for (int32_t t = 0; t < count(program->tasks); ++t) {
-    for (const auto& defined : program->tasks[t].defines) stages[stage_after(t)].symbols.push_back(defined.symbol);
+    for (const auto& defined : program->tasks[t].defines) epochs[epoch_after(t)].symbols.push_back(defined.symbol);
   }
-  std::vector<int32_t> stage_of_expr;
+  std::vector<int32_t> epoch_of_expr;
   for (const int32_t task : program::defining_tasks(*program)) {
-    stages[stage_after(task)].exprs.push_back(count(stage_of_expr));
-    stage_of_expr.push_back(stage_after(task));
+    epochs[epoch_after(task)].exprs.push_back(count(epoch_of_expr));
+    epoch_of_expr.push_back(epoch_after(task));
   }
-  for (const ExprUse& use : uses_) stages[stage_of_expr[use.expr]].uses.push_back(use);
+  for (const ExprUse& use : uses_) epochs[epoch_of_expr[use.expr]].uses.push_back(use);
 
   for (int32_t w = 0; w < count(windows); ++w) {
-    int32_t stage = 0;
+    int32_t epoch = 0;
     const auto visit = [&](const program::Dim& dim) {
-      if (!dim.is_constant()) stage = std::max(stage, stage_of_expr[dim.expr]);
+      if (!dim.is_constant()) epoch = std::max(epoch, epoch_of_expr[dim.expr]);
     };
     std::ranges::for_each(windows[w].operand->sizes, visit);
     std::ranges::for_each(windows[w].operand->strides, visit);
     visit(windows[w].operand->byte_offset);
     visit(program->buffers[windows[w].operand->buffer].bytes);
-    stages[stage].windows.push_back(w);
+    epochs[epoch].windows.push_back(w);
   }
-  list_task_exprs(stage_of_expr);
-  split_input_symbols(stage_of_expr);
+  list_task_exprs(epoch_of_expr);
+  split_input_symbols(epoch_of_expr);
 }
 
 // Per expression: whether its value is used only by results and by tasks that read their scalars at each run and are
 // bound at the start.
-std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& stage_of_expr) const {
+std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& epoch_of_expr) const {
   std::vector<bool> is_told;
-  for (const int32_t stage : stage_of_expr) is_told.push_back(stage == 0);
+  for (const int32_t epoch : epoch_of_expr) is_told.push_back(epoch == 0);
   const auto use = [&](const program::Dim& dim) {
     if (!dim.is_constant()) is_told[dim.expr] = false;
   };
@@ -182,14 +182,14 @@ std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& stage_o
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
     const bool reads_scalars = program::has(task.kind, program::KindTrait::kReadsScalars);
-    if (reads_scalars && std::ranges::binary_search(stages[0].tasks, t)) continue;
+    if (reads_scalars && std::ranges::binary_search(epochs[0].tasks, t)) continue;
     for (const int32_t e : task.scalars) is_told[e] = false;
   }
   return is_told;
 }
 
-void Blueprint::split_input_symbols(const std::vector<int32_t>& stage_of_expr) {
-  const std::vector<bool> is_told = find_told_exprs(stage_of_expr);
+void Blueprint::split_input_symbols(const std::vector<int32_t>& epoch_of_expr) {
+  const std::vector<bool> is_told = find_told_exprs(epoch_of_expr);
   std::vector<std::string> needed;
   for (size_t e = 0; e < is_told.size(); ++e) {
     if (!is_told[e]) collect_symbols(program->exprs[e], needed);
@@ -201,16 +201,16 @@ void Blueprint::split_input_symbols(const std::vector<int32_t>& stage_of_expr) {
   }
 }
 
-void Blueprint::list_task_exprs(const std::vector<int32_t>& stage_of_expr) {
+void Blueprint::list_task_exprs(const std::vector<int32_t>& epoch_of_expr) {
   const auto segment_of_task = segment_of_tasks(*program);
   std::vector<std::vector<int32_t>> exprs(program->tasks.size());
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
-    int32_t stage = 0;
+    int32_t epoch = 0;
     // Symbols that the task itself defines are known only after it has run; binding does not wait for them.
     const auto visit = [&](int32_t expr) {
-      if (stage_of_expr[expr] > segment_of_task[t]) return;
-      stage = std::max(stage, stage_of_expr[expr]);
+      if (epoch_of_expr[expr] > segment_of_task[t]) return;
+      epoch = std::max(epoch, epoch_of_expr[expr]);
       exprs[t].push_back(expr);
     };
     const auto visit_dim = [&](const program::Dim& dim) {
@@ -221,7 +221,7 @@ void Blueprint::list_task_exprs(const std::vector<int32_t>& stage_of_expr) {
       std::ranges::for_each(operand.strides, visit_dim);
     }
     std::ranges::for_each(task.scalars, visit);
-    stages[stage].tasks.push_back(t);
+    epochs[epoch].tasks.push_back(t);
   }
   exprs_of_task = IndexLists(exprs);
 }

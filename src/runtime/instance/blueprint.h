@@ -5,7 +5,7 @@
 // Immutable once made, so thread-safe.
 //
 // Words: a *window* is a strided view of a buffer; the operands of the tasks come first, in order, then the outputs'
-// tensors. A *stage* is the point from which a value is known: 0 when the inputs are, k when segment k - 1 has run.
+// tensors. An *epoch* is the point from which a value is known: 0 when the inputs are, k when segment k - 1 has run.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,8 @@ struct OutputPlan {
   bool last_of_buffer = false;      // no later output is a window of the same buffer
 };
 
-struct Stage {
-  std::vector<int32_t> symbols;  // in stages after 0, in the order in which the preceding task defines them
+struct Epoch {
+  std::vector<int32_t> symbols;  // in epochs after 0, in the order in which the preceding task defines them
   std::vector<int32_t> exprs;
   std::vector<ExprUse> uses;
   std::vector<int32_t> windows;  // windows whose numbers, and the sizes of whose buffers, are known from here on
@@ -79,7 +79,7 @@ struct Blueprint {
   std::vector<int64_t> integers;       // initial integers of an Instance: the constants, and 0 for all others
   std::vector<int32_t> first_scalar;   // per task, then the end
   std::vector<int32_t> first_defined;  // per task, then the end
-  std::vector<Stage> stages;           // one per segment, and one for the symbols that the last segment defines
+  std::vector<Epoch> epochs;           // one per segment, and one for the symbols that the last segment defines
   std::unordered_map<std::string, int32_t> symbol_index;
   std::vector<int32_t> input_symbols;
   std::vector<int32_t> key_symbols;  // input symbols whose values are the key of an Instance
@@ -88,31 +88,31 @@ struct Blueprint {
   std::vector<int32_t> refreshed_symbols;
   IndexLists windows_of_buffer;
   IndexLists exprs_of_task;  // expressions that are read when the task is bound
-  // Buffers for which the runtime allocates memory right before the task, or with lanes before any lane runs.
+  // Buffers for which the runtime allocates memory right before the task, or with strands before any strand runs.
   IndexLists allocated_by_task;
   IndexLists adopted_by_task;          // windows for which the task allocates memory itself
   IndexLists arena_deaths;             // arena buffers whose last step is the last one of the task
   std::vector<int32_t> arena_buffers;  // arena buffers that tasks touch
   program::Steps steps;                // the steps of each task and each buffer
   std::vector<int32_t> owned_buffers;  // output and heap buffers: their memory lives for one replay
-  // The lane of each task if the Program runs in lanes (runtime/threads/lanes.h), else empty.
-  std::vector<int32_t> lane_of_task;
-  // With lanes, for each of arena_buffers: the lane of its first task, and the last task of that lane that may run
+  // The strand of each task if the Program runs in strands (runtime/threads/strands.h), else empty.
+  std::vector<int32_t> strand_of_task;
+  // With strands, for each of arena_buffers: the strand of its first task, and the last task of that strand that may run
   // before all tasks that touch the buffer are done.
-  std::vector<int32_t> lane_of_arena_buffer;
-  std::vector<int32_t> last_in_lane;
-  int32_t num_lanes = 1;
-  bool has_lanes() const { return !lane_of_task.empty(); }
+  std::vector<int32_t> strand_of_arena_buffer;
+  std::vector<int32_t> last_in_strand;
+  int32_t num_strands = 1;
+  bool has_strands() const { return !strand_of_task.empty(); }
 
  private:
-  void find_lanes();
+  void find_strands();
   void place_integers();
   void add_window(const program::Operand& operand, int32_t task, program::WindowFits& fits);
   int32_t add_integer(const program::Dim& dim);
-  void find_stages();
-  void list_task_exprs(const std::vector<int32_t>& stage_of_expr);
-  void split_input_symbols(const std::vector<int32_t>& stage_of_expr);
-  std::vector<bool> find_told_exprs(const std::vector<int32_t>& stage_of_expr) const;
+  void find_epochs();
+  void list_task_exprs(const std::vector<int32_t>& epoch_of_expr);
+  void split_input_symbols(const std::vector<int32_t>& epoch_of_expr);
+  std::vector<bool> find_told_exprs(const std::vector<int32_t>& epoch_of_expr) const;
   void list_buffers();
   void plan_outputs();
   bool is_whole(int32_t window) const;

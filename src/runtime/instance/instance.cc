@@ -46,7 +46,7 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
       sizes_(blueprint, std::move(symbols)),
       red_zone_(red_zones() ? RedZones::kBytes : 0),
       overlap_(written_inputs(*blueprint.program)) {
-  if (blueprint.has_lanes()) lease.serve_lanes(blueprint.num_lanes);
+  if (blueprint.has_strands()) lease.serve_strands(blueprint.num_strands);
   make_blocks(lease);
   sizes_.evaluate(0);
   measure_inputs();
@@ -54,13 +54,13 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
   place_constants(host);
   try {
     if (specialise) specialise_tasks(specialise);
-    bind_stage(0);
+    bind_epoch(0);
     plan_arena(lease.solver);
   } catch (...) {
     unbind_tasks();
     throw;
   }
-  stages_bound_ = 1;
+  epochs_bound_ = 1;
   captures = 1;
 }
 
@@ -79,7 +79,7 @@ void Instance::unbind_tasks() {
 }
 
 void Instance::specialise_tasks(const Specialise& specialise) {
-  for (const int32_t t : blueprint_.stages[0].tasks) {
+  for (const int32_t t : blueprint_.epochs[0].tasks) {
     const program::Task& task = blueprint_.program->tasks[t];
     if (task.scalars.empty()) continue;
     const std::optional<ng_task> made = specialise(task, evaluate_scalars(t));
@@ -115,15 +115,16 @@ void Instance::make_blocks(const Lease& lease) {
   objects_.resize(program.buffers.size());
   for (size_t t = 0; t < calls_.size(); ++t) {
     const program::Task& task = program.tasks[t];
-    calls_[t] = {.buffers = buffers_.data() + blueprint_.first_window[t],
-                 .scalars = scalars_.data() + blueprint_.first_scalar[t],
-                 .defined = defined_.data() + blueprint_.first_defined[t],
-                 .workspace = nullptr,
-                 .host = blueprint_.has_lanes() ? &lease.lane_services[blueprint_.lane_of_task[t]] : &lease.service,
-                 .num_buffers = static_cast<uint32_t>(task.operands.size()),
-                 .num_scalars = static_cast<uint32_t>(task.scalars.size()),
-                 .num_defined = static_cast<uint32_t>(task.defines.size()),
-                 .abi_version = NG_TASK_ABI_VERSION};
+    calls_[t] = {
+        .buffers = buffers_.data() + blueprint_.first_window[t],
+        .scalars = scalars_.data() + blueprint_.first_scalar[t],
+        .defined = defined_.data() + blueprint_.first_defined[t],
+        .workspace = nullptr,
+        .host = blueprint_.has_strands() ? &lease.strand_services[blueprint_.strand_of_task[t]] : &lease.service,
+        .num_buffers = static_cast<uint32_t>(task.operands.size()),
+        .num_scalars = static_cast<uint32_t>(task.scalars.size()),
+        .num_defined = static_cast<uint32_t>(task.defines.size()),
+        .abi_version = NG_TASK_ABI_VERSION};
     steps_[t] = {.run = tasks_[t].run,
                  .context = tasks_[t].context,
                  .state = nullptr,
@@ -167,7 +168,7 @@ void Instance::measure_windows_of_inputs() {
     if (program.buffers[inputs_[i].buffer].opaque) continue;
     input_of_buffer_[inputs_[i].buffer] = static_cast<int32_t>(i);
   }
-  for (const int32_t w : blueprint_.stages[0].windows) {
+  for (const int32_t w : blueprint_.epochs[0].windows) {
     if (input_of_buffer_[blueprint_.windows[w].operand->buffer] != kNone) measure_window(w);
   }
 }
@@ -233,14 +234,14 @@ void Instance::plan_arena(std::optional<program::ArenaSolver>& solver) {
     bytes.push_back(inputs_[staged.input].bytes);
   }
   live_bytes_ = program::most_alive(lives, bytes);
-  for (const int32_t t : blueprint_.stages[0].tasks) {
+  for (const int32_t t : blueprint_.epochs[0].tasks) {
     if (tasks_[t].workspace == nullptr) continue;
     lives.push_back(blueprint_.steps.of_task[t]);
     bytes.push_back(workspace_[t]);
     workspace_offsets_.emplace_back(t, 0);
   }
-  if (blueprint_.has_lanes()) {
-    plan_arena_of_lanes(arena_buffers, bytes);
+  if (blueprint_.has_strands()) {
+    plan_arena_of_strands(arena_buffers, bytes);
     return plan_red_zones(bytes);
   }
   if (!solver) solver.emplace(lives);
@@ -270,34 +271,34 @@ void Instance::plan_red_zones(std::span<const int64_t> bytes) {
   zoned_bytes_ = placement.arena_bytes + 2 * red_zone_;
 }
 
-// Each lane has a part of the arena for the buffers that its tasks make, placed for the order of its tasks; the last
-// part is for inputs that are staged before any lane runs. `buffers` are the Blueprint's arena buffers, then the staged
+// Each strand has a part of the arena for the buffers that its tasks make, placed for the order of its tasks; the last
+// part is for inputs that are staged before any strand runs. `buffers` are the Blueprint's arena buffers, then the staged
 // inputs. `bytes` are the sizes of these buffers, then of the workspaces.
-void Instance::plan_arena_of_lanes(std::span<const int32_t> buffers, std::span<const int64_t> bytes) {
+void Instance::plan_arena_of_strands(std::span<const int32_t> buffers, std::span<const int64_t> bytes) {
   const size_t num_planned = blueprint_.arena_buffers.size();
   for (const int32_t b : buffers) arena_offsets_.emplace_back(b, 0);
-  for (int32_t lane = 0; lane <= blueprint_.num_lanes; ++lane) {
+  for (int32_t strand = 0; strand <= blueprint_.num_strands; ++strand) {
     std::vector<program::Lifetime> lives;
-    std::vector<int64_t> bytes_of_lane;
+    std::vector<int64_t> bytes_of_strand;
     std::vector<int64_t*> places;
     const auto add = [&](size_t i, program::Lifetime life, int64_t& place) {
       lives.push_back(life);
-      bytes_of_lane.push_back(bytes[i]);
+      bytes_of_strand.push_back(bytes[i]);
       places.push_back(&place);
     };
     for (size_t i = 0; i < num_planned; ++i) {
-      if (blueprint_.lane_of_arena_buffer[i] != lane) continue;
+      if (blueprint_.strand_of_arena_buffer[i] != strand) continue;
       const program::Buffer& buffer = blueprint_.program->buffers[buffers[i]];
-      add(i, {buffer.first_task, blueprint_.last_in_lane[i]}, arena_offsets_[i].second);
+      add(i, {buffer.first_task, blueprint_.last_in_strand[i]}, arena_offsets_[i].second);
     }
     const auto end = static_cast<int32_t>(blueprint_.program->tasks.size());
-    for (size_t i = num_planned; lane == blueprint_.num_lanes && i < buffers.size(); ++i)
+    for (size_t i = num_planned; strand == blueprint_.num_strands && i < buffers.size(); ++i)
       add(i, {0, end}, arena_offsets_[i].second);
     for (size_t i = 0; i < workspace_offsets_.size(); ++i) {
       auto& [task, place] = workspace_offsets_[i];
-      if (blueprint_.lane_of_task[task] == lane) add(buffers.size() + i, {task, task}, place);
+      if (blueprint_.strand_of_task[task] == strand) add(buffers.size() + i, {task, task}, place);
     }
-    const program::Placement placement = program::ArenaSolver(lives).place(bytes_of_lane);
+    const program::Placement placement = program::ArenaSolver(lives).place(bytes_of_strand);
     for (size_t i = 0; i < places.size(); ++i) *places[i] = arena_bytes_ + placement.offsets[i];
     arena_bytes_ += placement.arena_bytes;
     lower_bound_bytes_ += placement.lower_bound_bytes;
@@ -319,19 +320,19 @@ bool Instance::refresh(std::span<const int64_t> bits) {
   if (!sizes_.refresh(bits) && !refresh_failed_) return false;
   refresh_failed_ = true;
   sizes_.evaluate(0);
-  bind_stage(0);
+  bind_epoch(0);
   refresh_failed_ = false;
   return true;
 }
 
-void Instance::bind_stage(size_t stage) {
-  for (const int32_t t : blueprint_.stages[stage].tasks) {
+void Instance::bind_epoch(size_t epoch) {
+  for (const int32_t t : blueprint_.epochs[epoch].tasks) {
     const auto changed = [&](int32_t e) { return sizes_.changed_at(e) > bound_at_[t]; };
     if (bound_at_[t] == 0 || std::ranges::any_of(blueprint_.exprs_of_task[t], changed)) bind_task(t);
   }
-  if (stage == 0) return;  // their workspaces lie in the arena
-  if (blueprint_.has_lanes()) scratch_bytes_ = place_in_scratch(nullptr);
-  for (const int32_t t : blueprint_.stages[stage].tasks) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
+  if (epoch == 0) return;  // their workspaces lie in the arena
+  if (blueprint_.has_strands()) scratch_bytes_ = place_in_scratch(nullptr);
+  for (const int32_t t : blueprint_.epochs[epoch].tasks) scratch_bytes_ = std::max(scratch_bytes_, workspace_[t]);
 }
 
 std::span<const ng_scalar> Instance::evaluate_scalars(int32_t t) {
@@ -476,37 +477,37 @@ void Instance::place_scratch(Arena& scratch) {
   scratch_generation_ = scratch.generation();
 }
 
-// Places workspaces of later stages one after the other if there are lanes, else all at the same address. Returns the
-// total size with lanes, else 0.
+// Places workspaces of later epochs one after the other if there are strands, else all at the same address. Returns the
+// total size with strands, else 0.
 int64_t Instance::place_in_scratch(std::byte* scratch) {
   int64_t offset = 0;
-  for (const Stage& late : std::span(blueprint_.stages).subspan(1)) {
+  for (const Epoch& late : std::span(blueprint_.epochs).subspan(1)) {
     for (const int32_t t : late.tasks) {
       const bool has_place = scratch != nullptr && workspace_[t] > 0;
       calls_[t].workspace = has_place ? scratch + offset : nullptr;
-      if (blueprint_.has_lanes()) offset += round_up(workspace_[t]) + (workspace_[t] > 0 ? 2 * red_zone_ : 0);
+      if (blueprint_.has_strands()) offset += round_up(workspace_[t]) + (workspace_[t] > 0 ? 2 * red_zone_ : 0);
     }
   }
   return offset;
 }
 
-bool Instance::enter_stage(size_t stage, Arena& scratch) {
-  const auto& definer = blueprint_.program->segments[stage - 1];
+bool Instance::enter_epoch(size_t epoch, Arena& scratch) {
+  const auto& definer = blueprint_.program->segments[epoch - 1];
   const int32_t first = blueprint_.first_defined[definer - 1];
   const int32_t end = blueprint_.first_defined[definer];
-  const bool changed = sizes_.define(stage, std::span(defined_).subspan(first, end - first));
-  if (!changed && stage < stages_bound_) return false;
-  // Later stages may depend on these symbols, too; and if anything below fails, this stage is not bound.
-  stages_bound_ = stage;
-  sizes_.evaluate(stage);
-  for (const int32_t w : blueprint_.stages[stage].windows) {
+  const bool changed = sizes_.define(epoch, std::span(defined_).subspan(first, end - first));
+  if (!changed && epoch < epochs_bound_) return false;
+  // Later epochs may depend on these symbols, too; and if anything below fails, this epoch is not bound.
+  epochs_bound_ = epoch;
+  sizes_.evaluate(epoch);
+  for (const int32_t w : blueprint_.epochs[epoch].windows) {
     check_late_window(w);
     point(w);
   }
-  bind_stage(stage);
+  bind_epoch(epoch);
   scratch_generation_ = 0;
   place_scratch(scratch);
-  stages_bound_ = stage + 1;
+  epochs_bound_ = epoch + 1;
   return true;
 }
 

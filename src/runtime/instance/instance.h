@@ -65,9 +65,9 @@ class Instance {
   int64_t stage_inputs();
   // Points buffers and workspaces into these blocks, after growing them as needed.
   void bind_memory(Arena& arena, Arena& scratch);
-  // Called when the segment before `stage` has run: takes the symbols that it defined and, if they differ from the last
+  // Called when the segment before `epoch` has run: takes the symbols that it defined and, if they differ from the last
   // time, binds everything that depends on them again. True if something was bound.
-  bool enter_stage(size_t stage, Arena& scratch);
+  bool enter_epoch(size_t epoch, Arena& scratch);
   // Points all windows of a buffer at its memory.
   void place_buffer(int32_t buffer, void* base, void* object);
 
@@ -146,9 +146,9 @@ class Instance {
   bool is_elsewhere(std::span<const BoundInput> inputs) const;
   void place_constants(Host& host);
   void plan_arena(std::optional<program::ArenaSolver>& solver);
-  void plan_arena_of_lanes(std::span<const int32_t> buffers, std::span<const int64_t> bytes);
+  void plan_arena_of_strands(std::span<const int32_t> buffers, std::span<const int64_t> bytes);
   void plan_red_zones(std::span<const int64_t> bytes);
-  void bind_stage(size_t stage);
+  void bind_epoch(size_t epoch);
   void bind_task(int32_t t);
   void specialise_tasks(const Specialise& specialise);
   std::span<const ng_scalar> evaluate_scalars(int32_t t);
@@ -171,7 +171,7 @@ class Instance {
   std::vector<ng_call> calls_;
   std::vector<Step> steps_;
   std::vector<int64_t> bound_at_;  // per task: the evaluation of sizes_ that it was bound to
-  size_t stages_bound_ = 0;
+  size_t epochs_bound_ = 0;
   bool refresh_failed_ = false;  // during refresh(), and after one that failed
 
   std::vector<void*> bases_;                                // per buffer: its first byte
@@ -191,9 +191,9 @@ class Instance {
 
   std::vector<int64_t> workspace_;  // bytes per task
   // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one task:
-  // (task, offset). Those of later stages share the scratch of the lease.
+  // (task, offset). Those of later epochs share the scratch of the lease.
   std::vector<std::pair<int32_t, int64_t>> workspace_offsets_;
-  int64_t scratch_bytes_ = 0;  // bytes of that scratch: the largest of them, or with lanes their sum
+  int64_t scratch_bytes_ = 0;  // bytes of that scratch: the largest of them, or with strands their sum
   uint64_t scratch_generation_ = 0;
 
   std::vector<TensorInput> inputs_;

@@ -25,8 +25,8 @@ struct Lease {
   Lease(const std::string& owner, int32_t index);
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
-  // Makes services for `lanes` lanes.
-  void serve_lanes(size_t lanes) { lane_services.resize(lanes, service); }
+  // Makes services for `strands` strands.
+  void serve_strands(size_t strands) { strand_services.resize(strands, service); }
 
   const int32_t index;
   WorkingMemory memory;
@@ -34,8 +34,8 @@ struct Lease {
   std::unique_ptr<KeptResults> results;  // shared by the Instances of this lease; null: not shared
   KeptResults* kept = nullptr;           // keeps the results of the call in progress; null: they are the caller's
   ng_host service;
-  std::deque<ng_host> lane_services;           // one per lane of a Program that runs in lanes
-  std::mutex error_mutex;                      // guards `error`: lanes may fail at once
+  std::deque<ng_host> strand_services;         // one per strand of a Program that runs in strands
+  std::mutex error_mutex;                      // guards `error`: strands may fail at once
   std::string error;                           // the last error message of a task of the call in progress
   int64_t copied_bytes = 0;                    // copied by the run in progress, beyond what its tasks declare
   std::optional<program::ArenaSolver> solver;  // of the Executable's Program, made by the first Instance

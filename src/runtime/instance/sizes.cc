@@ -18,23 +18,23 @@ Sizes::Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols)
       integers_(blueprint.integers),
       changed_at_(blueprint.program->exprs.size(), 0) {}
 
-void Sizes::evaluate(size_t stage) {
+void Sizes::evaluate(size_t epoch) {
   ++now_;
   const auto lookup = [&](const std::string& name) { return symbols_[blueprint_.symbol_index.at(name)]; };
-  for (const int32_t e : blueprint_.stages[stage].exprs) {
+  for (const int32_t e : blueprint_.epochs[epoch].exprs) {
     const Scalar value = npugraph::evaluate(blueprint_.program->exprs[e], lookup);
     if (value == values_[e] && changed_at_[e] > 0) continue;
     values_[e] = value;
     changed_at_[e] = now_;
   }
-  for (const ExprUse& use : blueprint_.stages[stage].uses) integers_[use.slot] = values_[use.expr].as_int();
-  for (const int32_t w : blueprint_.stages[stage].windows) check_window(w);
+  for (const ExprUse& use : blueprint_.epochs[epoch].uses) integers_[use.slot] = values_[use.expr].as_int();
+  for (const int32_t w : blueprint_.epochs[epoch].windows) check_window(w);
 }
 
-bool Sizes::define(size_t stage, std::span<const ng_scalar> defined) {
+bool Sizes::define(size_t epoch, std::span<const ng_scalar> defined) {
   bool changed = false;
   for (size_t i = 0; i < defined.size(); ++i) {
-    const int32_t symbol = blueprint_.stages[stage].symbols[i];
+    const int32_t symbol = blueprint_.epochs[epoch].symbols[i];
     Scalar value{.kind = blueprint_.program->symbols[symbol].kind};
     if (value.kind == ScalarKind::kFloat) {
       value.f = defined[i].f;
@@ -114,7 +114,7 @@ void Sizes::check_window(int32_t w) const {
 
 Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols) {
   Sizes sizes(blueprint, symbols);
-  for (size_t stage = 0; stage < blueprint.stages.size(); ++stage) sizes.evaluate(stage);
+  for (size_t epoch = 0; epoch < blueprint.epochs.size(); ++epoch) sizes.evaluate(epoch);
   return sizes;
 }
 

@@ -20,11 +20,11 @@ class Sizes {
   // `symbols` are the values of all symbols; those that tasks define may be anything.
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
-  // Evaluates what becomes known at `stage` and checks it: UserError when an expression cannot be evaluated, when a size is
+  // Evaluates what becomes known at `epoch` and checks it: UserError when an expression cannot be evaluated, when a size is
   // negative, or when a window does not fit its buffer.
-  void evaluate(size_t stage);
-  // Sets the symbols that the segment before `stage` defined. False if they are unchanged.
-  bool define(size_t stage, std::span<const ng_scalar> defined);
+  void evaluate(size_t epoch);
+  // Sets the symbols that the segment before `epoch` defined. False if they are unchanged.
+  bool define(size_t epoch, std::span<const ng_scalar> defined);
   // Sets Blueprint::refreshed_symbols. False if they are unchanged.
   bool refresh(std::span<const int64_t> bits);
 
@@ -54,7 +54,7 @@ class Sizes {
   int64_t now_ = 0;
 };
 
-// All stages evaluated for the symbols of a call.
+// All epochs evaluated for the symbols of a call.
 Sizes evaluate_all(const Blueprint& blueprint, const std::vector<Scalar>& symbols);
 // "s0=4, s1=128": the symbols that tell Instances apart.
 std::string key_text(const Blueprint& blueprint, const std::vector<Scalar>& symbols);

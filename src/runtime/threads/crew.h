@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of the pool that work for one lane of a replay: one leads, the others help in its parallel regions.
+// Threads of the pool that work for one strand of a replay: one leads, the others help in its parallel regions.
 //
 // Each leader and helper calls its function from a thread of its own; nothing else is thread-safe.
 #pragma once

@@ -78,7 +78,7 @@ struct PoolInfo {
 std::vector<PoolInfo> pools();
 
 // Fills arena memory with bytes 0xff (a NaN in every floating-point type, -1 in integers) before each replay and,
-// unless the Program runs in lanes, when its content dies, so that a later use shows. Off unless NPUGRAPH_POISON turns
+// unless the Program runs in strands, when its content dies, so that a later use shows. Off unless NPUGRAPH_POISON turns
 // it on.
 void set_poison(bool on);
 bool poison();

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/trace.h"
-#include "runtime/threads/lanes.h"
+#include "runtime/threads/strands.h"
 #include "runtime/threads/worker_pool.h"
 #include "runtime/watch/running_tasks.h"
 
@@ -79,8 +79,8 @@ void Observer::after(int32_t task) {
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
   if (watch_ != nullptr) show(task, true);
-  // In lanes, tasks of another lane that touch the memory may not be done yet.
-  if (poisons_ && !blueprint_.has_lanes()) poison_deaths(task);
+  // In strands, tasks of another strand that touch the memory may not be done yet.
+  if (poisons_ && !blueprint_.has_strands()) poison_deaths(task);
 }
 
 void Observer::after_failure(int32_t task) {

@@ -2,7 +2,7 @@
 // Observes the tasks of one replay for the task log, the trace, timed runs, the poisoning of dead memory, red zones,
 // the file of running tasks and the task watch.
 //
-// Not thread-safe, so each lane of a replay has a copy. Lives as long as one replay. Made only if one of these is on;
+// Not thread-safe, so each strand of a replay has a copy. Lives as long as one replay. Made only if one of these is on;
 // otherwise the hot loop pays only one branch.
 #pragma once
 

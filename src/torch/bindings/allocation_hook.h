@@ -8,7 +8,6 @@
 // allocation takes a lock.
 #pragma once
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 

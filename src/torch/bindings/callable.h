@@ -22,7 +22,6 @@
 #include <memory>
 #include <string>
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 

@@ -103,13 +103,14 @@ void def_formats(py::module_& module) {
              [](const at::Tensor& tensor, int code) { npu::format_of(npu_storage_of("set_format", tensor)) = code; });
 }
 
-// Aliases of memory: an npu storage and its CPU twin are over the same bytes (torch/npu/memory.h).
+// Aliases of memory: an npu storage and its host storage are over the same bytes (torch/npu/memory.h).
 void def_sharing(py::module_& module) {
   module.def("cpu_alias", [](const at::Tensor& tensor) {
     npu_storage_of("cpu_alias", tensor);
     return npu::cpu_alias(tensor);
   });
-  module.def("follow_twin", [](const at::Tensor& tensor) { npu::follow_twin(npu_storage_of("follow_twin", tensor)); });
+  module.def("follow_host_storage",
+             [](const at::Tensor& tensor) { npu::follow_host_storage(npu_storage_of("follow_host_storage", tensor)); });
   module.def("borrow",
              [](const at::Tensor& tensor) { return over(npu::borrow(npu_storage_of("borrow", tensor)), tensor); });
   module.def("npu_alias", [](const at::Tensor& cpu, int64_t index) {

@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 

@@ -2,7 +2,6 @@
 // The topics of npugraph._C, one function and one file each; module.cc calls them.
 #pragma once
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 

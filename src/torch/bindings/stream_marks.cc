@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 

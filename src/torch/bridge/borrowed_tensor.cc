@@ -40,7 +40,7 @@ void BorrowedTensor::move_to(void* data) {
 at::Tensor BorrowedTensor::alias() {
   if (!device_.is_cpu()) {
     if (npu_) {
-      npu::follow_twin(npu_.unsafeGetStorageImpl());
+      npu::follow_host_storage(npu_.unsafeGetStorageImpl());
     } else {
       npu_ = npu::adopt_lent(tensor_.storage(), device_.index());
     }
@@ -52,15 +52,15 @@ at::Tensor BorrowedTensor::alias() {
 int64_t BorrowedTensor::leave_copy_to_keepers() {
   // Without another holder there cannot be a new one. With one, the GIL keeps
   // Python from looking at the storage meanwhile.
-  const bool is_own_twin = npu_ && npu_.use_count() == 1;
-  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == (is_own_twin ? 2 : 1)) return 0;
+  const bool is_own_host_storage = npu_ && npu_.use_count() == 1;
+  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == (is_own_host_storage ? 2 : 1)) return 0;
   const Gil gil;
   const size_t bytes = storage_->nbytes();
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
   storage_->set_data_ptr_noswap(std::move(copy));
   if (npu_) {
-    npu::follow_twin(npu_.unsafeGetStorageImpl());
+    npu::follow_host_storage(npu_.unsafeGetStorageImpl());
     npu::count(npu_.unsafeGetStorageImpl());
   }
   npu_ = {};

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "program/program.h"
-#include "torch/capture/segment.h"
+#include "torch/capture/recorded_program.h"
 
 namespace npugraph::capture {
 

@@ -37,8 +37,8 @@ Updates& updates() {
   return *all;
 }
 
-std::shared_ptr<Segment> segment_of(std::string name, RecordedStep& step, const TouchedMemory& memory) {
-  return step.launches.empty() ? nullptr : std::make_shared<Segment>(std::move(name), std::move(step), memory);
+std::shared_ptr<RecordedProgram> segment_of(std::string name, RecordedStep& step, const TouchedMemory& memory) {
+  return step.launches.empty() ? nullptr : std::make_shared<RecordedProgram>(std::move(name), std::move(step), memory);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "torch/capture/capture.h"
 #include "torch/capture/compiled_call.h"
 #include "torch/capture/external_event.h"
-#include "torch/capture/segment.h"
+#include "torch/capture/recorded_program.h"
 #include "torch/capture/task_group.h"
 
 namespace npugraph::capture {
@@ -49,7 +49,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
  private:
   struct Step {
     RecordedStep::Kind kind = RecordedStep::Kind::kLaunches;
-    std::shared_ptr<Segment> segment;
+    std::shared_ptr<RecordedProgram> segment;
     std::shared_ptr<TaskGroup> group;
     std::shared_ptr<CompiledCall> call;
     std::shared_ptr<ExternalEvent> event;

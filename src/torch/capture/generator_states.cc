@@ -49,7 +49,7 @@ TORCH_LIBRARY_FRAGMENT(npugraph, library) {
 
 // The generator that draws for `generator`. Its mutex is held while numbers are drawn.
 at::Generator drawing(const at::Generator& generator) {
-  return generator.device().type() == npu::kNpu ? npu::generator_twin(generator, generator.device().index())
+  return generator.device().type() == npu::kNpu ? npu::cpu_generator_of(generator, generator.device().index())
                                                 : generator;
 }
 

@@ -167,7 +167,7 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
   for (const size_t position : generators_) {
     IValue& value = arguments[position];
     check_generator(call, value);
-    value = generator_twin(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
+    value = cpu_generator_of(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator()), call.device());
   }
   std::optional<OverAliases> over_aliases;
   if (is_of_ascend_ && call.is_on_npu()) over_aliases.emplace(call.device());

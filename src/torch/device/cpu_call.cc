@@ -77,7 +77,7 @@ at::Tensor CpuCall::alias(const at::Tensor& argument, bool written) {
 c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
   c10::StorageImpl* storage = cpu.unsafeGetStorageImpl();
   for (const Argument& argument : arguments_)
-    if (twin_of(storage_of(*argument.npu)) == storage) return argument.npu->unsafe_storage();
+    if (host_storage_of(storage_of(*argument.npu)) == storage) return argument.npu->unsafe_storage();
   if (std::find(on_cpu_.begin(), on_cpu_.end(), storage) != on_cpu_.end()) return {};
   return adopted_.of(cpu, device());
 }
@@ -119,8 +119,8 @@ void CpuCall::take_over(const Written& argument) {
     npu.set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
   if (alias.is_conj() != npu.is_conj()) npu._set_conj(alias.is_conj());
   if (alias.is_neg() != npu.is_neg()) npu._set_neg(alias.is_neg());
-  if (storage_of(alias) == twin_of(storage_of(npu))) [[likely]]
-    follow_twin(storage_of(npu));
+  if (storage_of(alias) == host_storage_of(storage_of(npu))) [[likely]]
+    follow_host_storage(storage_of(npu));
   else
     npu.set_storage_keep_dtype(npu_storage(alias.storage()));
 }

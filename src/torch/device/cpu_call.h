@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a CPU kernel on npu tensors, without a copy: arguments go in as aliases over their twins, results come out as
+// One call of a CPU kernel on npu tensors, without a copy: arguments go in as aliases over their host storages, results come out as
 // npu tensors over the same memory.
 //
 //   CpuCall call("aten::add.Tensor");

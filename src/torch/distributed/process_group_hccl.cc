@@ -105,7 +105,7 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Store> store, c10::i
       gloo_(std::move(gloo)),
       options_(std::move(options)) {
   init();
-  lane_.emplace();
+  group_thread_.emplace();
   ++groups;
 }
 
@@ -123,8 +123,8 @@ ProcessGroupHccl::~ProcessGroupHccl() { end(); }
 
 // Ends jobs first, because they may need everything else; then transfers; then the connections of both.
 void ProcessGroupHccl::end() {
-  if (!lane_) return;
-  lane_.reset();
+  if (!group_thread_) return;
+  group_thread_.reset();
   transfers_.abort();
   gloo_.reset();
   --groups;
@@ -154,7 +154,7 @@ void ProcessGroupHccl::reconnect(c10::intrusive_ptr<c10d::Backend> gloo) {
 }
 
 void ProcessGroupHccl::shutdown() {
-  lane_->drain();
+  group_thread_->drain();
   transfers_.abort();
 }
 
@@ -251,9 +251,9 @@ WorkPtr ProcessGroupHccl::submit(const Call& call, const Tensors& inputs, const 
 ProcessGroupHccl::HcclWorkPtr ProcessGroupHccl::run_job(const Call& call, const Tensors& inputs, const Tensors& outputs,
                                                         const Job& job) {
   auto work = make_work(call, inputs, outputs);
-  lane_->run([work, job, gloo = Gloo(gloo_, effective(call.timeout)),
-              what = description(call, work->getSequencenumber()), from = memories_of(call.title, inputs),
-              into = memories_of(call.title, outputs)] {
+  group_thread_->run([work, job, gloo = Gloo(gloo_, effective(call.timeout)),
+                      what = description(call, work->getSequencenumber()), from = memories_of(call.title, inputs),
+                      into = memories_of(call.title, outputs)] {
     const at::NoGradGuard no_grad;
     std::exception_ptr error;
     try {

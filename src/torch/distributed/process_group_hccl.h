@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "torch/distributed/gloo.h"
+#include "torch/distributed/group_thread.h"
 #include "torch/distributed/hccl_work.h"
-#include "torch/distributed/lane.h"
 
 namespace npugraph::distributed {
 
@@ -148,7 +148,7 @@ class ProcessGroupHccl final : public c10d::Backend {
   bool coalescing_ = false;
   std::vector<c10::intrusive_ptr<HcclWork>> coalesced_;
   Transfers transfers_;
-  std::optional<Lane> lane_;  // nullopt after end()
+  std::optional<GroupThread> group_thread_;  // nullopt after end()
 };
 
 }  // namespace npugraph::distributed

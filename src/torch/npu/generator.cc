@@ -26,7 +26,7 @@ void set_state_recorder(StateRecorder& made) { recorder = &made; }
 
 NpuGenerator::NpuGenerator(c10::DeviceIndex device)
     : GeneratorImpl(c10::Device(kNpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-      twin_(at::detail::createCPUGenerator()) {}
+      cpu_(at::detail::createCPUGenerator()) {}
 
 c10::DeviceType NpuGenerator::device_type() { return kNpu; }
 
@@ -43,33 +43,33 @@ at::Generator NpuGenerator::self() const {
 
 void NpuGenerator::set_current_seed(uint64_t seed) {
   if (recorder != nullptr && recorder->seed(self(), seed)) return;
-  const std::lock_guard lock(twin_.mutex());
-  twin_.set_current_seed(seed);
+  const std::lock_guard lock(cpu_.mutex());
+  cpu_.set_current_seed(seed);
 }
 
 uint64_t NpuGenerator::current_seed() const {
-  const std::lock_guard lock(twin_.unsafeGetGeneratorImpl()->mutex_);
-  return twin_.current_seed();
+  const std::lock_guard lock(cpu_.unsafeGetGeneratorImpl()->mutex_);
+  return cpu_.current_seed();
 }
 
 uint64_t NpuGenerator::seed() {
   if (recorder != nullptr) recorder->check_may_draw_seed(self());
-  const std::lock_guard lock(twin_.mutex());
-  return twin_.seed();
+  const std::lock_guard lock(cpu_.mutex());
+  return cpu_.seed();
 }
 
 void NpuGenerator::set_state(const c10::TensorImpl& state) {
   const at::Tensor given = tensor_of(state);
   if (recorder != nullptr && recorder->set(self(), given)) return;
-  const std::lock_guard lock(twin_.mutex());
-  twin_.set_state(given);
+  const std::lock_guard lock(cpu_.mutex());
+  cpu_.set_state(given);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> NpuGenerator::get_state() const {
   at::Tensor state;
   {
-    const std::lock_guard lock(twin_.unsafeGetGeneratorImpl()->mutex_);
-    state = twin_.get_state();
+    const std::lock_guard lock(cpu_.unsafeGetGeneratorImpl()->mutex_);
+    state = cpu_.get_state();
   }
   if (recorder != nullptr) {
     if (at::Tensor recorded = recorder->read(self(), state); recorded.defined()) state = std::move(recorded);
@@ -82,19 +82,19 @@ void NpuGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorIm
   auto* npu = dynamic_cast<NpuGenerator*>(other.get());
   TORCH_CHECK(npu != nullptr, "a generator of npu was given the state of one of ", other->device().str());
   if (recorder != nullptr && recorder->follow(self(), at::Generator(other))) return;
-  twin_ = npu->twin_;
+  cpu_ = npu->cpu_;
 }
 
 c10::intrusive_ptr<c10::GeneratorImpl> NpuGenerator::graphsafe_get_state() const {
   auto out = c10::make_intrusive<NpuGenerator>(device_.index());
-  out->twin_ = twin_;
+  out->cpu_ = cpu_;
   return out;
 }
 
 NpuGenerator* NpuGenerator::clone_impl() const {
   auto* out = new NpuGenerator(device_.index());
-  const std::lock_guard lock(twin_.unsafeGetGeneratorImpl()->mutex_);
-  out->twin_ = twin_.clone();
+  const std::lock_guard lock(cpu_.unsafeGetGeneratorImpl()->mutex_);
+  out->cpu_ = cpu_.clone();
   return out;
 }
 
@@ -108,14 +108,14 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
   return (*generators)[static_cast<size_t>(checked_device(device))];
 }
 
-at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device) {
+at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device) {
   const at::Generator& npu = generator.has_value() && generator->defined() ? *generator : default_generator(device);
-  return static_cast<NpuGenerator*>(npu.unsafeGetGeneratorImpl())->twin();
+  return static_cast<NpuGenerator*>(npu.unsafeGetGeneratorImpl())->cpu();
 }
 
 std::optional<at::Generator> generator_of_kernel() {
   const auto device = device_of_aliases();
-  return device ? std::make_optional(generator_twin(std::nullopt, *device)) : std::nullopt;
+  return device ? std::make_optional(cpu_generator_of(std::nullopt, *device)) : std::nullopt;
 }
 
 }  // namespace npugraph::npu

@@ -28,12 +28,12 @@ class StateRecorder {
 // To be called once in the process, before it has generators.
 void set_state_recorder(StateRecorder& recorder);
 
-// While numbers are drawn, mutex_ of the twin must be held, as c10::GeneratorImpl requires; the members below take it.
+// While numbers are drawn, mutex_ of the CPU generator must be held, as c10::GeneratorImpl requires; the members below take it.
 class NpuGenerator final : public c10::GeneratorImpl {
  public:
   explicit NpuGenerator(c10::DeviceIndex device);
 
-  const at::Generator& twin() const { return twin_; }
+  const at::Generator& cpu() const { return cpu_; }
 
   void set_current_seed(uint64_t seed) override;
   uint64_t current_seed() const override;
@@ -51,7 +51,7 @@ class NpuGenerator final : public c10::GeneratorImpl {
   NpuGenerator* clone_impl() const override;
   at::Generator self() const;
 
-  at::Generator twin_;
+  at::Generator cpu_;
 };
 
 // The default generator of a device, which is never destroyed.
@@ -59,7 +59,7 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 
 // The CPU generator that draws for the npu generator `generator`, or,
 // without one, for the default generator of `device`.
-at::Generator generator_twin(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
+at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
 // The CPU generator for the kernel over aliases that the calling thread runs (over_aliases.h); nullopt if it runs none.
 std::optional<at::Generator> generator_of_kernel();

@@ -28,24 +28,24 @@ constexpr auto kAll = static_cast<size_t>(StatType::AGGREGATE);
 using Held = c10::intrusive_ptr<c10::StorageImpl>;
 
 c10::DataPtr pointer_to(Block* block) {
-  return {block->twin->_mutable_data_ptr_no_checks().get(), block, &delete_block, c10::Device(kNpu, block->device)};
+  return {block->host->_mutable_data_ptr_no_checks().get(), block, &delete_block, c10::Device(kNpu, block->device)};
 }
 
-Block* make_block(Held&& twin, c10::DeviceIndex device, bool is_counted = true) {
+Block* make_block(Held&& host, c10::DeviceIndex device, bool is_counted = true) {
   auto block = std::make_unique<Block>();
-  const auto bytes = is_counted ? static_cast<int64_t>(twin->nbytes()) : 0;
-  block->twin = std::move(twin);
+  const auto bytes = is_counted ? static_cast<int64_t>(host->nbytes()) : 0;
+  block->host = std::move(host);
   block->device = device;
   block->is_counted = is_counted;
   DeviceMemory::of(device).add(*block, bytes);
   return block.release();
 }
 
-c10::Storage adopt(Held&& twin, c10::DeviceIndex device, bool is_counted) {
-  const bool resizable = twin->resizable();
-  const auto bytes = static_cast<int64_t>(twin->nbytes());
+c10::Storage adopt(Held&& host, c10::DeviceIndex device, bool is_counted) {
+  const bool resizable = host->resizable();
+  const auto bytes = static_cast<int64_t>(host->nbytes());
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                            pointer_to(make_block(std::move(twin), device, is_counted)),
+                                                            pointer_to(make_block(std::move(host), device, is_counted)),
                                                             &NpuAllocator::instance(), resizable));
 }
 
@@ -81,7 +81,7 @@ void DeviceMemory::fail(int64_t bytes, int64_t room, c10::DeviceIndex device) {
   ++out_of_memory_;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "NPU out of memory. Tried to allocate ", format_size(bytes), " (NPU ",
                    static_cast<int>(device), "; ", format_size(device_bytes()), " total capacity; ",
-                   format_size(capacity() - room), " already allocated; ", format_size(room),
+                   format_size(capacity() - room), " already allocated; ", format_size(std::max<int64_t>(room, 0)),
                    " free). NPUGRAPH_DEVICE_MEMORY sets the size of the device.");
 }
 
@@ -155,7 +155,7 @@ void DeviceMemory::count(Block& block) noexcept {
   const std::lock_guard lock(mutex_);
   count_out(block.bytes);
   block.is_counted = true;
-  block.bytes = static_cast<int64_t>(block.twin->nbytes());
+  block.bytes = static_cast<int64_t>(block.host->nbytes());
   count_in(block.bytes);
 }
 
@@ -199,15 +199,15 @@ std::vector<DeviceMemory::Piece> DeviceMemory::pieces() const {
   const std::lock_guard lock(mutex_);
   std::vector<Piece> out;
   for (const Block* block = first_; block != nullptr; block = block->next)
-    out.push_back({reinterpret_cast<uintptr_t>(block->twin->_mutable_data_ptr_no_checks().get()), block->bytes});
+    out.push_back({reinterpret_cast<uintptr_t>(block->host->_mutable_data_ptr_no_checks().get()), block->bytes});
   return out;
 }
 
 bool DeviceMemory::holds(uintptr_t address, uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
   for (const Block* block = first_; block != nullptr; block = block->next) {
-    const auto begin = reinterpret_cast<uintptr_t>(block->twin->_mutable_data_ptr_no_checks().get());
-    const uint64_t size = block->twin->nbytes();
+    const auto begin = reinterpret_cast<uintptr_t>(block->host->_mutable_data_ptr_no_checks().get());
+    const uint64_t size = block->host->nbytes();
     if (begin <= address && bytes <= size && address - begin <= size - bytes) return true;
   }
   return false;
@@ -220,14 +220,14 @@ NpuAllocator& NpuAllocator::instance() {
 
 c10::DataPtr NpuAllocator::allocate(size_t bytes) {
   auto* cpu = c10::GetCPUAllocator();
-  auto twin = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes),
+  auto host = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(bytes),
                                                     c10::DataPtr(), cpu, /*resizable=*/true);
   const c10::DeviceIndex device = current_device();
-  auto block = make_block(std::move(twin), device);
+  auto block = make_block(std::move(host), device);
   const auto size = static_cast<int64_t>(bytes);
   try {
     TORCH_CHECK(host_has(size));
-    block->twin->set_data_ptr_noswap(cpu->allocate(bytes));
+    block->host->set_data_ptr_noswap(cpu->allocate(bytes));
   } catch (const c10::Error&) {  // the only exception that is thrown here
     delete_block(block);
     DeviceMemory::of(device).fail_on_host(size, device);
@@ -267,26 +267,26 @@ void count(c10::StorageImpl* npu) noexcept {
   DeviceMemory::of(block.device).count(block);
 }
 
-c10::StorageImpl* make_twin(c10::StorageImpl* npu) {
+c10::StorageImpl* make_host_storage(c10::StorageImpl* npu) {
   static std::mutex mutex;  // two threads may meet the same foreign storage
   const std::lock_guard lock(mutex);
-  if (Block* block = block_of(npu)) return block->twin.get();
+  if (Block* block = block_of(npu)) return block->host.get();
   npu->data_ptr();  // raises if the storage forbids reads of its memory, as that of released weights
   c10::DataPtr& foreign = npu->_mutable_data_ptr_no_checks();
   const c10::Device device = foreign.device();
   NG_CHECK(device.type() == kNpu, "a storage on ", device.str());
   c10::DataPtr memory = std::move(foreign);
   memory.unsafe_set_device(c10::kCPU);
-  auto twin =
+  auto host =
       c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(npu->nbytes()),
                                             std::move(memory), c10::GetCPUAllocator(), npu->resizable());
-  Block* block = make_block(std::move(twin), device.index());
+  Block* block = make_block(std::move(host), device.index());
   npu->set_data_ptr_noswap(pointer_to(block));
-  return block->twin.get();
+  return block->host.get();
 }
 
 int& format_of(c10::StorageImpl* npu) {
-  twin_of(npu);  // memory that came from elsewhere gets its block
+  host_storage_of(npu);  // memory that came from elsewhere gets its block
   return block_of(npu)->format;
 }
 
@@ -294,12 +294,12 @@ namespace {
 
 c10::Storage share(c10::StorageImpl* npu, int64_t offset, int64_t bytes, bool keeps_storage) {
   struct Owner {
-    Held twin, npu;
+    Held host, npu;
   };
-  c10::StorageImpl* twin = twin_of(npu);
-  void* const memory = static_cast<char*>(twin->_mutable_data_ptr_no_checks().get()) + offset;
+  c10::StorageImpl* host = host_storage_of(npu);
+  void* const memory = static_cast<char*>(host->_mutable_data_ptr_no_checks().get()) + offset;
   c10::DataPtr data(
-      memory, new Owner{.twin = Held::reclaim_copy(twin), .npu = keeps_storage ? Held::reclaim_copy(npu) : Held()},
+      memory, new Owner{.host = Held::reclaim_copy(host), .npu = keeps_storage ? Held::reclaim_copy(npu) : Held()},
       [](void* owner) { delete static_cast<Owner*>(owner); }, c10::kCPU);
   auto part = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
                                                     nullptr, /*resizable=*/false);
@@ -348,16 +348,16 @@ void resize(c10::StorageImpl* npu, size_t bytes) {
   format_of(npu) = format;
 }
 
-void follow_twin(c10::StorageImpl* npu) {
+void follow_host_storage(c10::StorageImpl* npu) {
   Block* block = block_of(npu);
-  const c10::StorageImpl& twin = *block->twin;
+  const c10::StorageImpl& host = *block->host;
   c10::DataPtr& data = npu->_mutable_data_ptr_no_checks();
-  if (twin.nbytes() == npu->nbytes() && block->twin->_mutable_data_ptr_no_checks().get() == data.get()) [[likely]]
+  if (host.nbytes() == npu->nbytes() && block->host->_mutable_data_ptr_no_checks().get() == data.get()) [[likely]]
     return;
   data.release_context();  // the block goes into another pointer
   npu->set_data_ptr_noswap(pointer_to(block));
-  npu->set_nbytes(twin.nbytes());
-  if (block->is_counted) DeviceMemory::of(block->device).resize(*block, static_cast<int64_t>(twin.nbytes()));
+  npu->set_nbytes(host.nbytes());
+  if (block->is_counted) DeviceMemory::of(block->device).resize(*block, static_cast<int64_t>(host.nbytes()));
 }
 
 }  // namespace npugraph::npu

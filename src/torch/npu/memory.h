@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory: host memory that is owned by CPU storages ("twins") and counted against the size of a device.
+// Device memory: host memory that is owned by CPU storages ("host storages") and counted against the size of a device.
 //
-// The StorageImpl of an npu tensor holds a DataPtr whose context is a Block, and the Block owns the twin: a CPU StorageImpl
-// over the same bytes. So CPU kernels work on npu tensors through the twin without a copy, and the memory lives as long as
+// The StorageImpl of an npu tensor holds a DataPtr whose context is a Block, and the Block owns the host storage: a CPU StorageImpl
+// over the same bytes. So CPU kernels work on npu tensors through the host storage without a copy, and the memory lives as long as
 // either side is held. One Block belongs to one npu StorageImpl. Thread-safe where not said otherwise.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace npugraph::npu {
 inline constexpr int kPlainFormat = 2;
 
 struct Block {
-  c10::intrusive_ptr<c10::StorageImpl> twin;
+  c10::intrusive_ptr<c10::StorageImpl> host;
   int64_t bytes = 0;       // as counted
   bool is_counted = true;  // false: the memory is counted elsewhere
   c10::DeviceIndex device = 0;
@@ -39,7 +39,7 @@ class DeviceMemory {
   // c10::OutOfMemoryError when `bytes` more do not fit the device.
   void add(Block& block, int64_t bytes);
   void remove(Block& block) noexcept;
-  // The twin of `block` now has `bytes`. c10::OutOfMemoryError as above, though they are counted even then.
+  // The host storage of `block` now has `bytes`. c10::OutOfMemoryError as above, though they are counted even then.
   void resize(Block& block, int64_t bytes);
   void count(Block& block) noexcept;
 
@@ -103,11 +103,11 @@ class NpuAllocator final : public c10::DeviceAllocator {
   void (*before_empty_cache_)() = nullptr;
 };
 
-// A new npu storage over the memory of a CPU storage, which becomes its twin.
+// A new npu storage over the memory of a CPU storage, which becomes its host storage.
 c10::Storage adopt(c10::Storage cpu, c10::DeviceIndex device);
 // The same over memory that is owned and counted elsewhere, until count().
 c10::Storage adopt_lent(c10::Storage cpu, c10::DeviceIndex device);
-// From now on `npu` owns the memory of its twin, which is counted even if the device has no room for it.
+// From now on `npu` owns the memory of its host storage, which is counted even if the device has no room for it.
 void count(c10::StorageImpl* npu) noexcept;
 
 // Npu storages over CPU storages, each made once, so that tensors that share memory share their storage.
@@ -127,19 +127,19 @@ class Adopted {
 void delete_block(void* block);
 
 // Null if the memory of an npu storage came from elsewhere (DLPack, a deserialised
-// storage), and its twin has not been made yet.
+// storage), and its host storage has not been made yet.
 inline Block* block_of(const c10::StorageImpl* npu) {
   const c10::DataPtr& data = const_cast<c10::StorageImpl*>(npu)->_mutable_data_ptr_no_checks();
   return data.get_deleter() == &delete_block ? static_cast<Block*>(data.get_context()) : nullptr;
 }
 
-// Gives memory that came from elsewhere its twin.
-c10::StorageImpl* make_twin(c10::StorageImpl* npu);
+// Gives memory that came from elsewhere its host storage.
+c10::StorageImpl* make_host_storage(c10::StorageImpl* npu);
 
-// The twin of an npu storage, owned by it.
-inline c10::StorageImpl* twin_of(c10::StorageImpl* npu) {
+// The host storage of an npu storage, owned by it.
+inline c10::StorageImpl* host_storage_of(c10::StorageImpl* npu) {
   Block* block = block_of(npu);
-  return block != nullptr ? block->twin.get() : make_twin(npu);
+  return block != nullptr ? block->host.get() : make_host_storage(npu);
 }
 
 // The format tag of an npu storage.
@@ -157,7 +157,7 @@ std::optional<c10::DeviceIndex> device_of(const void* pointer);
 // resizable, c10::OutOfMemoryError as above.
 void resize(c10::StorageImpl* npu, size_t bytes);
 
-// To be called after a CPU kernel may have resized the twin or given it other memory.
-void follow_twin(c10::StorageImpl* npu);
+// To be called after a CPU kernel may have resized the host storage or given it other memory.
+void follow_host_storage(c10::StorageImpl* npu);
 
 }  // namespace npugraph::npu

@@ -71,8 +71,8 @@ Impl spare_or_new_alias(const TensorImpl& source, c10::Storage storage) {
 
 at::Tensor cpu_alias(const at::Tensor& npu) {
   const TensorImpl* source = npu.unsafeGetTensorImpl();
-  c10::StorageImpl* twin = twin_of(source->unsafe_storage().unsafeGetStorageImpl());
-  Impl impl = spare_or_new_alias(*source, c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin)));
+  c10::StorageImpl* host = host_storage_of(source->unsafe_storage().unsafeGetStorageImpl());
+  Impl impl = spare_or_new_alias(*source, c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(host)));
   if (!same_geometry(*impl, *source))  // mostly equal if a call is repeated
     impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
   return at::Tensor(std::move(impl));

@@ -13,7 +13,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import npugraph
-from npugraph.fx.streams.sections import Lanes, Section, mark_sections
+from npugraph.fx.streams.sections import Section, Strands, mark_sections
 from npugraph.fx.translate.importer import InputInfo, import_graph
 from npugraph.fx.translate.raise_fx import raise_graph
 
@@ -67,32 +67,32 @@ def graph_of(steps: list[Any]) -> fx.GraphModule:
     return fx.GraphModule(torch.nn.Module(), graph)
 
 
-def raised(gm: fx.GraphModule, lanes: Lanes | None) -> fx.GraphModule:
-    imported = import_graph(gm, "drawn", [InputInfo("user", "x")], lanes)
-    return raise_graph(imported.graph, {}, lanes.streams if lanes else ())
+def raised(gm: fx.GraphModule, strands: Strands | None) -> fx.GraphModule:
+    imported = import_graph(gm, "drawn", [InputInfo("user", "x")], strands)
+    return raise_graph(imported.graph, {}, strands.streams if strands else ())
 
 
-def meaning(gm: fx.GraphModule, lanes: Lanes | None) -> dict[str, Any]:
+def meaning(gm: fx.GraphModule, strands: Strands | None) -> dict[str, Any]:
     """Of each node that has a task: its stream, its limits and the nodes that are done before."""
-    if lanes is None:
+    if strands is None:
         for node in gm.graph.nodes:
             node.meta["section"] = 0
-        lanes = Lanes([Section(0, set(), (0, 0))], [{STREAM[0]: "main"}])
+        strands = Strands([Section(0, set(), (0, 0))], [{STREAM[0]: "main"}])
     before: list[set[int]] = []
-    for i, section in enumerate(lanes.sections):
-        own = [j for j in range(i) if lanes.sections[j].stream == section.stream]
+    for i, section in enumerate(strands.sections):
+        own = [j for j in range(i) if strands.sections[j].stream == section.stream]
         before.append({k for j in [*section.after, *own] for k in (*before[j], j)})
     nodes = [node for node in gm.graph.nodes if node.target is torch.ops.aten.sin.default]
     found = {}
     for position, node in enumerate(nodes):
-        section = lanes.sections[node.meta["section"]]
+        section = strands.sections[node.meta["section"]]
         done = {
             other.name
             for i, other in enumerate(nodes)
             if other.meta["section"] in before[node.meta["section"]]
             or (other.meta["section"] == node.meta["section"] and i < position)
         }
-        found[node.name] = (lanes.streams[section.stream], section.limits, done)
+        found[node.name] = (strands.streams[section.stream], section.limits, done)
     return found
 
 
@@ -101,10 +101,10 @@ def meaning(gm: fx.GraphModule, lanes: Lanes | None) -> dict[str, Any]:
 @pytest.mark.feature("2.01", "2.16")
 def test_sections_become_marks_of_the_same_meaning(steps: list[Any]) -> None:
     gm = graph_of(steps)
-    lanes = mark_sections(gm)
-    again = raised(gm, lanes)
-    assert meaning(again, mark_sections(again)) == meaning(gm, lanes)
-    assert lanes is not None or "npugraph_ex" not in again.code
+    strands = mark_sections(gm)
+    again = raised(gm, strands)
+    assert meaning(again, mark_sections(again)) == meaning(gm, strands)
+    assert strands is not None or "npugraph_ex" not in again.code
 
 
 def two_streams(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -129,7 +129,7 @@ def log_of(run: Any, *args: torch.Tensor) -> list[Any]:
 
 
 @pytest.mark.feature("2.01", "9.01")
-def test_every_stage_shows_lanes_and_compiles_to_the_same() -> None:
+def test_every_stage_shows_strands_and_compiles_to_the_same() -> None:
     args = [torch.randn(8, 8) for _ in range(3)]
     torch._dynamo.reset()
     run = torch.compile(two_streams, backend="npugraph_ex", fullgraph=True)

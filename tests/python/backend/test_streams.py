@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams, events and core limits of compiled graphs: marks in the graph, sections, and lanes of a replay."""
+"""Streams, events and core limits of compiled graphs: marks in the graph, sections, and strands of a replay."""
 
 from __future__ import annotations
 
@@ -423,12 +423,12 @@ def test_marks_that_are_refused() -> None:
 
 @pytest.mark.feature("4.01", "4.02", "4.04")
 @pytest.mark.parametrize("function", [beside, ordered, limited, merged_beside])
-def test_forward_graphs_of_training_have_lanes(two_workers: None, function: Callable[..., Any]) -> None:
+def test_forward_graphs_of_training_have_strands(two_workers: None, function: Callable[..., Any]) -> None:
     torch._dynamo.reset()
     run = torch.compile(function, backend="npugraph_ex", fullgraph=True)
     with torch.no_grad():
         run(*inputs())
-        lanes = {(record.stream, bool(record.waits), *record.limits) for record in log_of(run, *inputs())}
+        strands = {(record.stream, bool(record.waits), *record.limits) for record in log_of(run, *inputs())}
     args = [tensor.requires_grad_() for tensor in inputs()]
     for _ in range(10):
         result, expected = run(*args), function(*args)
@@ -436,7 +436,7 @@ def test_forward_graphs_of_training_have_lanes(two_workers: None, function: Call
         total, wanted = (sum(torch.as_tensor(x).sum() for x in r) for r in (result, expected))
         torch.testing.assert_close(torch.autograd.grad(total, args), torch.autograd.grad(wanted, args))
     forward, backward = npugraph.artifacts()[-2:]
-    assert {(task.stream, bool(task.waits), *task.limits) for task in forward.tasks} == lanes
+    assert {(task.stream, bool(task.waits), *task.limits) for task in forward.tasks} == strands
     assert {task.stream for task in forward.tasks} == {0, 1} and {task.stream for task in backward.tasks} == {0}
     assert "tagged_event_wait_on_stream" in forward.to_fx().code
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from tests.python.device import test_npu_compression as compression
-from tests.python.device import test_npu_delta_rule as delta_rule
-from tests.python.device import test_npu_mla as mla
-from tests.python.device import test_npu_mla_preprocess as preprocess
+from tests.python.device.attention import test_npu_mla as mla
+from tests.python.device.attention import test_npu_mla_preprocess as preprocess
 from tests.python.device.npu_operators import integers, normal
+from tests.python.device.operators import test_npu_delta_rule as delta_rule
+from tests.python.device.products import test_npu_compression as compression
 
 SIZES = {"num_kv_heads": 2, "num_heads": 4, "scale_value": 0.3}
 SCALES = tuple(SIZES.values())

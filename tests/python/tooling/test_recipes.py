@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recipes of CONTRIBUTING.md, applied to a copy of the sources: an operator, a pass and a kernel, each in the places
-that its recipe names and no others."""
+"""The recipes of CONTRIBUTING.md, applied to a copy of the sources: an operator, a pass and a kernel, each in the
+places that its recipe names and no others."""
 
 from __future__ import annotations
 

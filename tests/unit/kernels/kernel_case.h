@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "kernels/element.h"
 #include "kernels/registry.h"
+#include "tensor/expr.h"
 
 namespace npugraph::kernels {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/generators/merge_products.h"
+#include "lower/generated/merge_products.h"
 
 #include <algorithm>
 

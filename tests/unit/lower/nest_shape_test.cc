@@ -37,10 +37,10 @@ class Nest {
 
   std::vector<NestShape> shapes() const { return nest_shapes(terms(), cluster().results); }
   LoopNest in(const NestShape& shape) const {
-    return make_loop_nest(graph_, terms(), cluster().results, strides(), clusters_.generators(), shape);
+    return make_loop_nest(graph_, terms(), cluster().results, strides(), clusters_.ramps(), shape);
   }
   LoopNest cheapest() const {
-    return make_cheapest_nest(graph_, terms(), cluster().results, strides(), clusters_.generators(), kTarget);
+    return make_cheapest_nest(graph_, terms(), cluster().results, strides(), clusters_.ramps(), kTarget);
   }
 
   // Results of the kernel as the interpreter computes them.

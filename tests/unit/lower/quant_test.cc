@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/generators/quant.h"
+#include "lower/generated/quant.h"
 
 #include "base/error.h"
 #include "lower/lower_testing.h"

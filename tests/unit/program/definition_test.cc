@@ -63,7 +63,7 @@ TEST(Definition, ConstantsAreValues) {
 // In the order of ng_call::scalars, wherever they stand.
 TEST(Definition, SymbolsAreScalarsOfTheCall) {
   const Expr rows = Expr::symbol("s0"), scale = Expr::symbol("f0", ScalarKind::kFloat);
-  const Task task = task_with({std::vector<Expr>{rows, Expr::constant(4), rows}, scale});
+  const Task task = task_with({std::vector<Expr>{rows, Expr::constant(Scalar::of_int(4)), rows}, scale});
   const Definition definition(task);
   const ng_attribute& list = definition.get().attributes[0];
   ASSERT_EQ(list.count, 3u);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "abi/task.h"
 #include "base/error.h"
 #include "program/file_format.h"
 #include "program/random_program.h"
@@ -83,7 +84,7 @@ TEST_F(ProgramFile, WhatWasSavedIsLoaded) {
   const Loaded loaded = load(path_);
   EXPECT_EQ(print(loaded.program), print(program));
   Metadata expected = metadata;
-  expected[kAbiKey] = "2";
+  expected[kAbiKey] = std::to_string(NG_TASK_ABI_VERSION);
   EXPECT_EQ(loaded.metadata, expected);
   for (size_t i = 0; i < program.constants.size(); ++i) {
     const Constant& constant = loaded.program.constants[i];
@@ -202,10 +203,10 @@ TEST_F(ProgramFile, WhatItWasMadeWithMustBeThere) {
   const std::string start = "cannot load a Program from " + path_ + ": ";
   EXPECT_EQ(refusal_of({{"torch", "2.14.0"}}), start + "it was made with torch 2.13.0; this process has 2.14.0");
   EXPECT_EQ(refusal_of({{"engine", "3"}}), start + "it does not say with which engine it was made");
-  // Version 2 of the ABI as version 8, with the checksum that the file then has.
+  // Another version of the ABI, with the checksum that the file then has.
   save(small_program(), {}, path_);
   std::string bytes = contents();
-  const size_t at = bytes.find("\"task ABI\" \"2\"");
+  const size_t at = bytes.find(cat("\"task ABI\" \"", NG_TASK_ABI_VERSION, "\""));
   ASSERT_NE(at, std::string::npos);
   bytes[at + 12] = '8';
   FileHeader header;
@@ -217,7 +218,7 @@ TEST_F(ProgramFile, WhatItWasMadeWithMustBeThere) {
   header.checksum = checksum.value();
   std::memcpy(bytes.data(), &header, sizeof header);
   overwrite(bytes);
-  EXPECT_EQ(refusal(), start + "it was made with task ABI 8; this process has 2");
+  EXPECT_EQ(refusal(), start + cat("it was made with task ABI 8; this process has ", NG_TASK_ABI_VERSION));
 }
 
 TEST_F(ProgramFile, FilesThatOthersMayWriteAreRefused) {

@@ -234,7 +234,7 @@ TEST(Executable, InvalidProgramIsRefused) {
   TestHost host;
   auto program = std::make_shared<program::Program>();
   program->tasks.resize(1);
-  EXPECT_THROW(Executable(program, host, {}, "broken"), UserError);
+  EXPECT_THROW(Executable(program, host, host.maker(), {}, "broken"), UserError);
 }
 
 TEST(Executable, UnknownTaskIsRefused) {

@@ -91,7 +91,7 @@ def _handle(tensor: torch.Tensor) -> Handle | None:
         return None
     storage = _device.cpu_alias(tensor.detach()).untyped_storage()
     manager, name, size = storage._share_filename_cpu_()  # moves the bytes unless they are shared already
-    _device.follow_twin(tensor)
+    _device.follow_host_storage(tensor)
     storage._shared_incref()  # holds the memory until the other process has it
     reductions.shared_cache[name] = StorageWeakRef(storage)
     _here[name] = StorageWeakRef(tensor.untyped_storage())

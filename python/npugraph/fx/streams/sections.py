@@ -30,14 +30,14 @@ class Section:
 
 
 @dataclasses.dataclass
-class Lanes:
+class Strands:
     """The sections of a graph, and the attributes of each stream's scopes, by number of the stream."""
 
     sections: list[Section]
     streams: list[dict[str, str]]
 
 
-def mark_sections(gm: fx.GraphModule) -> Lanes | None:
+def mark_sections(gm: fx.GraphModule) -> Strands | None:
     """Gives the nodes of a graph with marks ``meta["section"]``, the number of one of the returned sections. Returns
     None if the graph has no marks, or marks without effect. Raises ``ScopeError`` if scopes do not pair, and
     ``ScopeValueError`` if a wait has nothing to wait for."""
@@ -50,14 +50,14 @@ def mark_sections(gm: fx.GraphModule) -> Lanes | None:
 
 
 @dataclasses.dataclass
-class _Lane:
+class _Strand:
     number: int
     section: int | None = None  # the latest one
     is_open: bool = False
     waits: set[int] = dataclasses.field(default_factory=set)  # sections that the next section waits for
 
     def position(self) -> set[int]:
-        """The sections that are over as soon as everything in the lane so far is over."""
+        """The sections that are over as soon as everything in the strand so far is over."""
         return self.waits | ({self.section} if self.section is not None else set())
 
 
@@ -65,7 +65,7 @@ class _Sections:
     def __init__(self, graph: fx.Graph) -> None:
         self.graph = graph
         self.sections = [Section(0, set(), (0, 0))]
-        self.lanes = {MAIN: _Lane(0, 0, True)}
+        self.strands = {MAIN: _Strand(0, 0, True)}
         self.scopes: list[dict[str, str]] = []
         self.attributes: dict[str, dict[str, str]] = {}  # by label: the attributes of a stream's scopes
         self.events: dict[str, set[int]] = {}
@@ -76,37 +76,37 @@ class _Sections:
         target = getattr(torch.ops.npugraph_ex, name).default
         return self.graph.find_nodes(op="call_function", target=target)
 
-    def assign(self) -> Lanes | None:
+    def assign(self) -> Strands | None:
         epilogues = find_epilogues(self.graph)
         for node in self.graph.nodes:
             if is_mark(node):
                 self._read(node)
             elif node.op == "call_function" and node not in epilogues:
                 self._place(node)
-        is_plain = len(self.lanes) == 1 and all(section.limits == (0, 0) for section in self.sections)
+        is_plain = len(self.strands) == 1 and all(section.limits == (0, 0) for section in self.sections)
         if is_plain and not any(map(records_for_program, self.graph.nodes)):
             return None
         self._join(epilogues)
-        return Lanes(self.sections, [self.attributes.get(label, {LABEL: label}) for label in self.lanes])
+        return Strands(self.sections, [self.attributes.get(label, {LABEL: label}) for label in self.strands])
 
     def _place(self, node: fx.Node) -> None:
-        lane = self._lane(self._current(LABEL) or MAIN)
+        strand = self._strand(self._current(LABEL) or MAIN)
         limits = (int(self._current(LIMITS[0]) or 0), int(self._current(LIMITS[1]) or 0))
         is_point = records_for_program(node)  # nothing moves across it
-        if is_point or not lane.is_open or self.sections[lane.section].limits != limits:
-            self._open(lane, limits)
-        node.meta["section"] = lane.section
+        if is_point or not strand.is_open or self.sections[strand.section].limits != limits:
+            self._open(strand, limits)
+        node.meta["section"] = strand.section
         if is_point or node in self.awaited:
-            self.tokens[node] = lane.position()
-            lane.is_open = False
+            self.tokens[node] = strand.position()
+            strand.is_open = False
 
-    def _open(self, lane: _Lane, limits: tuple[int, int]) -> None:
-        self.sections.append(Section(lane.number, lane.waits, limits))
-        lane.section, lane.is_open, lane.waits = len(self.sections) - 1, True, set()
+    def _open(self, strand: _Strand, limits: tuple[int, int]) -> None:
+        self.sections.append(Section(strand.number, strand.waits, limits))
+        strand.section, strand.is_open, strand.waits = len(self.sections) - 1, True, set()
 
     def _join(self, epilogues: set[fx.Node]) -> None:
-        everything = set().union(*(lane.position() for lane in self.lanes.values()))
-        main = self.lanes[MAIN]
+        everything = set().union(*(strand.position() for strand in self.strands.values()))
+        main = self.strands[MAIN]
         main.waits |= everything
         self._open(main, (0, 0))
         for node in epilogues:
@@ -115,8 +115,8 @@ class _Sections:
     def _current(self, key: str) -> str | None:
         return next((scope[key] for scope in reversed(self.scopes) if key in scope), None)
 
-    def _lane(self, label: str) -> _Lane:
-        return self.lanes.setdefault(label, _Lane(len(self.lanes)))
+    def _strand(self, label: str) -> _Strand:
+        return self.strands.setdefault(label, _Strand(len(self.strands)))
 
     def _read(self, node: fx.Node) -> None:
         read = _READERS.get(marks()[node.target])
@@ -137,15 +137,15 @@ class _Sections:
         return self._current(LABEL) or MAIN
 
     def _point(self, label: str) -> set[int]:
-        """Ends the section of a lane and returns the position of the lane."""
-        lane = self._lane(label)
-        lane.is_open = False
-        return lane.position()
+        """Ends the section of a strand and returns the position of the strand."""
+        strand = self._strand(label)
+        strand.is_open = False
+        return strand.position()
 
     def _await(self, label: str, sections: set[int]) -> None:
-        lane = self._lane(label)
-        lane.waits |= {index for index in sections if self.sections[index].stream != lane.number}
-        lane.is_open = False
+        strand = self._strand(label)
+        strand.waits |= {index for index in sections if self.sections[index].stream != strand.number}
+        strand.is_open = False
 
     def _record(self, node: fx.Node) -> None:
         self.tokens[node] = self._point(self._here())

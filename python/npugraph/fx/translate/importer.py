@@ -29,7 +29,7 @@ from npugraph.fx.translate.symbolic import Expr, SymbolicConverter, Unsupported,
 from npugraph.fx.values import attribute
 
 if TYPE_CHECKING:
-    from npugraph.fx.streams.sections import Lanes
+    from npugraph.fx.streams.sections import Strands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,18 +88,18 @@ def import_graph(
     gm: fx.GraphModule,
     name: str,
     inputs: Sequence[InputInfo],
-    lanes: Lanes | None = None,
+    strands: Strands | None = None,
     nested_compiler: NestedCompiler | None = None,
 ) -> Imported:
-    """Imports a functional graph of operators. ``inputs`` describes its placeholders in order. ``lanes`` is the result
-    of ``mark_sections``. Without ``nested_compiler`` control flow runs in Python."""
+    """Imports a functional graph of operators. ``inputs`` describes its placeholders in order. ``strands`` is the
+    result of ``mark_sections``. Without ``nested_compiler`` control flow runs in Python."""
     correct_values(gm.graph.nodes)
     importer = _Importer(gm, name, nested_compiler)
     importer.note_given(node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder"))
-    if lanes is not None:
-        importer.core.set_sections([section.as_tuple() for section in lanes.sections])
+    if strands is not None:
+        importer.core.set_sections([section.as_tuple() for section in strands.sections])
     for node in gm.graph.nodes:
-        if lanes is not None and node.op == "call_function":
+        if strands is not None and node.op == "call_function":
             importer.core.enter_section(node.meta.get("section", 0))
         importer.add(node, inputs)
     return importer.finish()

@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch_npu  # noqa: F401
 
-from tests.python.device.npu_operators import FLOATING, check, integers, normal
 from tests.python.device.attention.test_npu_mla import put, quantise, rms_norm, rope
+from tests.python.device.npu_operators import FLOATING, check, integers, normal
 
 TOKENS, INPUT, LATENT, ROPE, QUERY, HEADS, SIZE = 5, 32, 16, 8, 32, 3, 4
 UP = HEADS * (SIZE + ROPE)

@@ -12,8 +12,8 @@ import torch_npu
 
 import npugraph
 from tests.python.backend.checks import compile_ex
-from tests.python.device.npu_operators import normal, on
 from tests.python.device.attention.test_npu_mla import INDEX, kv_arguments, mla_arguments
+from tests.python.device.npu_operators import normal, on
 
 PLACES = pytest.mark.parametrize("place", ["cpu", "npu"])
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/threads/lanes.h"
+#include "runtime/threads/strands.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +18,7 @@ CoreLimits limits_of(const program::Task& task, const CoreLimits& of_stream) {
   return task.stream == 0 && task.limits == CoreLimits{} ? of_stream : task.limits;
 }
 
-int32_t Lanes::limit_of(int32_t t) const {
+int32_t Strands::limit_of(int32_t t) const {
   const program::Task& task = blueprint_.program->tasks[t];
   const CoreLimits limits = limits_of(task, of_stream_);
   if (task.kind == program::TaskKind::kSuperKernel && limits.cube > 0 && limits.vector > 0) {
@@ -28,18 +28,18 @@ int32_t Lanes::limit_of(int32_t t) const {
 }
 
 // One run in crews.
-struct Lanes::Crews {
+struct Strands::Crews {
   struct alignas(kCacheLine) Progress {
     std::atomic<int32_t> next{0};  // all of the crew's tasks before this one are done
   };
 
-  Crews(Lanes& owner, std::vector<int32_t> threads, int32_t first, int32_t last)
-      : lanes(owner), sizes(std::move(threads)), begin(first), end(last), progress(sizes.size()) {
+  Crews(Strands& owner, std::vector<int32_t> threads, int32_t first, int32_t last)
+      : strands(owner), sizes(std::move(threads)), begin(first), end(last), progress(sizes.size()) {
     for (Progress& crew : progress) crew.next.store(begin, std::memory_order_relaxed);
   }
 
   int32_t crew_of(int32_t task) const {
-    const int32_t turn = lanes.turn_of_lane_[lanes.lane_of(task)];
+    const int32_t turn = strands.turn_of_strand_[strands.strand_of(task)];
     return turn % static_cast<int32_t>(sizes.size());
   }
   // False when the pool cannot run them; then nothing has run.
@@ -54,11 +54,11 @@ struct Lanes::Crews {
     for (int32_t t = begin; t < end; ++t) {
       if (crew_of(t) != crew) continue;
       if (!await_others(t)) return;
-      const int32_t limit = lanes.limit_of(t);
+      const int32_t limit = strands.limit_of(t);
       Crew::own()->limit(limit > 0 ? limit : sizes[crew]);
-      lanes.service_of(lanes.lane_of(t)).workers = Crew::own()->size();
+      strands.service_of(strands.strand_of(t)).workers = Crew::own()->size();
       try {
-        lanes.run_task_(t, thread);
+        strands.run_task_(t, thread);
       } catch (...) {
         return fail(t);
       }
@@ -67,7 +67,7 @@ struct Lanes::Crews {
   }
   // False when another crew has failed.
   bool await_others(int32_t task) {
-    for (const int32_t other : lanes.blueprint_.program->tasks[task].waits) {
+    for (const int32_t other : strands.blueprint_.program->tasks[task].waits) {
       if (other < begin) continue;  // ran before all of these
       const std::atomic<int32_t>& next = progress[crew_of(other)].next;
       spin_until([&] {
@@ -85,7 +85,7 @@ struct Lanes::Crews {
     first_failed.store(task, std::memory_order_relaxed);
   }
 
-  Lanes& lanes;
+  Strands& strands;
   const std::vector<int32_t> sizes;
   const int32_t begin;
   const int32_t end;
@@ -95,40 +95,40 @@ struct Lanes::Crews {
   std::exception_ptr error;
 };
 
-Lanes::Lanes(const Blueprint& blueprint, Lease& lease, const CoreLimits& of_stream, int32_t begin, int32_t end,
-             RunTask run_task)
+Strands::Strands(const Blueprint& blueprint, Lease& lease, const CoreLimits& of_stream, int32_t begin, int32_t end,
+                 RunTask run_task)
     : blueprint_(blueprint),
       lease_(lease),
       of_stream_(of_stream),
       begin_(begin),
       end_(end),
       run_task_(std::move(run_task)),
-      turn_of_lane_(blueprint.num_lanes, kNone) {
+      turn_of_strand_(blueprint.num_strands, kNone) {
   for (int32_t t = begin; t < end; ++t) {
-    int32_t& turn = turn_of_lane_[lane_of(t)];
+    int32_t& turn = turn_of_strand_[strand_of(t)];
     if (turn != kNone) continue;
     turn = static_cast<int32_t>(used_.size());
-    used_.push_back(lane_of(t));
+    used_.push_back(strand_of(t));
   }
 }
 
-void Lanes::run() {
+void Strands::run() {
   const int32_t workers = WorkerPool::instance().size();
   if (workers == 1) return run_in_order(begin_, end_);
-  used_.size() > 1 ? run_together(workers) : run_one_lane(workers);
+  used_.size() > 1 ? run_together(workers) : run_one_strand(workers);
 }
 
-void Lanes::run_together(int32_t workers) {
+void Strands::run_together(int32_t workers) {
   const int32_t crews = std::min(workers, static_cast<int32_t>(used_.size()));
   if (!Crews(*this, sizes_of_crews(workers, crews), begin_, end_).run()) run_in_order(begin_, end_);
 }
 
 // No crew has more threads than its tasks may use.
-std::vector<int32_t> Lanes::sizes_of_crews(int32_t workers, int32_t crews) const {
+std::vector<int32_t> Strands::sizes_of_crews(int32_t workers, int32_t crews) const {
   std::vector<int32_t> most(crews, 0);
   for (int32_t t = begin_; t < end_; ++t) {
     const int32_t limit = limit_of(t);
-    int32_t& of_crew = most[turn_of_lane_[lane_of(t)] % crews];
+    int32_t& of_crew = most[turn_of_strand_[strand_of(t)] % crews];
     of_crew = std::max(of_crew, limit > 0 ? limit : workers);
   }
   std::vector<int32_t> sizes;
@@ -139,8 +139,8 @@ std::vector<int32_t> Lanes::sizes_of_crews(int32_t workers, int32_t crews) const
   return sizes;
 }
 
-// Consecutive limited tasks run in a crew, the others as if there were no lanes.
-void Lanes::run_one_lane(int32_t workers) {
+// Consecutive limited tasks run in a crew, the others as if there were no strands.
+void Strands::run_one_strand(int32_t workers) {
   const auto is_limited = [&](int32_t t) {
     const int32_t limit = limit_of(t);
     return limit > 0 && limit < workers;
@@ -160,7 +160,7 @@ void Lanes::run_one_lane(int32_t workers) {
   }
 }
 
-void Lanes::run_in_order(int32_t begin, int32_t end) {
+void Strands::run_in_order(int32_t begin, int32_t end) {
   std::exception_ptr error;
   auto body = [&] {
     try {
@@ -170,7 +170,7 @@ void Lanes::run_in_order(int32_t begin, int32_t end) {
       error = std::current_exception();
     }
   };
-  for (const int32_t lane : used_) service_of(lane).workers = 1;
+  for (const int32_t strand : used_) service_of(strand).workers = 1;
   WorkerPool::instance().run_alone([](void* opaque) { (*static_cast<decltype(body)*>(opaque))(); }, &body);
   if (error) std::rethrow_exception(error);
 }

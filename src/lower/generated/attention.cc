@@ -2,7 +2,7 @@
 #include "loop/attention.h"
 
 #include "lower/arguments.h"
-#include "lower/generators/generated_node.h"
+#include "lower/generated/generated_node.h"
 #include "target/target.h"
 
 namespace npugraph::lower {

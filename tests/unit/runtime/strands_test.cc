@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/threads/lanes.h"
+#include "runtime/threads/strands.h"
 
 #include <atomic>
 #include <barrier>
@@ -56,7 +56,7 @@ ng_status add(ng_call& call) {
   return NG_OK;
 }
 
-class LanesTest : public ::testing::Test {
+class StrandsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     WorkerPool::instance().set_size(2);
@@ -93,7 +93,7 @@ class LanesTest : public ::testing::Test {
   const Floats expected = Floats(8, 12);
 };
 
-TEST_F(LanesTest, StreamsRunAtOnceOnTheirOwnWorkers) {
+TEST_F(StrandsTest, StreamsRunAtOnceOnTheirOwnWorkers) {
   std::barrier<> both(2);
   meet("first", both, elementwise([](float v) { return v + 1; }));
   meet("second", both, elementwise([](float v) { return 10 * v; }));
@@ -107,7 +107,7 @@ TEST_F(LanesTest, StreamsRunAtOnceOnTheirOwnWorkers) {
   }
 }
 
-TEST_F(LanesTest, LimitsKeepTasksOnTheirOwnWorkers) {
+TEST_F(StrandsTest, LimitsKeepTasksOnTheirOwnWorkers) {
   std::barrier<> both(2);
   std::mutex mutex;
   std::map<float, std::set<std::thread::id>> threads;
@@ -141,7 +141,7 @@ TEST_F(LanesTest, LimitsKeepTasksOnTheirOwnWorkers) {
   EXPECT_NE(threads[1], threads[2]);
 }
 
-TEST_F(LanesTest, AnEventOrdersStreams) {
+TEST_F(StrandsTest, AnEventOrdersStreams) {
   std::atomic<int> round{0};
   host.define("second", [&](ng_call& call) {
     for (int i = 0; i < 8; ++i) floats(call.buffers[1])[i] = static_cast<float>(round);
@@ -155,7 +155,7 @@ TEST_F(LanesTest, AnEventOrdersStreams) {
 }
 
 // `second` does not end before `sum` has read what it was to write.
-TEST_F(LanesTest, WithoutAnEventTheRaceIsThere) {
+TEST_F(StrandsTest, WithoutAnEventTheRaceIsThere) {
   std::barrier<> both(2);
   host.define("second", [&](ng_call& call) {
     both.arrive_and_wait();
@@ -174,7 +174,7 @@ TEST_F(LanesTest, WithoutAnEventTheRaceIsThere) {
   for (const float value : raced) EXPECT_NE(value, 12.F);
 }
 
-TEST_F(LanesTest, AnErrorStopsTheOthersAndTheNextCallWorks) {
+TEST_F(StrandsTest, AnErrorStopsTheOthersAndTheNextCallWorks) {
   std::atomic<bool> fails{true};
   std::atomic<int> sums{0};
   host.define("second", [&](ng_call& call) {
@@ -201,7 +201,7 @@ TEST_F(LanesTest, AnErrorStopsTheOthersAndTheNextCallWorks) {
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), expected);
 }
 
-TEST_F(LanesTest, ALimitHoldsOnOneStream) {
+TEST_F(StrandsTest, ALimitHoldsOnOneStream) {
   std::set<std::thread::id> threads;
   host.define("increment", [&](ng_call& call) {
     EXPECT_EQ(call.host->workers, 1);
@@ -223,7 +223,7 @@ TEST_F(LanesTest, ALimitHoldsOnOneStream) {
   EXPECT_EQ(threads.size(), 1u);
 }
 
-TEST_F(LanesTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
+TEST_F(StrandsTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
   std::set<int32_t> workers;
   const auto note = [&](ng_call& call) {
     workers.insert(call.host->workers);
@@ -254,8 +254,8 @@ TEST_F(LanesTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
   }
 }
 
-TEST_F(LanesTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
-  const std::string path = std::filesystem::temp_directory_path() / cat("lanes_test_", getpid());
+TEST_F(StrandsTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
+  const std::string path = std::filesystem::temp_directory_path() / cat("strands_test_", getpid());
   record_running_tasks(path);
   std::string running;
   host.define("sum", [&](ng_call& call) {
@@ -276,13 +276,13 @@ TEST_F(LanesTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
   }
 }
 
-TEST_F(LanesTest, MoreStreamsThanWorkers) {
+TEST_F(StrandsTest, MoreStreamsThanWorkers) {
   std::string text = two_streams("", "stream(2) waits(0, 1)");
   const auto executable = make(host, text);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(Results(*executable, host, {x.bound()}).values(0), expected);
 }
 
-TEST_F(LanesTest, WithOneWorkerTasksRunInTheirOrder) {
+TEST_F(StrandsTest, WithOneWorkerTasksRunInTheirOrder) {
   WorkerPool::instance().set_size(1);
   const auto executable = make(host, two_streams("", "waits(1)"));
   TaskLog::instance().start();
@@ -292,7 +292,7 @@ TEST_F(LanesTest, WithOneWorkerTasksRunInTheirOrder) {
 }
 
 // Calls at once: one has the workers, the others run their tasks alone.
-TEST_F(LanesTest, CallsOfSeveralThreads) {
+TEST_F(StrandsTest, CallsOfSeveralThreads) {
   const auto executable = make(host, two_streams("", "waits(1)"));
   std::vector<std::thread> callers;
   for (int i = 0; i < 4; ++i) {
@@ -304,8 +304,8 @@ TEST_F(LanesTest, CallsOfSeveralThreads) {
   for (std::thread& caller : callers) caller.join();
 }
 
-// Each lane needs memory for two of its results at a time, and has its own.
-TEST_F(LanesTest, MemoryIsUsedAgainWithinALane) {
+// Each strand needs memory for two of its results at a time, and has its own.
+TEST_F(StrandsTest, MemoryIsUsedAgainWithinAStrand) {
   std::string text = R"(npugraph.program 4 @chains {
   buffer b0 input(0) bytes(64) live(0, 5)
   buffer b1 arena bytes(64) live(0, 5)
@@ -337,7 +337,7 @@ TEST_F(LanesTest, MemoryIsUsedAgainWithinALane) {
 }
 
 // Workspaces of tasks that run at once are apart.
-TEST_F(LanesTest, EachTaskHasItsWorkspace) {
+TEST_F(StrandsTest, EachTaskHasItsWorkspace) {
   std::barrier<> both(2);
   std::atomic<void*> first{nullptr}, second{nullptr};
   host.workspace("first", 4096);

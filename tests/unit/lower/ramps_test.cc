@@ -24,7 +24,7 @@ constexpr const char* kPositions = R"(
     %m : bool[s0, s0] = aten.le.Tensor(%p, %q)
     )";
 
-TEST(Generators, MasksAreComparedInRegisters) {
+TEST(Ramps, MasksAreComparedInRegisters) {
   const Program program = generated(std::string(kPositions) + R"(
     %f : f32[] = aten.full([], -inf)
     %y : f32[s0, s0] = aten.where.self(%m, %x, %f)
@@ -34,7 +34,7 @@ TEST(Generators, MasksAreComparedInRegisters) {
   EXPECT_EQ(program.buffers.size(), 2u);
 }
 
-TEST(Generators, AreThereForOtherReadersToo) {
+TEST(Ramps, AreThereForOtherReadersToo) {
   const std::string where = std::string(kPositions) + "%y : f32[s0, s0] = aten.where.self(%m, %x, 0.0)\n";
   EXPECT_EQ(fused(where + "return %y, %p"), "aten.arange loop.le.where");
   EXPECT_EQ(fused(where + "return %y, %q"), "aten.arange loop.le.where");
@@ -42,7 +42,7 @@ TEST(Generators, AreThereForOtherReadersToo) {
 }
 
 // What takes no more than a type from them is made in registers too.
-TEST(Generators, AreNotReadByOtherGenerators) {
+TEST(Ramps, AreNotReadByOtherGenerators) {
   EXPECT_EQ(fused(R"(
     %p : i64[s0] = aten.arange(s0)
     %o : i64[s0] = aten.ones_like(%p)
@@ -57,16 +57,16 @@ TEST(Generators, AreNotReadByOtherGenerators) {
             "aten.arange aten.ones_like loop.add");
 }
 
-TEST(Generators, ByThemselvesStayWithTheHost) {
+TEST(Ramps, ByThemselvesStayWithTheHost) {
   EXPECT_EQ(fused("%p : i64[s0] = aten.arange(s0)\nreturn %p"), "aten.arange");
   EXPECT_EQ(fused("%p : f32[2000, 2000] = aten.zeros([2000, 2000])\nreturn %p"), "aten.zeros");
 }
 
-TEST(Generators, WithoutGeneratedCodeStayWithTheHost) {
+TEST(Ramps, WithoutGeneratedCodeStayWithTheHost) {
   EXPECT_EQ(tasks_of(lowered(std::string(kInputs) + kPositions + "return %m")), "aten.arange aten.le.Tensor");
 }
 
-TEST(Generators, ThatAreWrittenAreInMemory) {
+TEST(Ramps, ThatAreWrittenAreInMemory) {
   EXPECT_EQ(fused(R"(
     input %i : i64[1] user "i"
     %z : f32[s0, s0] = aten.zeros([s0, s0])
@@ -77,7 +77,7 @@ TEST(Generators, ThatAreWrittenAreInMemory) {
             "aten.zeros");
 }
 
-TEST(Generators, CountFromTheirStartInSteps) {
+TEST(Ramps, CountFromTheirStartInSteps) {
   const Program program = generated(R"(
     %p : i64[s0] = aten.arange.start_step(5, 3*s0 + 5, 3)
     %t : i64[s0 - 1] = aten.slice.Tensor(%p, 0, 1, s0) view(1)
@@ -89,20 +89,20 @@ TEST(Generators, CountFromTheirStartInSteps) {
 }
 
 // Floats round where they are added up.
-TEST(Generators, OfFloatsInOrderStayWithTheHost) {
+TEST(Ramps, OfFloatsInOrderStayWithTheHost) {
   EXPECT_EQ(
       fused("%p : f32[s0] = aten.arange(s0)\n%y : f32[s0, s0] = aten.add.Tensor(%x, %p)\nreturn %y").substr(0, 11),
       "aten.arange");
 }
 
-TEST(Generators, OfNumbersThatTheirTypeCannotHoldStayWithTheHost) {
+TEST(Ramps, OfNumbersThatTheirTypeCannotHoldStayWithTheHost) {
   EXPECT_EQ(
       fused("%z : f32[s0, s0] = aten.full([s0, s0], 1e300)\n%y : f32[s0, s0] = aten.add.Tensor(%x, %z)\nreturn %y")
           .substr(0, 9),
       "aten.full");
 }
 
-TEST(Generators, IndicesAreLookedAtInRegisters) {
+TEST(Ramps, IndicesAreLookedAtInRegisters) {
   const Program program = generated(R"(
     input %w : f32[64, 16] user "w"
     %p : i64[s0] = aten.arange(s0)

@@ -20,13 +20,13 @@ namespace npugraph::distributed {
 // A thread that runs jobs in the order of run(), like a stream of a device. Jobs and the objects that they hold may
 // need the GIL, also to be destroyed: drain() must be called before the interpreter ends
 // (ProcessGroupHccl::shutdown_all). Thread-safe.
-class Lane {
+class GroupThread {
  public:
   using Job = std::function<void()>;  // throws nothing
 
-  Lane();
+  GroupThread();
   // Waits until all jobs have run, unless the last job destroys the lane itself.
-  ~Lane();
+  ~GroupThread();
   void run(Job job);
   // Waits until all jobs have run. Returns at once if called by a job.
   void drain();

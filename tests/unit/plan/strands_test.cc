@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/lanes.h"
+#include "plan/strands.h"
 
 #include <algorithm>
 #include <random>
@@ -56,7 +56,7 @@ std::string two_streams(const std::string& waits, const std::string& lives = "li
 })";
 }
 
-TEST(Lanes, ALifeEndsWhenNoStreamCanBeBehind) {
+TEST(Strands, ALifeEndsWhenNoStreamCanBeBehind) {
   Program program = program::parse(two_streams(" waits(0)"), "test");
   plan(program);
   EXPECT_EQ(program.buffers[1].last_task, 3) << "task 3 may run before task 1 has read it";
@@ -65,7 +65,7 @@ TEST(Lanes, ALifeEndsWhenNoStreamCanBeBehind) {
   EXPECT_EQ(program.buffers[1].last_task, 2) << "task 3 comes after task 1";
 }
 
-TEST(Lanes, AProgramWhoseLanesShareMemoryIsRefused) {
+TEST(Strands, AProgramWhoseStrandsShareMemoryIsRefused) {
   EXPECT_THROW(program::parse(two_streams(" waits(0)", "live(0, 1)"), "test"), UserError);
   try {
     program::parse(two_streams(" waits(0)", "live(0, 1)"), "test");
@@ -76,7 +76,7 @@ TEST(Lanes, AProgramWhoseLanesShareMemoryIsRefused) {
   }
 }
 
-TEST(Lanes, WaitsThatOthersImplyGo) {
+TEST(Strands, WaitsThatOthersImplyGo) {
   Program program = program::parse(two_streams(" waits(0)"), "test");
   program.tasks[2].stream = 2;
   program.tasks[2].waits = {0, 1};
@@ -88,14 +88,14 @@ TEST(Lanes, WaitsThatOthersImplyGo) {
   EXPECT_EQ(program::print(program::parse(program::print(program), "again")), program::print(program));
 }
 
-TEST(Lanes, AWaitNamesAnEarlierTaskOfAnotherStream) {
+TEST(Strands, AWaitNamesAnEarlierTaskOfAnotherStream) {
   for (const std::string waits : {" waits(2)", " waits(1)"}) {
     EXPECT_THROW(program::parse(two_streams(waits), "test"), UserError) << waits;
   }
 }
 
 // A Program whose tasks are dealt to streams, with some events.
-Program in_lanes(uint32_t seed) {
+Program in_strands(uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int32_t below) { return std::uniform_int_distribution<int32_t>(0, below - 1)(random); };
   Program program = program::testing::RandomProgram(seed, {.tasks = 24}).unplanned();
@@ -153,9 +153,9 @@ void expect_no_shared_memory(const Program& program) {
   }
 }
 
-TEST(Lanes, RandomProgramsShareNoMemoryBetweenTasksThatRunAtOnce) {
+TEST(Strands, RandomProgramsShareNoMemoryBetweenTasksThatRunAtOnce) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
-    Program program = in_lanes(seed);
+    Program program = in_strands(seed);
     plan(program);  // verifies
     SCOPED_TRACE(seed);
     expect_no_shared_memory(program);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/capture/segment.h"
+#include "torch/capture/recorded_program.h"
 
 #include <utility>
 
@@ -26,7 +26,7 @@ runtime::MakeTask maker_of(const std::vector<RecordedTask>& launches) {
 
 }  // namespace
 
-Segment::Segment(std::string name, RecordedStep step, const TouchedMemory& memory) {
+RecordedProgram::RecordedProgram(std::string name, RecordedStep step, const TouchedMemory& memory) {
   auto [program, external] = build_program(name, step.launches, memory);
   external_ = std::move(external);
   executable_ = std::make_unique<runtime::Executable>(program, bridge::TorchHost::instance(), maker_of(step.launches),
@@ -34,7 +34,7 @@ Segment::Segment(std::string name, RecordedStep step, const TouchedMemory& memor
   bound_.resize(external_.size());
 }
 
-void Segment::bind() {
+void RecordedProgram::bind() {
   bool moved = version_ == 0;
   for (size_t i = 0; i < external_.size(); ++i) {
     c10::StorageImpl* storage = external_[i].storages.front().unsafeGetStorageImpl();
@@ -50,7 +50,7 @@ void Segment::bind() {
   if (moved) ++version_;
 }
 
-void Segment::run(c10::Stream stream) {
+void RecordedProgram::run(c10::Stream stream) {
   bind();
   const Inside inside;
   const runtime::CallingStream calling{.id = stream.id(), .device = stream.device_index(), .limits = {}};

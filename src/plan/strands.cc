@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/lanes.h"
+#include "plan/strands.h"
 
 #include <algorithm>
 #include <vector>
@@ -68,7 +68,7 @@ void remove_implied_waits(Program& program) {
 
 }  // namespace
 
-void order_lanes(Program& program) {
+void order_strands(Program& program) {
   if (!program::has_streams(program)) return;
   wait_for_memory(program);
   wait_for_release(program);

@@ -16,11 +16,11 @@ struct ExternalMemory {
   std::vector<c10::Storage> storages;
 };
 
-class Segment {
+class RecordedProgram {
  public:
-  Segment(std::string name, RecordedStep step, const TouchedMemory& memory);
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  RecordedProgram(std::string name, RecordedStep step, const TouchedMemory& memory);
+  RecordedProgram(const RecordedProgram&) = delete;
+  RecordedProgram& operator=(const RecordedProgram&) = delete;
 
   // Runs the launches on the memory as it is now, in a replay on `stream`.
   // Throws what an operator throws. One call at a time.

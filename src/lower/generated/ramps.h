@@ -19,7 +19,7 @@
 namespace npugraph::lower {
 
 // Element `i`, counted in memory from the first one, is `number`, or first + i * step.
-struct Generator {
+struct Ramp {
   std::optional<Scalar> number;
   Expr first;
   Expr step;
@@ -27,24 +27,24 @@ struct Generator {
 };
 
 // A snapshot of a Graph. Immutable, safe to share.
-class Generators {
+class Ramps {
  public:
-  Generators(const ir::Graph& graph, const ir::AliasInfo& aliases);
+  Ramps(const ir::Graph& graph, const ir::AliasInfo& aliases);
 
   // Null if the value must be read from memory.
-  const Generator* find(ir::ValueId value) const {
+  const Ramp* find(ir::ValueId value) const {
     const auto at = of_values_.find(value);
     return at == of_values_.end() ? nullptr : &at->second;
   }
 
  private:
-  void add(const ir::Graph& graph, const ir::AliasInfo& aliases, ir::ValueId root, const Generator& made);
+  void add(const ir::Graph& graph, const ir::AliasInfo& aliases, ir::ValueId root, const Ramp& made);
 
-  std::unordered_map<ir::ValueId, Generator> of_values_;
+  std::unordered_map<ir::ValueId, Ramp> of_values_;
 };
 
 // Element `index`, counted in memory from the first one, of this type.
-loop::Value emit_element(loop::Builder& builder, const Generator& generator, DType dtype, const Expr& index);
+loop::Value emit_element(loop::Builder& builder, const Ramp& ramp, DType dtype, const Expr& index);
 
 // Whether an element of this type can hold this number, as torch converts it.
 bool can_hold(DType dtype, const Scalar& number);

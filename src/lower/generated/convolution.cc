@@ -2,7 +2,7 @@
 #include "loop/convolution.h"
 
 #include "lower/arguments.h"
-#include "lower/generators/generated_node.h"
+#include "lower/generated/generated_node.h"
 #include "target/target.h"
 #include "tensor/shape.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/generators/quant.h"
+#include "lower/generated/quant.h"
 
 #include "base/error.h"
 #include "lower/arguments.h"
-#include "lower/generators/generated_node.h"
+#include "lower/generated/generated_node.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {

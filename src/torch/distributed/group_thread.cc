@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/distributed/lane.h"
+#include "torch/distributed/group_thread.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace npugraph::distributed {
 
-Lane::Lane() : thread_(&Lane::serve, state_) {}
+GroupThread::GroupThread() : thread_(&GroupThread::serve, state_) {}
 
-Lane::~Lane() {
+GroupThread::~GroupThread() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;
@@ -20,7 +20,7 @@ Lane::~Lane() {
     thread_.join();
 }
 
-void Lane::run(Job job) {
+void GroupThread::run(Job job) {
   {
     const std::lock_guard lock(state_->mutex);
     state_->jobs.push_back(std::move(job));
@@ -28,13 +28,13 @@ void Lane::run(Job job) {
   state_->changed.notify_all();
 }
 
-void Lane::drain() {
+void GroupThread::drain() {
   if (thread_.get_id() == std::this_thread::get_id()) return;
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->jobs.empty() && !state_->busy; });
 }
 
-void Lane::serve(const std::shared_ptr<State>& state) {
+void GroupThread::serve(const std::shared_ptr<State>& state) {
   std::unique_lock lock(state->mutex);
   while (true) {
     state->changed.wait(lock, [&] { return state->closed || !state->jobs.empty(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/generators/generators.h"
+#include "lower/generated/ramps.h"
 
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@
 namespace npugraph::lower {
 namespace {
 
-using Made = std::optional<Generator>;
+using Made = std::optional<Ramp>;
 
 std::optional<Expr> integer(const Attr* argument, int64_t otherwise) {
   if (argument == nullptr) return Expr(otherwise);
@@ -23,14 +23,14 @@ std::optional<Expr> integer(const Attr* argument, int64_t otherwise) {
 Made make_range(const ir::Node& node, DType dtype) {
   const auto start = integer(arg::start.find(node), 0), step = integer(arg::step.find(node), 1);
   if (!start || !step || (dtype != DType::kI64 && dtype != DType::kI32)) return {};
-  return Generator{.first = *start, .step = *step};
+  return Ramp{.first = *start, .step = *step};
 }
 
 Made make_number(const Expr& number, DType dtype) {
   if (number.is_constant())
-    return can_hold(dtype, number.value()) ? Made(Generator{.number = number.value()}) : std::nullopt;
+    return can_hold(dtype, number.value()) ? Made(Ramp{.number = number.value()}) : std::nullopt;
   if (number.kind() != ScalarKind::kInt || dtype != DType::kI64) return {};
-  return Generator{.first = number, .step = 0};
+  return Ramp{.first = number, .step = 0};
 }
 
 Made make_filled(const ir::Node& node, DType dtype) {
@@ -110,12 +110,12 @@ loop::Value emit_number(loop::Builder& builder, DType dtype, const Scalar& numbe
   return loop::cast(builder.constant(is_float ? DType::kF64 : DType::kI64, exact), dtype);
 }
 
-loop::Value emit_element(loop::Builder& builder, const Generator& generator, DType dtype, const Expr& index) {
-  if (generator.number) return emit_number(builder, dtype, *generator.number);
-  return loop::cast(builder.index(generator.first + index * generator.step), dtype);
+loop::Value emit_element(loop::Builder& builder, const Ramp& ramp, DType dtype, const Expr& index) {
+  if (ramp.number) return emit_number(builder, dtype, *ramp.number);
+  return loop::cast(builder.index(ramp.first + index * ramp.step), dtype);
 }
 
-Generators::Generators(const ir::Graph& graph, const ir::AliasInfo& aliases) {
+Ramps::Ramps(const ir::Graph& graph, const ir::AliasInfo& aliases) {
   const std::vector<bool> written = find_written(graph, aliases);
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
@@ -126,13 +126,13 @@ Generators::Generators(const ir::Graph& graph, const ir::AliasInfo& aliases) {
 }
 
 // Views of the root have its elements in another order.
-void Generators::add(const ir::Graph& graph, const ir::AliasInfo& aliases, ir::ValueId root, const Generator& made) {
+void Ramps::add(const ir::Graph& graph, const ir::AliasInfo& aliases, ir::ValueId root, const Ramp& made) {
   const DType dtype = graph.value(root).tensor().dtype;
   for (const ir::ValueId member : aliases.members(root)) {
     const auto* type = tensor_type(graph, member);
     const auto& placement = aliases.placement(member);
     if (type == nullptr || type->dtype != dtype || !placement.placed) continue;
-    Generator seen = made;
+    Ramp seen = made;
     const Expr offset = Expr::make(ExprOp::kFloorDiv, {placement.byte_offset, Expr(size_of(dtype))});
     if (!seen.is_same_everywhere()) seen.first = seen.first + offset * seen.step;
     of_values_.emplace(member, std::move(seen));

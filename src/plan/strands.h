@@ -10,7 +10,7 @@ namespace npugraph::plan {
 // Requires lives in program order. Adds the waits that memory allocated at run time needs: a task that touches a heap
 // buffer waits for the one that allocates it, and one task, which releases the buffer, runs after all that touch it.
 // Removes waits that other waits imply.
-void order_lanes(program::Program& program);
+void order_strands(program::Program& program);
 
 // Requires lives in program order. Extends each life to the last task that may run before all tasks that touch the
 // buffer are done, and the life of a heap buffer to the task that releases it.
