@@ -13,13 +13,13 @@ from benchmarks import (
     kv_cache,
     lifecycle,
     memory,
-    npu_eager_sample,
     pass_time,
     peers,
     two_streams,
     warm_start,
 )
 from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, RegretBar, ShareBar
+from benchmarks.samples.npu_eager import BOXED, LISTS, TRAINING, UNBOXED
 
 INDUCTOR = tuple(peers.INDUCTOR)
 CONVOLUTIONAL = ("convnextv2", "resnet")
@@ -74,10 +74,10 @@ BARS = (
     EachBar("kv_cache", "", 1.05, other=kv_cache.OURS_SHORT),
     EachBar("kv_cache", kv_cache.CLONED, 1 / 10, other="inductor"),
     FigureBar("lifecycle", lifecycle.GROWTH, 1.02),
-    DifferenceBar("npu_eager", npu_eager_sample.UNBOXED, 0.3e-6, side="npu", other="cpu"),
-    DifferenceBar("npu_eager", npu_eager_sample.BOXED, 0.5e-6, side="npu", other="cpu"),
-    DifferenceBar("npu_eager", npu_eager_sample.LISTS, 3e-6, side="npu", other="cpu"),
-    Bar("npu_eager", npu_eager_sample.TRAINING, 1.15, side="npu", other="cpu"),
+    DifferenceBar("npu_eager", UNBOXED, 0.3e-6, side="npu", other="cpu"),
+    DifferenceBar("npu_eager", BOXED, 0.5e-6, side="npu", other="cpu"),
+    DifferenceBar("npu_eager", LISTS, 3e-6, side="npu", other="cpu"),
+    Bar("npu_eager", TRAINING, 1.15, side="npu", other="cpu"),
     DifferenceBar("import_time", import_time.CASE, 0.3, side="torch_npu", other="torch"),
     FigureBar("pass_time", pass_time.GRAPH_PASSES, 15),
     FigureBar("pass_time", pass_time.PER_100_NODES, 15),

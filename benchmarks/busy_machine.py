@@ -64,7 +64,7 @@ class Server:
         self.model = model
         bind = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if cores == 1 else []
         self.process = subprocess.Popen(
-            [*bind, sys.executable, "-m", "benchmarks.busy_machine_sample", model],
+            [*bind, sys.executable, "-m", "benchmarks.samples.busy_machine", model],
             env=environment(),
             cwd=processes.ROOT,
             stdin=subprocess.PIPE,

@@ -83,7 +83,7 @@ def compare(
 
     def take(side: str, dynamic: str = "True") -> processes.Sample:
         chosen = (sides.OURS, "False") if side == STATIC else (side, dynamic)
-        return processes.run_module("benchmarks.changing_sizes_sample", (*chosen, service.model, size, folder))
+        return processes.run_module("benchmarks.samples.changing_sizes", (*chosen, service.model, size, folder))
 
     ours = [STATIC] if sides.OURS in side_names else []
     taken, notes = processes.take_turns([*side_names, *ours], rounds, take)

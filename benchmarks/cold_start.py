@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import peers, processes, sides
-from benchmarks.cold_start_sample import MODELS
+from benchmarks.samples.cold_start import MODELS
 from benchmarks.harness import Request, Result, SideResult
 from benchmarks.model_case import reference64
 
@@ -62,13 +62,13 @@ def compare(name: str, cases: Sequence[str], side_names: Sequence[str], rounds: 
 
 
 def take_sample(side: str, name: str, reference: Path) -> processes.Sample:
-    """Runs ``cold_start_sample`` in a process that sees no cache of an earlier one."""
+    """Runs ``samples.cold_start`` in a process that sees no cache of an earlier one."""
     with tempfile.TemporaryDirectory() as home:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(CACHE_VARIABLES)}
         environment |= {"HOME": home, "TMPDIR": home}
         arguments = (side, name, reference, CALLS)
         return processes.run_module(
-            "benchmarks.cold_start_sample", arguments, peers.interpreter(side), environment=environment
+            "benchmarks.samples.cold_start", arguments, peers.interpreter(side), environment=environment
         )
 
 

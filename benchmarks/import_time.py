@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks import processes
 from benchmarks.harness import Request, Result
-from benchmarks.import_time_sample import SIDES
+from benchmarks.samples.import_time import SIDES
 
 NAME = "import_time"
 CASE = "import torch"
@@ -17,7 +17,7 @@ def run(request: Request) -> Iterator[Result]:
     if not request.wants(NAME, CASE):
         return
     result = processes.compare(
-        NAME, CASE, SIDES, request.samples, lambda side: processes.run_module("benchmarks.import_time_sample", (side,))
+        NAME, CASE, SIDES, request.samples, lambda side: processes.run_module("benchmarks.samples.import_time", (side,))
     )
     result.baseline = SIDES[0]
     yield result

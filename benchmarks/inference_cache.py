@@ -55,7 +55,7 @@ def take_pair(model: Path, reference: Path) -> list[processes.Sample]:
     """Returns the samples of a first and of a second process, which share a folder of their own."""
     with tempfile.TemporaryDirectory() as name:
         environment = os.environ | {"NPUGRAPH_CACHE": f"{name}/code", "TORCHAIR_CACHE_HOME": f"{name}/graphs"}
-        module = "benchmarks.inference_cache_sample"
+        module = "benchmarks.samples.inference_cache"
         return [
             processes.run_module(module, (MODEL, model, reference, time.monotonic()), environment=environment)
             for _ in range(2)

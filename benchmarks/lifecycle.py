@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks import processes, sides
 from benchmarks.harness import Request, Result
-from benchmarks.lifecycle_sample import MODELS
+from benchmarks.samples.lifecycle import MODELS
 
 NAME = "lifecycle"
 MODEL_COUNT, QUICK_COUNT = 50, 10
@@ -34,7 +34,7 @@ def run(request: Request) -> Iterator[Result]:
 
     def take(side: str) -> processes.Sample:
         arguments = (side, min(WARM_UP, len(MODELS)), count)
-        taken[side] = processes.run_module("benchmarks.lifecycle_sample", arguments)
+        taken[side] = processes.run_module("benchmarks.samples.lifecycle", arguments)
         return taken[side]
 
     result = processes.compare(NAME, case, chosen, 1, take)

@@ -50,7 +50,7 @@ def compare(name: str, side_names: Sequence[str]) -> Result:
         torch.save(reference64(CASES[name], size=SIZE)[:1], Path(folder) / "reference.pt")
 
         def take(side: str) -> processes.Sample:
-            taken[side] = processes.run_module("benchmarks.memory_sample", (side, name, SIZE, folder))
+            taken[side] = processes.run_module("benchmarks.samples.memory", (side, name, SIZE, folder))
             return taken[side]
 
         direct = [sides.DIRECT] if sides.OURS in side_names else []  # runs the Program that our side saves

@@ -61,7 +61,7 @@ def compare(
 
     def take(side: str) -> processes.Sample:
         arguments = (side, name, size, dtype, reference, SECONDS)
-        return processes.run_module("benchmarks.model_speed_sample", arguments, peers.interpreter(side))
+        return processes.run_module("benchmarks.samples.model_speed", arguments, peers.interpreter(side))
 
     result = processes.compare(NAME, f"{name} {size} {dtype}", side_names, rounds, take, contenders)
     result.limit, result.limit_seconds = "MFU", least

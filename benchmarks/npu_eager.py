@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks import processes
 from benchmarks.harness import Request, Result, SideResult
-from benchmarks.npu_eager_sample import CASES, SIDES
+from benchmarks.samples.npu_eager import CASES, SIDES
 
 NAME = "npu_eager"
 PYTHON = processes.ROOT / "scripts/npu_python"
@@ -29,4 +29,4 @@ def run(request: Request) -> Iterator[Result]:
 
 
 def _in_a_process(case: str, samples: int) -> dict[str, list[float]]:
-    return processes.run_module("benchmarks.npu_eager_sample", (case, samples), python=str(PYTHON))
+    return processes.run_module("benchmarks.samples.npu_eager", (case, samples), python=str(PYTHON))

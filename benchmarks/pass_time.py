@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks import processes
 from benchmarks.harness import Request, Result
-from benchmarks.pass_time_sample import SIDES
+from benchmarks.samples.pass_time import SIDES
 
 NAME = "pass_time"
 CASE = "100 layers of small operators"
@@ -23,7 +23,7 @@ def run(request: Request) -> Iterator[Result]:
     taken: dict[str, processes.Sample] = {}
 
     def take(side: str) -> processes.Sample:
-        taken[side] = processes.run_module("benchmarks.pass_time_sample", (side,))
+        taken[side] = processes.run_module("benchmarks.samples.pass_time", (side,))
         return taken[side]
 
     result = processes.compare(NAME, CASE, SIDES, request.samples, take)

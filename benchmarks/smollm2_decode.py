@@ -68,7 +68,7 @@ def compare(
 ) -> Result:
     def take(side: str) -> processes.Sample:
         arguments = (side, folder, dtype, STEPS)
-        return processes.run_module("benchmarks.smollm2_decode_sample", arguments, peers.interpreter(side))
+        return processes.run_module("benchmarks.samples.smollm2_decode", arguments, peers.interpreter(side))
 
     result = processes.compare(NAME, f"{context} tokens {dtype}", side_names, rounds, take)
     result.notes["tokens/s"] = ", ".join(f"{side.name} {1 / side.median:.1f}" for side in result.sides)

@@ -49,4 +49,4 @@ def run(request: Request) -> Iterator[Result]:
 
 def take_sample(what: str, folder: Path) -> processes.Sample:
     environment = os.environ | {"NPUGRAPH_CACHE": str(folder / "cache")}
-    return processes.run_module("benchmarks.warm_start_sample", (what, MODEL, folder), environment=environment)
+    return processes.run_module("benchmarks.samples.warm_start", (what, MODEL, folder), environment=environment)

@@ -30,7 +30,7 @@ enum class KindTrait : uint8_t {
   kOfHost = 1 << 1,    // runs on the host's objects
   kCallable = 1 << 2,  // Task::callable says what the host runs
   // An Instance may bind such a task again when its scalars change: nothing that was planned depends on them.
-  kReadsScalars = 1 << 3,
+  kRebindable = 1 << 3,
   kProduct = 1 << 4,  // counts against CoreLimits::cube
 };
 
@@ -45,15 +45,15 @@ struct TaskKindRow {
 // In the order of TaskKind.
 inline constexpr std::array<TaskKindRow, 10> kTaskKinds = {{
     {"kernel"},
-    {"aten", KindTrait::kOfHost | KindTrait::kReadsScalars},
-    {"python", KindTrait::kOfHost | KindTrait::kReadsScalars | KindTrait::kCallable},
+    {"aten", KindTrait::kOfHost | KindTrait::kRebindable},
+    {"python", KindTrait::kOfHost | KindTrait::kRebindable | KindTrait::kCallable},
     {"collective", static_cast<uint8_t>(KindTrait::kOfHost)},
     {"loop", static_cast<uint8_t>(KindTrait::kGenerated)},
     {"matmul", KindTrait::kGenerated | KindTrait::kProduct},
     {"attention", KindTrait::kGenerated | KindTrait::kProduct},
     {"convolution", KindTrait::kGenerated | KindTrait::kProduct},
     {"super_kernel", static_cast<uint8_t>(KindTrait::kGenerated)},
-    {"nested", KindTrait::kOfHost | KindTrait::kReadsScalars | KindTrait::kCallable},
+    {"nested", KindTrait::kOfHost | KindTrait::kRebindable | KindTrait::kCallable},
 }};
 
 inline constexpr std::array<std::string_view, kTaskKinds.size()> kTaskKindNames = [] {

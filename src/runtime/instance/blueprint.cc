@@ -181,8 +181,8 @@ std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& epoch_o
   }
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
-    const bool reads_scalars = program::has(task.kind, program::KindTrait::kReadsScalars);
-    if (reads_scalars && std::ranges::binary_search(epochs[0].tasks, t)) continue;
+    const bool is_rebindable = program::has(task.kind, program::KindTrait::kRebindable);
+    if (is_rebindable && std::ranges::binary_search(epochs[0].tasks, t)) continue;
     for (const int32_t e : task.scalars) is_told[e] = false;
   }
   return is_told;

@@ -22,7 +22,7 @@ inline uint64_t fp_control() {
 }
 inline void set_fp_control(uint64_t word) { asm volatile("msr fpcr, %0" : : "r"(word)); }
 #else
-#error "threads/fp_control.h: tell how this processor reads and sets its floating-point control word"
+#error "fp_control.h has no code for this processor's floating-point control word"
 #endif
 
 }  // namespace npugraph::runtime

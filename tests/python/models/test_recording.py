@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.models import CASES
 from benchmarks.special_models import SPECIAL
-from tests.python.backend.test_recording import run_both
+from tests.python.backend.graphs.test_recording import run_both
 
 MODELS = {**CASES, "mlp64": SPECIAL["mlp64"], "decoder28": SPECIAL["decoder28"]}
 # mamba maps a function over a dimension; swin's pooling turns a tensor in place.

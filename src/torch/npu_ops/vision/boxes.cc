@@ -44,7 +44,7 @@ Tensor distance(const Box& a, const Box& b) {
 
 Tensor diagonal(const Box& box) { return box.width().square() + box.height().square(); }
 
-Tensor angle(const Box& box) { return at::atan(ratio(box.width(), box.height())); }
+Tensor angle(const Box& box) { return at::atan2(box.width(), box.height()); }
 
 Tensor shape_penalty(const Tensor& difference) { return difference.square() * (4 / (M_PI * M_PI)); }
 

@@ -28,7 +28,7 @@ Tensor overlap(const Box& a, const Box& b, int64_t mode);
 Tensor distance(const Box& a, const Box& b);
 // The square of the diagonal.
 Tensor diagonal(const Box& box);
-// atan(w / h)
+// atan(w / h), and a right angle where h is 0
 Tensor angle(const Box& box);
 // The penalty of npu_ciou for a difference of angles, without its weight; and the weight, for the overlap `share`.
 Tensor shape_penalty(const Tensor& difference);

@@ -11,7 +11,7 @@ import torch_npu  # noqa: F401
 
 import npugraph
 from tests.python.backend.checks import compile_ex, task_names
-from tests.python.backend.test_passes_on_and_off import CASES, compare
+from tests.python.backend.graphs.test_passes_on_and_off import CASES, compare
 
 # The others have tensors of cpu in them, and make the same graphs on both.
 ON_NPU = sorted(set(CASES) - {"bound_attention", "expand_batch_norm", "fold_constants"})

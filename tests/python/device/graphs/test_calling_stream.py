@@ -17,7 +17,7 @@ from torch._dynamo.exc import Unsupported
 import npugraph
 from npugraph.inference import cache_compile
 from tests.python.backend.checks import compile_ex
-from tests.python.backend.test_capture_rules import held
+from tests.python.backend.runs.test_capture_rules import held
 
 USER, SIDE = npu.Stream(), npu.Stream()
 BEGIN, END = npu.Event(enable_timing=True), npu.Event(enable_timing=True)

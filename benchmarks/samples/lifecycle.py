@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``lifecycle``: python -m benchmarks.lifecycle_sample SIDE WARM_UP COUNT.
+"""Takes one sample of ``lifecycle``: python -m benchmarks.samples.lifecycle SIDE WARM_UP COUNT.
 
 Prints JSON: resident bytes after WARM_UP models and after each of COUNT more, the mean seconds of a model, and the
 largest error against float64.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``pass_time``: python -m benchmarks.pass_time_sample SIDE.
+"""Takes one sample of ``pass_time``: python -m benchmarks.samples.pass_time SIDE.
 
 Prints JSON: the seconds that FX passes and graph passes took in a compile that is not the first one of the process, the
 number of nodes of the graph, and the error of the compiled function.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``smollm2_decode``: python -m benchmarks.smollm2_decode_sample SIDE FOLDER DTYPE STEPS.
+"""Takes one sample of ``smollm2_decode``: python -m benchmarks.samples.smollm2_decode SIDE FOLDER DTYPE STEPS.
 
 FOLDER holds the model (``smollm2_decode.write_model``) and ``prompt.pt``: token ids, and the float64 logits after them.
 Prints JSON: the median seconds of a greedy decode step after the prompt, and the relative error of the first step's

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``memory``: python -m benchmarks.memory_sample SIDE MODEL SIZE FOLDER.
+"""Takes one sample of ``memory``: python -m benchmarks.samples.memory SIDE MODEL SIZE FOLDER.
 
 Prints JSON: the bytes and page faults that ``memory`` describes, for our side also the memory that the artifacts
 report, the median seconds of a call, and the error of the main output against the float64 outputs in FOLDER. Our side

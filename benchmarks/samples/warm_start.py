@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one process of ``warm_start``: python -m benchmarks.warm_start_sample save|load MODEL FOLDER.
+"""Runs one process of ``warm_start``: python -m benchmarks.samples.warm_start save|load MODEL FOLDER.
 
 ``save`` compiles the model and leaves its Program and weights in FOLDER. ``load`` prints JSON: the seconds from the
 call of ``npugraph.load`` to the first task and to the first result, and the error against FOLDER's reference.

@@ -92,7 +92,7 @@ def test_scales_that_torch_would_read_elsewhere_stay_with_it() -> None:
 
 ON_OTHER_PROCESSORS = """
 import torch, npugraph
-from tests.python.backend.test_generated_int4 import make_weights, product
+from tests.python.backend.generated.test_generated_int4 import make_weights, product
 torch.manual_seed(0)
 packed, scales, weights = make_weights(112, 64, 32, torch.float32)
 x = torch.randn(5, 64)

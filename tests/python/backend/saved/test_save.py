@@ -13,7 +13,7 @@ import torch
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex
 
-RUN = Path(__file__).parents[3] / "build/release/bin/npugraph-run"
+RUN = Path(__file__).parents[4] / "build/release/bin/npugraph-run"
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from torch._dynamo.utils import counters
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex, task_names
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_a_new_size_captures_and_compiles_nothing() -> None:
 
 def test_a_new_size_makes_no_machine_code() -> None:
     """In a fresh process, so that no other test has made the code already."""
-    module = "tests.python.backend.new_sizes"
+    module = "tests.python.backend.graphs.new_sizes"
     done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

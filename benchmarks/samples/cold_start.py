@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``cold_start``: python -m benchmarks.cold_start_sample SIDE MODEL REFERENCE CALLS.
+"""Takes one sample of ``cold_start``: python -m benchmarks.samples.cold_start SIDE MODEL REFERENCE CALLS.
 
 Prints JSON: the seconds of each call, the error of the first call's main output against REFERENCE, which is a file with
 the float64 outputs, and for our side the phases of the compile.

@@ -11,7 +11,7 @@ import torch
 
 import npugraph
 from tests.python.backend.checks import compile_ex
-from tests.python.backend.training_programs import PROGRAMS
+from tests.python.backend.training.training_programs import PROGRAMS
 
 # Of Dynamo, where it is not one for the first length and one for all: it guards the remainders of lengths.
 GRAPHS = {"windows": 4, "skipped levels": 4}

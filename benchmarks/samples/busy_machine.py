@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a model for ``busy_machine``: python -m benchmarks.busy_machine_sample MODEL.
+"""Serves a model for ``busy_machine``: python -m benchmarks.samples.busy_machine MODEL.
 
 The process reads lines. ``prepare`` compiles the model and is answered once that is done. A number N measures N windows
 of each side. The windows are those of the system's clock, so that processes which begin together are on the same side.

@@ -239,7 +239,7 @@ def test_defaults() -> None:
 
 @pytest.mark.feature("12b.17")
 def test_the_page_of_options_is_current() -> None:
-    script = runpy.run_path(str(Path(__file__).parents[3] / "scripts/options_page"))
+    script = runpy.run_path(str(Path(__file__).parents[4] / "scripts/options_page"))
     assert script["PAGE"].read_text() == script["page"](), "docs/options.md is not current: run scripts/options_page"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the samples of one case of ``npu_eager``: python -m benchmarks.npu_eager_sample CASE SAMPLES. torch_npu must be
+"""Takes the samples of one case of ``npu_eager``: python -m benchmarks.samples.npu_eager CASE SAMPLES. torch_npu must be
 installed.
 
 Prints JSON: the seconds of each sample by side.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``changing_sizes``: python -m benchmarks.changing_sizes_sample SIDE DYNAMIC MODEL SIZE FOLDER.
+"""Takes one sample of ``changing_sizes``: python -m benchmarks.samples.changing_sizes SIDE DYNAMIC MODEL SIZE FOLDER.
 
 DYNAMIC is the argument of torch.compile; with False only the sampled requests run, each compiled for itself. FOLDER
 holds ``requests.pt``. Prints JSON: the seconds of all requests, the number of compiles, our counters of the Instances

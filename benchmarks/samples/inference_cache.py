@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one process of ``inference_cache``: python -m benchmarks.inference_cache_sample NAME MODEL REFERENCE STARTED.
+"""Runs one process of ``inference_cache``: python -m benchmarks.samples.inference_cache NAME MODEL REFERENCE STARTED.
 
 STARTED is the time on the monotonic clock at which the process began. Prints JSON: the seconds from STARTED to the
 first result, the seconds from the import of npugraph_ex, the number of compiled graphs, and the error against the
