@@ -65,7 +65,7 @@ def compare_function(function: Function, side_names: Sequence[str], samples: int
 
 
 def bind(function: Function, *arguments: Any, **keywords: Any) -> Function:
-    """A closure adds less to a timed call than functools.partial with keywords."""
+    """Returns a call of ``function``. A closure adds less time to it than functools.partial with keywords."""
     return lambda: function(*arguments, **keywords)
 
 

@@ -13,7 +13,7 @@ from benchmarks.model_case import relative_error
 
 NAME = "two_streams"
 ONE, TWO = "one stream", "two streams"
-ROWS, WIDTH, LENGTH = 12, 96, 40  # of a chain
+ROWS, WIDTH, LENGTH = 12, 96, 40  # the sizes of a chain
 _marks = torch.ops.npugraph_ex
 
 

@@ -156,7 +156,7 @@ typedef struct ng_attribute {
   uint32_t is_list;  // 0 or 1
 } ng_attribute;
 
-// What a task is made from.
+// The definition from which a task is made.
 typedef struct ng_definition {
   const char* name;  // "kernel.copy"
   const ng_operand* operands;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one compile made, and all queries about it. Python exposes these fields: they are frozen.
+// The products of one compile, and all queries about them. Python exposes these fields: they are frozen.
 //
 // Thread-safe after construction.
 #pragma once

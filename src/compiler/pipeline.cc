@@ -45,7 +45,7 @@ std::vector<std::string> default_passes() {
       "expand_batch_norm",
       "straighten",
       "drop_head_copies",
-      // Of a rearrangement and its inverse, each with a copy, only views remain.
+      // If a rearrangement and its inverse both have a copy, only views remain.
       "merge_copies",
       "dce",
       // A remaining clone reads the old value and so keeps its source from being updated in place.

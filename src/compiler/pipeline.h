@@ -21,7 +21,7 @@
 
 namespace npugraph::compiler {
 
-// What the compiler needs from the process around it.
+// The functions and facts of the process that the compiler needs.
 struct CompileHost {
   const lower::OperatorCatalog* catalog = nullptr;
   passes::ConstantEvaluator evaluate;  // may be empty

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a front end asks of the compiler and of the runtime. One request goes through all layers: each layer reads its own part
-// and copies nothing.
+// The options that a front end passes to the compiler and the runtime. One request goes through all layers: each layer
+// reads its own part and copies nothing.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@
 
 namespace npugraph::frontend {
 
-// What the front end computed for a tensor: its type, its storage and its place there.
+// The facts that the front end computed for a tensor: its type, its storage and its place in the storage.
 struct TensorDescription {
   ir::Type type;
   Expr storage_offset;   // elements, of the tensor's own dtype

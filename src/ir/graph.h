@@ -54,7 +54,7 @@ struct OpaqueType {
 
 using Type = std::variant<TensorType, OpaqueType>;
 
-// Where a value comes from in the user's program. `node` is the FX node, `source` "file.py:12 in forward".
+// The place in the user's program that a node comes from. `node` is the FX node, `source` "file.py:12 in forward".
 struct Origin {
   std::string node;
   std::string source;
@@ -140,7 +140,7 @@ struct Constant {
   bool derived = false;  // computed when the graph was compiled, counted in derived_constant_bytes
 };
 
-// What the graph returns: a value, a scalar expression, or nothing.
+// One output of the graph: a value, a scalar expression, or nothing.
 using Output = std::variant<None, TensorRef, Expr>;
 
 // A symbol of the graph, from its inputs or defined by a node.

@@ -59,7 +59,7 @@ PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
                        const std::function<bool(ir::NodeId)>& is_generated)
     : graph_(graph), aliases_(aliases), writes_into_(std::move(writes_into)), uses_(ir::find_uses(graph)) {
   find_last_uses();
-  // Of nested concatenations the outer one comes first, because the inner one is placed in it.
+  // An outer concatenation comes before an inner one, because the inner one is placed in it.
   const auto& order = graph.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
     if (!graph.node(*id).dead && is_concatenation(graph.node(*id)) && !is_generated(*id)) take_apart(*id);

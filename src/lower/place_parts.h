@@ -23,7 +23,7 @@ namespace npugraph::lower {
 // Whether the node is a cat or a stack.
 bool is_concatenation(const ir::Node& node);
 
-// Where a value lies in the memory of another; strides in elements.
+// The place of a value in the memory of another value. Strides are in elements.
 struct Window {
   Expr byte_offset;
   std::vector<Expr> strides;
@@ -44,7 +44,7 @@ class PartPlaces {
 
   // The root of the concatenation in which the fresh memory `root` is placed; `root` itself if it is not placed.
   ir::ValueId host(ir::ValueId root) const;
-  // Where a value with a known place (AliasInfo) lies in its host.
+  // The window of a value in its host. The place of the value in its root must be known (AliasInfo).
   Window window(ir::ValueId id) const;
   // The non-empty parts of a concatenation if at least one of them is placed, else null.
   const std::vector<Part>* parts(ir::NodeId cat) const;

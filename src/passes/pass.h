@@ -18,7 +18,7 @@ namespace npugraph::passes {
 using ConstantEvaluator =
     std::function<std::vector<std::shared_ptr<const ir::ConstantData>>(const ir::Graph& graph, ir::NodeId node)>;
 
-// What a pass did to one node, for explain().
+// A note about what a pass did to one node, for explain().
 struct Remark {
   std::string pass;     // filled in by the driver
   std::string node;     // FX node

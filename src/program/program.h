@@ -137,8 +137,8 @@ struct Task {
 struct Symbol {
   std::string name;
   ScalarKind kind = ScalarKind::kInt;
-  // Where its value comes from: scalar input `input` (dim kNone), size `dim` of tensor input `input`, the storage
-  // offset of that input in elements (dim kStorageOffset), or task `task`.
+  // The source of its value: scalar input `input` (dim kNone), size `dim` of tensor input `input`, the storage offset
+  // of that input in elements (dim kStorageOffset), or task `task`.
   int32_t input = kNone;
   int32_t dim = kNone;
   int32_t task = kNone;

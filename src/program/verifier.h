@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of verify() share.
+// Types and functions that the parts of verify() share.
 #pragma once
 
 #include <string>

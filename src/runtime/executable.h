@@ -144,8 +144,8 @@ struct TaskTraffic {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_copied = 0;  // part of bytes_written that was only moved
-  // Of the timed runs, 0 if there are none: the median, the shortest and the longest time, and the begin of the task,
-  // counted from the begin of the first task, in the run of median length.
+  // The median, the shortest and the longest time of the task in the timed runs, and its begin in the run of median
+  // length, counted from the begin of the first task. All are 0 if there are no timed runs.
   int64_t nanoseconds = 0;
   int64_t least_nanoseconds = 0;
   int64_t most_nanoseconds = 0;

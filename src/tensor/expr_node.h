@@ -19,7 +19,7 @@
 
 namespace npugraph {
 
-// What the arguments of an operator must be, and what make() converts them to.
+// The kinds that the arguments of an operator may have, and the kinds to which make() converts them.
 enum class ArgRule : uint8_t {
   kNumbers,     // promoted to the widest of the arguments, at least int; so is the result
   kFloats,      // converted to float

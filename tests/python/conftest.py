@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows the tables of all test processes at the end of the run, keeps their machine code off the user's disk, and
-spares compiles what torch does for its own statistics."""
+switches off work that torch does in each compile for its own statistics."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import torch
 
 from tests.python import tables
 
-# Read when the first code is generated; programs that tests start inherit it.
+# The variable is read when the first code is generated. Programs that tests start inherit it.
 os.environ["NPUGRAPH_CACHE"] = "0"
 
 FROM_WORKERS: list[tuple[str, str]] = []
 
 
-# Folders of few tests that take long. They come first, so that no worker is left with one of them alone.
+# Folders and files of few tests that take long. They come first, so that no worker is left with one of them alone.
 SLOW = ("models", "gguf", "fuzz", "examples", "tooling", "test_demo_on_npu.py", "test_operators.py")
 
 
@@ -32,34 +32,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Torch writes structured traces, a tenth of all compile time, as soon as its logger has a handler. Pytest adds
-    some to each logger that does not propagate, when the first test begins."""
+    """Keeps torch from writing structured traces, which take a tenth of all compile time. Torch writes them if their
+    logger has a handler, and pytest adds handlers to each logger that does not propagate when the first test begins."""
     logging.getLogger("torch.__trace").propagate = True
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_without_statistics() -> Iterator[None]:
-    """A tenth of all compile time: Dynamo empties the caches of the processor to measure its guards."""
+    """Dynamo empties the caches of the processor to measure its guards, which takes a tenth of all compile time."""
     with mock.patch("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0):
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_objects() -> None:
-    """Resets and captures collect garbage, which takes long among the objects of all that torch imports."""
-    torch._dynamo.reset()  # what an earlier file compiled is not to stay
+    """Resets and captures collect garbage. That takes long among all the objects that torch's imports make. These are
+    frozen, so that the collector skips them."""
+    torch._dynamo.reset()  # drops what an earlier file compiled, so that it is not frozen
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def same_numbers_in_each_run() -> None:
-    """Tolerances that hold for most numbers do not hold for all."""
+    """Seeds torch, because tolerances that hold for most random numbers do not hold for all."""
     torch.manual_seed(0)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker process of pytest-xdist has no terminal; its tables travel to the process that has."""
+    """A worker process of pytest-xdist has no terminal. Its tables are sent to the process that has one."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["tables"] = tables.filled()
 

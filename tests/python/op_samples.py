@@ -15,7 +15,7 @@ from torch.testing._internal.opinfo import core
 
 OPERATORS = {op.formatted_name: op for op in op_db}
 
-# Operators whose results say nothing, or that need another machine: name -> reason.
+# Operators whose results cannot be compared, or that need another machine: name -> reason.
 UNCOMPARED: dict[str, str] = {
     **dict.fromkeys(
         ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
@@ -27,8 +27,8 @@ UNCOMPARED: dict[str, str] = {
 
 @contextlib.contextmanager
 def _outside_of_test_cases() -> Iterator[None]:
-    """Each sample looks through the whole stack, source files and all, for a ``unittest.TestCase``: 50 ms under pytest,
-    more than the operator takes. There is none."""
+    """Switches off a search for a ``unittest.TestCase``, of which there is none. Each sample would look through the
+    whole stack and its source files, which takes 50 ms under pytest, longer than the operator."""
     with (
         mock.patch.object(common_utils, "extract_test_fn", lambda: None),
         mock.patch.object(core, "extract_test_fn", lambda: None),
@@ -37,7 +37,7 @@ def _outside_of_test_cases() -> Iterator[None]:
 
 
 def samples(name: str, dtype: torch.dtype, **options: Any) -> Iterator[core.SampleInput]:
-    """The samples on cpu; ``options`` are those of ``OpInfo.sample_inputs``. Equal at every call."""
+    """Yields the samples on the CPU, the same ones at every call. ``options`` are those of ``OpInfo.sample_inputs``."""
     with _outside_of_test_cases():
         torch.manual_seed(0)
         rest = OPERATORS[name].sample_inputs("cpu", dtype, **options)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of result types against FakeTensor: calls of operators as graphs in text form, and npugraph-opt's verdicts.
+"""Compares the rules of result types with FakeTensor: writes calls of operators as graphs in text form, and collects
+the verdicts of npugraph-opt on them.
 
     python -m tests.python.operator_types [ROW...] [--samples-of PART...] [--examples]
 
@@ -47,7 +48,7 @@ def layouts_of(*values: Any) -> list[Any]:
     ]
 
 
-# Verdicts that are no fault of a rule.
+# Verdicts that do not show a fault of a rule.
 RIGHT = {"agrees", "open", "guarded"}
 
 
@@ -59,20 +60,20 @@ class Recorded:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
-    defined: dict[Any, Any]  # new symbols of the result -> where they stand in it
+    defined: dict[Any, Any]  # new symbols of the result -> their places in it
     shape_env: ShapeEnv
-    guards: int  # how many stood before the call
+    guards: int  # the number of guards before the call
     layouts: list[Any]  # of arguments and results, as the call left them
 
     @property
     def has_changed(self) -> bool:
-        """Whether something has given one of its tensors another size in place (``squeeze_``) since."""
+        """Whether a later call has changed the layout of one of its tensors in place, as ``squeeze_`` does."""
         return layouts_of(self.args, self.kwargs, self.result) != self.layouts
 
     @property
     def is_guarded(self) -> bool:
-        """Whether the call, or what came behind it, guards on a symbol. Sizes may then be those that the guard makes
-        of them, which no rule can know."""
+        """Whether the call, or anything after it, has added a guard on a symbol. The guard may have changed sizes of
+        the result, which no rule can know."""
         return len(self.shape_env.guards) > self.guards
 
 
@@ -103,8 +104,8 @@ def row_name(function: torch._ops.OpOverload) -> str:
 
 
 def table_names(*, functional: bool = False) -> list[str]:
-    """The names of the rows, in the order of the table's files; with ``functional`` of those that write nothing: what
-    others return is an argument."""
+    """Returns the names of the rows, in the order of the table's files. ``functional`` leaves out operators that write,
+    because they return an argument."""
     names = []
     for file in sorted((ROOT / "src/ops/rows").glob("*.inc")):
         for line in file.read_text().splitlines():
@@ -114,7 +115,7 @@ def table_names(*, functional: bool = False) -> list[str]:
 
 
 def as_text(call: Recorded, name: str) -> str | None:
-    """The graph of one call. None where an argument is no plain tensor or number."""
+    """Returns the graph of one call, or None if an argument is a tensor that is sparse, conjugated or negated."""
     graph = fx.Graph()
     nodes: dict[int, fx.Node] = {}
     leaves = pytree.tree_leaves((call.args, call.kwargs))
@@ -137,7 +138,7 @@ def as_text(call: Recorded, name: str) -> str | None:
 
 
 def symbolic(mode: FakeTensorMode, value: Any) -> Any:
-    """``value`` with every tensor as a fake one of which each size is a symbol of its own."""
+    """Returns ``value`` with a fake tensor in place of every tensor. Each of its sizes is a symbol of its own."""
 
     def fake(x: torch.Tensor) -> torch.Tensor:
         dims = [DimDynamic.DYNAMIC] * x.dim()
@@ -148,8 +149,9 @@ def symbolic(mode: FakeTensorMode, value: Any) -> Any:
 
 
 def record(function: Callable[..., Any], args: Any, kwargs: Any, wanted: set[str], *, dynamic: bool) -> list[Recorded]:
-    """The calls of the operators ``wanted`` that ``function`` makes over fake tensors, up to its first error."""
-    logging.disable(logging.ERROR)  # of operators that refuse fake tensors
+    """Returns the calls of the operators ``wanted`` that ``function`` makes over fake tensors, up to its first
+    error."""
+    logging.disable(logging.ERROR)  # hides the errors of operators that refuse fake tensors
     shape_env = ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     recorder = Recorder(shape_env, wanted)
@@ -162,7 +164,7 @@ def record(function: Callable[..., Any], args: Any, kwargs: Any, wanted: set[str
             )
         with torch.no_grad(), mode, enable_python_dispatcher(), recorder:
             function(*args, **kwargs)
-    except Exception:  # what the sample needs is not there, or its sizes are refused: the calls before it count
+    except Exception:  # the sample needs something that is missing, or its sizes are refused; earlier calls count
         pass
     finally:
         logging.disable(logging.NOTSET)
@@ -171,7 +173,7 @@ def record(function: Callable[..., Any], args: Any, kwargs: Any, wanted: set[str
 
 @dataclasses.dataclass
 class Verdicts:
-    """What npugraph-opt says of the calls: for each operator, how often it says what, and a text that shows it."""
+    """The verdicts of npugraph-opt on the calls: for each operator, the count of each verdict, and an example of it."""
 
     counts: dict[str, collections.Counter[str]] = dataclasses.field(
         default_factory=lambda: collections.defaultdict(collections.Counter)
@@ -179,8 +181,8 @@ class Verdicts:
     examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
 
     def judge(self, texts: list[str], calls: list[Recorded]) -> None:
-        """Reads each of ``texts``, the graphs of ``calls``, with npugraph-opt. Of a call that is guarded, a type that
-        differs from the rule's is called "guarded"."""
+        """Reads each of ``texts``, the graphs of ``calls``, with npugraph-opt. A type that differs from the rule's
+        counts as "guarded" if the call is guarded."""
         made = subprocess.run(
             [BIN / "npugraph-opt", "--compare-types", "--expect-errors"],
             input="// -----\n".join(texts),
@@ -192,7 +194,7 @@ class Verdicts:
         assert len(lines) == len(texts)
         for text, line, call in zip(texts, lines, calls, strict=True):
             operator, _, verdict = line.strip().rpartition("\n")[2].partition(": ")
-            if operator != row_name(call.function):  # the importer drops it, or puts another operator in its place
+            if operator != row_name(call.function):  # the importer dropped or replaced the operator
                 continue
             kind = verdict.partition(":")[0]
             if kind == "differs" and call.is_guarded:

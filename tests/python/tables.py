@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# Title: gives the text; an empty one is not shown.
+# Title -> a function that returns the text. An empty text is not shown.
 TABLES: dict[str, Callable[[], str]] = {}
 
 
 def filled() -> list[tuple[str, str]]:
-    """Title and text of each table to show."""
+    """Returns the title and the text of each table to show."""
     texts = [(title, text()) for title, text in TABLES.items()]
     return [(title, text) for title, text in texts if text]

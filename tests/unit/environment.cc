@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds in every test program, and in the programs that it starts.
+// Environment variables of every test program, and of the programs that it starts.
 #include <cstdlib>
 
 namespace {
 
-// Tests make their code: none of it comes from the user's disk or stays there.
+// Tests generate their code. They neither load code from the user's disk nor leave code there.
 [[gnu::constructor]] void keep_no_code() { ::setenv("NPUGRAPH_CACHE", "0", 1); }
 
 }  // namespace

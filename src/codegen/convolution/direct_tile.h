@@ -12,7 +12,7 @@ namespace npugraph::codegen {
 
 inline constexpr int kDirectVectors = 7;  // of a tile; many images have 7 * 2^n pixels per dimension
 
-// What the lanes of a vector are.
+// The meaning of the lanes of a vector.
 enum class DirectLanes : uint8_t {
   kPixels,    // pixels of one channel: `first` and each weight are numbers
   kChannels,  // channels of one pixel: `first` and each weight are vectors

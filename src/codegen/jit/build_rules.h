@@ -6,7 +6,7 @@ namespace npugraph::codegen {
 
 struct BuildRules {
   bool reads_disk = true;  // reads code from disk, and keeps code there that was made
-  // Of all processes that share the disk, one makes a piece of code, and the others wait for it.
+  // Only one of all processes that share the disk makes a piece of code; the others wait for it.
   bool one_builder = false;
 };
 

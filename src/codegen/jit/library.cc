@@ -26,7 +26,7 @@ using Binary = Float (*)(Float, Float);
     #name, reinterpret_cast<void*>(static_cast<Binary<double>>(std::name))       \
   }
 
-// Of glibc's functions of double, only this one is off by more than 2 ulp.
+// glibc's erfc is the only one of its functions of double that is off by more than 2 ulp.
 double precise_erfc(double x) { return static_cast<double>(std::erfc(static_cast<long double>(x))); }
 
 const Table& table() {

@@ -14,7 +14,7 @@
 
 namespace npugraph::codegen {
 
-// Where the elements of a buffer are: in memory, or in registers of the caller.
+// The place of the elements of a buffer: memory, or registers of the caller.
 struct BufferAccess {
   llvm::Value* base = nullptr;
   // Used instead of memory: gives the value of a load, in lanes if the statement runs in lanes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group of nodes computes, element by element: a graph of terms over one iteration space.
+// The computation of a group of nodes, element by element: a graph of terms over one iteration space.
 //
 // The space is a list of sizes; its last dimensions, those that reductions combine, are the row. A full term has a
 // value per element of the space, a row term one per row (its tensor has size 1 in the dimensions of the row). A

@@ -51,7 +51,7 @@ ir::Traits traits_of_tags(py::handle op_overload) {
   return traits;
 }
 
-// What the front end computed for the node: fake tensors, symbolic scalars, or a list of them.
+// The value that the front end computed for the node: a fake tensor, a symbolic scalar, or a list of these.
 py::object value_of(py::handle node) {
   const py::dict meta = node.attr("meta");
   return meta.contains("val") ? py::object(meta["val"]) : py::object(py::none());

@@ -60,7 +60,8 @@ class __attribute__((visibility("hidden"))) FxImporter {
   ir::Graph finish() { return importer_.finish(); }
 
  private:
-  // What an FX node stands for: one item, or the several behind getitem. An item is a tensor, a scalar, or None.
+  // The items that an FX node stands for: one, or several that getitem picks from. An item is a tensor, a scalar, or
+  // None.
   struct Item {
     ir::ValueId value = ir::kNone;
     std::optional<Expr> scalar;

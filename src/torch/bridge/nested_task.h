@@ -19,7 +19,7 @@
 
 namespace npugraph::bridge {
 
-// Where a task finds a value in its call: tensor `index` of its arguments, scalar `index`, or a constant.
+// The place where a task finds a value of its call: tensor `index` of its arguments, scalar `index`, or a constant.
 struct NestedPlace {
   enum class Kind : uint8_t { kTensor, kScalar, kConstant };
   Kind kind = Kind::kConstant;

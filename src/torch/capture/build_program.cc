@@ -18,7 +18,7 @@ namespace {
 
 uintptr_t begin_of(const c10::Storage& storage) { return reinterpret_cast<uintptr_t>(storage.data()); }
 
-// Where a piece of memory is in the Program.
+// The place of a piece of memory in the Program.
 struct Place {
   int32_t buffer = kNone;
   int64_t offset = 0;  // in bytes

@@ -14,8 +14,8 @@ using at::Scalar;
 using at::Tensor;
 namespace op = at::_ops;
 
-// Where the first bin begins and the last one ends, in int64: `min` and `max`,
-// or, if these are equal, the range of the values.
+// The begin of the first bin and the end of the last one, in int64: `min` and `max`, or, if these are equal, the range
+// of the values.
 std::pair<Tensor, Tensor> limits(const Tensor& values, int64_t min, int64_t max) {
   auto number = [&](int64_t n) { return at::scalar_tensor(n, values.options()); };
   if (min < max || values.sym_numel() == 0) return {number(min), number(max)};

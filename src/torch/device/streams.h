@@ -39,7 +39,7 @@ class Event {
   // Time of the last record, by a steady clock; 0 before the first record.
   int64_t nanoseconds() const { return nanoseconds_.load(std::memory_order_acquire); }
   c10::StreamId stream() const { return stream_.load(std::memory_order_relaxed); }
-  // Where in a capture it was recorded last.
+  // The place in a capture where the event was recorded last.
   capture::Mark mark() const;
 
  private:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the backend compare: results, inputs after the call, memory that tensors share, warnings."""
+"""Comparisons for the tests of the backend: results, inputs after the call, memory that tensors share, warnings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def compile_ex(fn: Callable[..., Any], **arguments: Any) -> Callable[..., Any]:
 
 
 def assert_same(got: Any, want: Any, *, exact: bool = True) -> None:
-    """Equal values, dtypes, sizes, strides (of dimensions that have several elements) and layouts, at every leaf."""
+    """Checks at every leaf that values, dtypes, sizes, strides (of dimensions with several elements) and layouts are
+    equal."""
     got_leaves, want_leaves = pytree.tree_leaves(got), pytree.tree_leaves(want)
     assert len(got_leaves) == len(want_leaves)
     for a, b in zip(got_leaves, want_leaves, strict=True):
@@ -43,14 +44,16 @@ def assert_same(got: Any, want: Any, *, exact: bool = True) -> None:
 
 
 def strides(tensor: torch.Tensor) -> list[int | None]:
-    """Strides that say where an element is; of an empty tensor none does."""
+    """Returns the strides, with None for each dimension of size 1, whose stride has no effect. The list is empty for an
+    empty tensor."""
     if tensor.numel() == 0:
         return []
     return [stride if size > 1 else None for size, stride in zip(tensor.size(), tensor.stride(), strict=True)]
 
 
 def shared_memory(values: Any) -> list[tuple[int, int]]:
-    """Of each tensor the first that shares its storage, and its offset."""
+    """Returns for each tensor with elements the index of the first tensor with the same storage, and the tensor's
+    offset in that storage."""
     tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
     seen = [t.untyped_storage().data_ptr() for t in tensors]
     return [(seen.index(t.untyped_storage().data_ptr()), t.storage_offset()) for t in tensors if t.numel()]
@@ -86,8 +89,8 @@ def check(
 def check_partitioned(
     fn: Callable[..., Any], *calls: Make, names: Sequence[str], task: str | None = None, **arguments: Any
 ) -> list[npugraph.Artifact]:
-    """`check` of a graph of which the operators `names` run in Python: one warning that names the first of them and its
-    line in `fn`, the partitions listed with reasons and lines, and `task` captured beside them."""
+    """Like `check`, for a graph whose operators `names` run in Python. Checks that one warning names the first of them
+    and its line in `fn`, that the partitions have reasons and lines, and that `task` is captured beside them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", npugraph.NpugraphWarning)
         artifacts = check(fn, *calls, **arguments)
@@ -111,13 +114,13 @@ def check_partitioned(
 
 
 def lines_of(code: CodeType) -> set[int]:
-    """Numbers of the lines of a function and of those inside it."""
+    """Returns the numbers of the lines of a function and of the functions inside it."""
     lines = {line for _, _, line in code.co_lines() if line is not None}
     return lines.union(*(lines_of(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def check_captured(fn: Callable[..., Any], *calls: Make, **arguments: Any) -> list[npugraph.Artifact]:
-    """`check` of graphs that are captured whole: no warning, no partition."""
+    """Like `check`, for graphs that are captured whole: there must be no warning and no partition."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", npugraph.NpugraphWarning)
         artifacts = check(fn, *calls, **arguments)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of test programs that runs ``run()`` of theirs in several processes, which have torch from one."""
+"""Source text for test programs: ``at_once`` calls the program's ``run()`` in several forked processes, which share one
+import of torch."""
 
 AT_ONCE = """
 import multiprocessing, torch, torch._dynamo

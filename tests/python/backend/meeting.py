@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator at which tasks meet: what runs at the same time is shown without a clock, however busy the machine is."""
+"""An operator at which tasks wait for each other. It shows that tasks run at the same time, without a clock and however
+busy the machine is."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ needs_two_processors = pytest.mark.skipif(
 )
 
 _BARRIERS: list[threading.Barrier] = []
-_GIVE_UP = 120  # seconds, after which those that wait raise BrokenBarrierError
+_GIVE_UP = 120  # seconds, after which a call that waits raises BrokenBarrierError
 
 
 @torch.library.custom_op("backend_tests::meet", mutates_args=())
 def meet(x: torch.Tensor) -> torch.Tensor:
-    """A copy of ``x``; inside of :func:`meetings` not before as many calls are there as shall meet."""
+    """Returns a copy of ``x``. Inside :func:`meetings`, it waits until enough calls have come."""
     for barrier in _BARRIERS:
         barrier.wait(_GIVE_UP)
     return x.clone()
@@ -32,7 +33,7 @@ meet.register_fake(lambda x: torch.empty_like(x))
 
 @contextlib.contextmanager
 def meetings(calls: int) -> Iterator[None]:
-    """Inside, ``calls`` calls of :func:`meet` wait for each other."""
+    """Lets ``calls`` calls of :func:`meet` wait for each other."""
     _BARRIERS[:] = [threading.Barrier(calls)]
     try:
         yield

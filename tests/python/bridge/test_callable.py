@@ -25,7 +25,7 @@ def fresh() -> Iterator[None]:
 
 
 def compiled(fn: Callable[..., Any], *args: Any, dynamic: bool | None = False) -> Any:
-    """The Callable of `fn`, compiled for `args` and called once."""
+    """Returns the Callable of `fn`, compiled for `args` and called once."""
     torch.compile(fn, backend=npugraph_ex, fullgraph=True, dynamic=dynamic)(*args)
     return artifacts()[-1]._core.callable(boxed=True)
 

@@ -22,7 +22,7 @@ def fresh() -> Iterator[None]:
 
 
 def compile_(fn: Callable[..., Any], dynamic: bool | None = False) -> Callable[..., Any]:
-    """Every operator becomes a task of its own."""
+    """Compiles `fn` so that every operator becomes a task of its own."""
     options = {"generate_code": False}
     return torch.compile(fn, backend=npugraph_ex, fullgraph=True, dynamic=dynamic, options=options)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deadlock check: traces of graphs that may stand still, and of such that cannot."""
+"""The deadlock check, on traces of graphs that may deadlock and of graphs that cannot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def wait(stream: int, event: int) -> dict:
 
 
 def trace(*events: dict) -> list[dict]:
-    """Ten microseconds apart."""
+    """Returns the events with times that are ten microseconds apart."""
     return [event | {"ts": 10.0 * i} for i, event in enumerate(events)]
 
 
@@ -86,7 +86,7 @@ def test_any_number_that_fit_only_without_each_other() -> None:
     assert found(trace(*three), 51) == []
     assert found(trace(three[0], record(0, 1), wait(1, 1), three[1], three[2])) == []
     mixed = [*three, kernel("moe_Dispatch", 3, 40), kernel("aiv_small", 4, 1)]
-    # What fits together with all others of a set is not named in it.
+    # Conflicting sets are minimal: if any one task is left out, the others fit.
     assert found(trace(*mixed)) == [[f"aiv_{i}", "moe_Dispatch"] for i in range(3)] + [["aiv_0", "aiv_1", "aiv_2"]]
     assert found(trace(kernel("aiv_huge", 0, 60))) == [["aiv_huge"]]
     crowd = [kernel(f"combine_{i}", i, 1) for i in range(60)]
@@ -97,7 +97,7 @@ def test_any_number_that_fit_only_without_each_other() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_all_smallest_sets_are_found(data) -> None:
-    """Against all subsets, for partial orders of tasks on streams with events between them."""
+    """Compares with a search through all subsets, for random partial orders of weighted tasks."""
     n = data.draw(st.integers(1, 7))
     weights = data.draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
     before = [[False] * n for _ in range(n)]
@@ -287,14 +287,15 @@ def test_another_process_sees_what_runs(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture
 def groups():
-    """Two, of a process that communicates with nobody."""
+    """Yields two process groups of a process that communicates with nobody."""
     torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     yield torch.distributed.group.WORLD, torch.distributed.new_group([0, 1])
     torch.distributed.destroy_process_group()
 
 
 def two_streams(first, second, cores: int | None, ordered: bool):
-    """What `first` and `second` compute, one of them on a stream of its own."""
+    """Returns a function that computes `first` on a stream of its own, and `second`. If `ordered`, `second` waits for
+    `first`."""
     marks = torch.ops.npugraph_ex
 
     def function(x, y):
@@ -314,7 +315,7 @@ def two_streams(first, second, cores: int | None, ordered: bool):
 
 
 def judged(function, capsys) -> str:
-    """What the first call of the compiled function prints; its files are in the current directory."""
+    """Returns the output of two calls of the compiled function. Its files are in the current directory."""
     torch._dynamo.reset()
     x, y = torch.randn(4), torch.randn(4)
     with torch.no_grad():
@@ -350,7 +351,7 @@ def test_captures_of_several_streams(operators, tmp_path, monkeypatch, capsys) -
 
 @pytest.mark.feature("1.20", "9.09")
 def test_collectives_of_several_streams(groups, tmp_path, monkeypatch, capsys) -> None:
-    """Those of one group follow each other in any case, as its communicator has a stream."""
+    """Collectives of one group always run one after the other, because its communicator has a stream."""
     monkeypatch.chdir(tmp_path)
     one, other = (lambda x, group=group: functional.all_reduce(x, "sum", group) for group in groups)
     assert judged(two_streams(one, other, cores=25, ordered=True), capsys) == SAFE

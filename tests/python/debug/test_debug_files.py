@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of TORCH_COMPILE_DEBUG=1: which there are, and that each graph in them computes what eager does."""
+"""The files of TORCH_COMPILE_DEBUG=1: their names, and that each graph in them computes what eager does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.python.backend.checks import assert_same, compile_ex
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path) -> Iterator[Path]:
-    """Where torch puts its files; ours are in the only directory npugraph_ex below."""
+    """Yields the folder into which torch puts its files. Our files are in the only directory npugraph_ex below it."""
     monkeypatch.setenv("TORCH_COMPILE_DEBUG", "1")
     with torch._dynamo.config.patch(debug_dir_root=str(tmp_path)):
         yield tmp_path
@@ -157,7 +157,7 @@ def test_our_own_text_lies_beside(folder) -> None:
 
 @pytest.mark.feature("9.01")
 def test_the_layout_of_a_process(tmp_path) -> None:
-    """As a user sees it, with torch's own file beside."""
+    """The process is one that a user would start. The layout includes torch's own file."""
     program = (
         "import torch\n"
         "compiled = torch.compile(lambda x: x.sin() + 1, backend='npugraph_ex')\n"
@@ -290,7 +290,7 @@ def test_output_code_checks_layouts_in_its_first_run(folder) -> None:
     "name", ["forward", "kernel", "assert_size_stride", "return_self", "self", "import_torch_", "_0"]
 )
 def test_unusual_names_of_operators(folder, name) -> None:
-    """Ascend's generated code is found again by its lines, which such names break."""
+    """Ascend's compiler edits generated code line by line as text, which such names break."""
     with torch.library._scoped_library("npugraph_names", "FRAGMENT") as library:
         library.define(f"{name}(Tensor x, str how) -> Tensor")
         library.impl(name, lambda x, how: x * 2 + len(how), "CompositeExplicitAutograd")

@@ -109,7 +109,7 @@ def test_tables_of_differences() -> None:
 
 @pytest.fixture
 def of_torch(capfd):
-    """What torch's own handler shows of one compile."""
+    """Returns a function that compiles once and returns the output of torch's own log handler."""
 
     def text(fn=cloned, **logs) -> str:
         torch._dynamo.reset()
@@ -151,7 +151,7 @@ def outputs(program: str = "import npugraph", **variables: str) -> tuple[str, st
 
 @pytest.mark.feature("9.03")
 def test_levels_of_the_other_half() -> None:
-    """By a message of level warning. tests/unit/base/log_test.cc has the others."""
+    """Tests a message of level warning. tests/unit/base/log_test.cc tests the other levels."""
     odd = {"NPUGRAPH_LOGG": "1"}
     assert outputs(**odd)[0] == ""
     lines = outputs(COMPILES, TNG_LOG_LEVEL="2", **odd)[0].splitlines()

@@ -58,7 +58,7 @@ class Product(torch.nn.Module):
 
 
 def test_labels_of_functions_in_a_cache(tmp_path) -> None:
-    """Those that this process compiled, and those that it loaded."""
+    """Covers a function that this process compiled, and one that it loaded."""
     x = torch.randn(8, 8)
     for compiles in (True, False):
         npugraph.reset()

@@ -22,7 +22,7 @@ def step(x, cache):
 
 
 def dumped(folder, fn, *calls, **options):
-    """The files, by node and count, of calls whose results are right."""
+    """Checks the results of `calls`. Returns the tensors in the files that the calls wrote, by node and count."""
     compiled = compile_ex(fn, options={"dump_tensor_data": True, "data_dump_dir": str(folder), **options})
     with torch.no_grad():
         for inputs in calls:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention from its definition, one row at a time, in the type of its arguments: what tests compare with."""
+"""Attention by its definition, in the dtype of its arguments: a reference for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MINUS_INFINITY = float("-inf")
 
 
 def by_heads(x: torch.Tensor, layout: str, heads: int) -> torch.Tensor:
-    """[batches, heads, rows, size]"""
+    """Returns ``x`` as [batches, heads, rows, size]."""
     if layout == "BSH":
         return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
     if layout == "SBH":
@@ -38,7 +38,7 @@ def from_heads(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def sees(mode: int, row: int, column: int, rows: int, columns: int, pre: int, next: int, prefix: int = 0) -> bool:
-    """Whether a row sees a column, in sparse modes that need no mask."""
+    """Returns whether a row sees a column, in the sparse modes that need no mask."""
     right = columns - rows
     if mode == 0:
         return row - pre <= column <= row + next
@@ -67,7 +67,8 @@ def attention(
     sink: torch.Tensor | None = None,
     factors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Result, maxima and sums (.., 1) of [batches, heads, rows, size]; ``factors``: of weights, by dropout."""
+    """Returns result, maxima and sums (.., 1) for tensors of [batches, heads, rows, size]. ``factors`` multiply the
+    weights, as dropout does."""
     group = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
     scores = torch.einsum("bhid,bhjd->bhij", query, key) * scale
@@ -77,7 +78,7 @@ def attention(
         scores = scores.masked_fill(~visible, MINUS_INFINITY)
     if sink is not None:
         scores = torch.cat([scores, sink.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)], -1)
-    floor = torch.full_like(scores[..., :1].sum(-1, keepdim=True), MINUS_INFINITY)  # where there is no column
+    floor = torch.full_like(scores[..., :1].sum(-1, keepdim=True), MINUS_INFINITY)  # if there are no columns
     maxima = torch.cat([scores, floor], -1).amax(-1, keepdim=True).detach()
     powers = torch.exp(scores - maxima.masked_fill(maxima.isinf(), 0))
     sums = powers.sum(-1, keepdim=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Autocast of cpu by the lists that torch has for devices, in place of those that it has for cpu.
+"""Autocast on cpu with the operator lists that torch has for devices, in place of its lists for cpu.
 
-Which operators run in which type are facts of torch: they are read from its header, apart from how npu registers them.
+Torch's header says which operators run in which dtype. It is read directly, so that the lists do not depend on how npu
+registers these operators.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LISTS = ("LOWER_PRECISION_FP", "FP32", "FP32_SET_OPT_DTYPE", "PROMOTE")
 
 
 def lists_of_devices() -> dict[str, set[str]]:
-    """Names of operators ("aten::mm", "aten::sum.dim_IntList") by the list that they are in."""
+    """Returns names of operators ("aten::mm", "aten::sum.dim_IntList") by the list that they are in."""
     text = _HEADER.read_text()
     found = {}
     for name in _LISTS:
@@ -32,7 +33,7 @@ def lists_of_devices() -> dict[str, set[str]]:
 
 
 def registered(key: str) -> set[str]:
-    """Operators that have a kernel of ``key``."""
+    """Returns the operators that have a kernel of the dispatch key ``key``."""
     return {name for name in torch._C._dispatch_get_registrations_for_dispatch_key(key) if name.startswith("aten::")}
 
 
@@ -80,7 +81,7 @@ def _kernel(name: str, kind: str) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def lists_of_devices_on_cpu() -> Iterator[None]:
-    """Context manager: ``torch.autocast("cpu")`` goes by the lists of devices."""
+    """Context manager in which ``torch.autocast("cpu")`` uses the lists of devices."""
     kinds = {name: kind for kind, names in lists_of_devices().items() for name in names}
     with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")

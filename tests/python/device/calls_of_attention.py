@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention, also with keys that a state or an index stands for."""
+"""Drawn calls of attention operators, also of those that choose keys by indices or keep them in a state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ends(d: Draw, rows: int, batch: int) -> list[int]:
 
 
 def attention(d: Draw, names: tuple[str, str, str, str, str, str]) -> Call:
-    """``names``: heads, scale, lengths of queries and of keys, layout, statistics."""
+    """``names``: how the operator calls heads, scale, lengths of queries, lengths of keys, layout and statistics."""
     heads, scale, lengths, key_lengths, layout_name, statistics = names
     layout = d.choice("BSH", "BSND", "BNSD", "TND", "BNSD_BSND", "NTD_TND")
     first, packed = layout.partition("_")[0], layout[0] in "TN"
@@ -65,7 +65,7 @@ def fused_infer_attention_v2(d: Draw) -> Call:
 
 
 def pages(d: Draw) -> tuple[Call, tuple[int, ...], torch.dtype]:
-    """Packed queries, pages of keys, and the size of the result."""
+    """Returns a call with packed queries and pages of keys, and the size and dtype of its result."""
     batch, n, dtype = d.size(1, 3), 4 * d.size(1, 2), d.dtype()
     lengths, heads = [d.size(0, 3) for _ in range(batch)], KEY_HEADS * d.size(1, 2)
     rows = max(sum(lengths), 1)
@@ -134,7 +134,7 @@ def of_layout(d: Draw, layout: str, batch: int, rows: int, *size: int) -> torch.
 
 
 def sequences(d: Draw, names: tuple[str, str]) -> tuple[str, str, int, int, int, dict[str, Any]]:
-    """Layouts of queries and keys, the number of sequences, rows of both, and the arguments that say so."""
+    """Returns the layouts of queries and keys, the number of sequences, the rows of both, and matching arguments."""
     batch, rows, columns = d.size(1, 3), d.size(), d.size()
     query, key = d.choice(("BSND", "BSND"), ("TND", "TND"), ("TND", "PA_BSND"), ("BSND", "PA_BSND"))
     how: dict[str, Any] = {"layout_query": query, names[0]: key, "sparse_mode": d.choice(0, 3)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of values that share a scale."""
+"""Drawn calls of operators on blocks of values that share a scale."""
 
 from __future__ import annotations
 

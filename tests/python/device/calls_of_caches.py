@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing into tensors and caches, and what prepares attention with latent keys."""
+"""Drawn calls of operators that write into tensors and caches, or prepare attention with latent keys."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def qkv_rms_norm_rope_cache(d: Draw) -> Call:
 
 
 def prolog(d: Draw) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
-    """The arguments before the caches, the caches, and the index."""
+    """Returns the arguments in front of the caches, the caches, and the index."""
     batch, hidden, rank, heads = d.sizes(1, 2), d.size(), d.size(), d.size()
     nope, rope, latent = d.size(), 8, 8 * d.size(1, 2)
     sizes = [(*batch, hidden), (hidden, rank), (rank, heads * (nope + rope)), (heads, nope, latent)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixtures of experts."""
+"""Drawn calls of operators for mixtures of experts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices, also of groups of rows."""
+"""Drawn calls of matrix products, also of products of groups of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def linear(d: Draw) -> Call:
 def quant_matmul(d: Draw) -> Call:
     batch, m, k, n = d.sizes(0, 2), d.rows(), d.size(), d.size()
     x1, x2 = d.int8(*batch, m, k), d.int8(*d.choice((), batch), k, n)
-    if d.flag():  # int4 weights, and a scale for each group of rows
+    if d.flag():  # int4 weights, with a scale for each group of rows
         group, groups = d.choice(4, 256), d.size(1, 3)
         rows = group * groups - d.choice(0, 1)
         words = d.integers(-999, 999, rows, n, dtype=torch.int32)
@@ -66,7 +66,7 @@ def weight_quant_batchmatmul(d: Draw) -> Call:
 
 
 def group_list(d: Draw, groups: int, rows: int) -> tuple[torch.Tensor, int]:
-    """Of no more rows than there are, and its type."""
+    """Returns a group list for at most ``rows`` rows, and its type."""
     ends = [min(i + 1, rows) for i in range(groups)]
     if d.flag():
         return whole(ends), 0
@@ -78,9 +78,9 @@ def grouped_matmul(d: Draw) -> Call:
     groups, m, k, n, dtype = d.size(1, 3), d.rows(), d.size(), d.size(), d.dtype()
     ends, kind = group_list(d, groups, m)
     how = {"group_list": ends, "group_list_type": kind, "split_item": d.choice(2, 3), "group_type": 0}
-    if d.flag():  # ints
+    if d.flag():  # a list of ints
         how |= {"group_list": ends.tolist(), "split_item": d.choice(0, 1, 2, 3)}
-    if d.flag():  # groups of the size to sum over, with weights of their own
+    if d.flag():  # groups of the dimension that is summed over, each with its own weight
         sizes = [d.rows() for _ in range(groups)]
         how |= {"group_list": d.choice(sizes, whole(sizes)), "group_list_type": 1, "group_type": 2}
         return ([d.normal(m, sum(sizes), dtype=dtype)], [d.normal(size, n, dtype=dtype) for size in sizes]), how

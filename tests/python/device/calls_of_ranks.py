@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products and experts that ranks share, in a group of one."""
+"""Drawn calls of products and experts that ranks share, in a group of one rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch_npu
 
 from tests.python.device.drawn_calls import Call, Draw, call
 
-GROUP, EXPERTS = "hcom", 4  # the group's name is that of no process group
+GROUP, EXPERTS = "hcom", 4  # no process group has this name
 
 
 @call("npu_mm_all_reduce_base")
@@ -48,7 +48,7 @@ def dispatch(d: Draw) -> Call:
 
 @call("npu_moe_distribute_combine_v2")
 def combine(d: Draw) -> Call:
-    """Of what the tokens of a drawn call became."""
+    """Draws a combine of the rows that a drawn dispatch returns."""
     (x, ids, *rest), how = dispatch(d)
     kept = {name: how[name] for name in ("x_active_mask", "global_bs") if name in how}
     rows, _, notes, _, counts, _, _ = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *rest, **kept)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms, gates, rotations and quantisation: operators on the rows of one tensor."""
+"""Drawn calls of operators on the rows of one tensor: norms, gates, rotations and quantisation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rms_norm(d: Draw) -> Call:
 @call("npu_add_rms_norm", "npu_add_rms_norm_cast", "npu_add_rms_norm_v2_functional")
 def add_rms_norm(d: Draw) -> Call:
     dtype, batch, n = d.dtype(), d.sizes(), d.size()
-    x2 = d.normal(*batch, n, dtype=dtype).contiguous()  # of other layouts ATen's add has other strides than its Meta
+    x2 = d.normal(*batch, n, dtype=dtype).contiguous()  # in other layouts, ATen's add and its Meta differ in strides
     return (d.normal(*batch, n, dtype=dtype), x2, d.normal(n, dtype=dtype)), {}
 
 

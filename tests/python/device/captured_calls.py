@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call costs in a captured graph. ``replay_costs`` has the table over all operators."""
+"""Measures calls in captured graphs. ``replay_costs`` has the table over all operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def capture(fn: Callable[[], Any]) -> tuple[torch.npu.NPUGraph, Any]:
-    """The graph of ``fn()``, and its results. ``torch.npu.graph`` collects garbage first, which takes long."""
+    """Returns the graph of ``fn()`` and its results. ``torch.npu.graph`` is not used, since it collects garbage first,
+    which takes long."""
     graph = torch.npu.NPUGraph()
     with torch.npu.stream(torch.npu.Stream()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="capture_end: the graph is empty")
@@ -35,7 +36,7 @@ def capture(fn: Callable[[], Any]) -> tuple[torch.npu.NPUGraph, Any]:
 
 
 def kept_by_replay(graph: torch.npu.NPUGraph) -> int:
-    """Bytes of the device that a replay takes and does not give back."""
+    """Replays ``graph``, and returns the bytes of device memory that the replay takes and does not give back."""
     before = torch.npu.memory_allocated()
     graph.replay()
     return torch.npu.memory_allocated() - before
@@ -46,7 +47,8 @@ def copied_by_replay(graph: torch.npu.NPUGraph) -> int:
 
 
 def forced_copies(results: Any, call: Call) -> int:
-    """Bytes of results that the API makes anew, and that stand at one address in a graph."""
+    """Returns the bytes of results that a call allocates. In a graph they have fixed addresses, so a replay may have to
+    copy into them."""
     given = {x.untyped_storage().data_ptr() for x in _tensors(call)}
     made = [x for x in _tensors(results) if x.untyped_storage().data_ptr() not in given]
     return sum(x.nbytes for x in made)
@@ -62,8 +64,9 @@ def _check_same(got: Any, want: Any, what: str) -> None:
 
 
 def check_captured(op: Any, call: Call, *, repeats: bool = True) -> None:
-    """A captured call leaves its arguments as they are; a replay of it does what an eager call does (``repeats``: it
-    gives the same each time), keeps no memory, and copies no more than the results that the API makes anew."""
+    """Checks that the capture of a call leaves its arguments as they are, and that a replay does what an eager call
+    does, keeps no memory, and copies no more than the results that the call allocates. ``repeats``: the call gives the
+    same each time."""
     args, kwargs = call
     expected, given = copy.deepcopy(call), copy.deepcopy(call)
     want = op(*expected[0], **expected[1])

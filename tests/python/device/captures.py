@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of captured graphs share."""
+"""Helpers for tests of captured graphs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls in compiled graphs, with views of their results."""
+"""Checks of calls in compiled graphs, with views of their results."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.python.device.drawn_calls import Call
 
 
 def _views(x: torch.Tensor) -> list[torch.Tensor]:
-    """Views whose sizes depend on those of ``x`` alone, so that a graph for any size can have them."""
+    """Returns views whose sizes depend only on those of ``x``, so that a graph for any sizes can have them."""
     if x.dim() == 0:
         return [x.unsqueeze(0)]
     return [x[:3], x[1:], x.transpose(0, -1)[1:], x.unsqueeze(0).select(1, -1) if x.shape[0] else x.flatten()]
 
 
 def with_views(op: Any) -> Callable[..., list[torch.Tensor]]:
-    """A function that calls ``op`` and returns the results and views of them."""
+    """Returns a function that calls ``op`` and returns the results and views of them."""
 
     def function(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
         results = [x for x in pytree.tree_leaves(op(*args, **kwargs)) if isinstance(x, torch.Tensor)]
@@ -33,7 +33,7 @@ def with_views(op: Any) -> Callable[..., list[torch.Tensor]]:
 
 
 def check_views_compiled(op: Any, call: Call) -> None:
-    """A graph for any sizes has results of the types and sizes of eager mode, and nothing in it runs in Python."""
+    """Checks that a graph for any sizes gives the sizes and dtypes of eager mode, and runs nothing in Python."""
     torch.compiler.reset()
     earlier = set(npugraph.artifacts())
     function = with_views(op)

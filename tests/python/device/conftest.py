@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what replays of operators cost, and shows it for all of them at the end of the run. A run of all tests fails
-where an operator was not measured."""
+"""Measures the costs of replays of operators, and shows a table of them at the end of the run. A run of all tests fails
+if an operator was not measured."""
 
 from __future__ import annotations
 

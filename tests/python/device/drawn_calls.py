@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of operators whose sizes, types, memory layouts and options are drawn. Tables of them: calls_of_*.py."""
+"""Draws sizes, dtypes, memory layouts and options of calls of operators. The calls are in calls_of_*.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAYOUTS = ("contiguous", "contiguous", "contiguous", "turned", "sliced", "expand
 
 
 class Draw:
-    """What a call is made of. Tensors are npu tensors."""
+    """Draws the parts of a call. Tensors are npu tensors."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self._draw = draw
@@ -25,11 +25,11 @@ class Draw:
         return self._draw(st.integers(low, high))
 
     def rows(self) -> int:
-        """Also none."""
+        """Draws a number of rows, which may be 0."""
         return self.size(0)
 
     def sizes(self, fewest: int = 1, most: int = 3) -> tuple[int, ...]:
-        """Of dimensions before the last one."""
+        """Draws the sizes of the dimensions before the last one."""
         return tuple(self._draw(st.lists(st.integers(0, 4), min_size=fewest, max_size=most)))
 
     def choice(self, *values: Any) -> Any:
@@ -42,7 +42,7 @@ class Draw:
         return value() if self.flag() else None
 
     def given(self, **values: Callable[[], Any]) -> dict[str, Any]:
-        """Some of these arguments."""
+        """Draws which of these arguments are given."""
         return {name: value() for name, value in values.items() if self.flag()}
 
     def dtype(self) -> torch.dtype:
@@ -55,7 +55,7 @@ class Draw:
         return self._laid_out((npu_operators.normal(*size).abs() + 0.1).to(dtype))
 
     def integers(self, low: int, high: int, *size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-        """Of [low, high)."""
+        """Returns integers in [low, high), in a drawn layout."""
         return self._laid_out(npu_operators.integers(low, high, *size, dtype=dtype))
 
     def int8(self, *size: int) -> torch.Tensor:
@@ -73,7 +73,7 @@ class Draw:
 
 
 def written(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """An argument that the operator writes."""
+    """Returns an argument that the operator writes."""
     return torch.zeros(size, dtype=dtype).npu()
 
 
@@ -85,7 +85,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {}
 
 
 def call(*names: str) -> Callable[[Callable[[Draw], Call]], Callable[[Draw], Call]]:
-    """Operators of ``torch_npu`` that are called with what the function draws."""
+    """Decorator: the function draws the calls of the operators ``names`` of ``torch_npu``."""
 
     def add(make: Callable[[Draw], Call]) -> Callable[[Draw], Call]:
         CALLS.update(dict.fromkeys(names, make))

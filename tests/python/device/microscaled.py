@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of values with a power of two as their scale, one block at a time: what tests of operators compare with (OCP
+"""Blocks of values that share a power of two as their scale, computed one block at a time: a reference for tests (OCP
 Microscaling Formats specification, v1.0)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TYPES = {torch.float8_e4m3fn: (8, 448), torch.float8_e5m2: (15, 57344), 296: (2,
 
 
 def to_float4(x):
-    """Codes of float4_e2m1: the nearest value, of two that are as near the one with an even code."""
+    """Returns the codes of float4_e2m1 that are nearest to the values. A tie goes to the even code."""
     distance = (x.abs().clamp(max=6)[..., None] - FLOAT4).abs()
     nearest = distance == distance.amin(-1, keepdim=True)
     order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])
@@ -27,7 +27,7 @@ def of_float4(byte):
 
 
 def shared_exponent(most, dst_type=296, rounds_up=False):
-    """That of the scale of a block whose largest absolute value is ``most``."""
+    """Returns the exponent of the scale of a block whose largest absolute value is ``most``."""
     top, largest = TYPES[dst_type]
     if most == 0:
         return -127
@@ -35,7 +35,7 @@ def shared_exponent(most, dst_type=296, rounds_up=False):
 
 
 def elements(values, dst_type=296):
-    """In bytes, two of float4 to a byte."""
+    """Returns the values as bytes, two of float4 to a byte."""
     if dst_type == 296:
         codes = to_float4(values)
         return codes[..., ::2] + 16 * codes[..., 1::2]
@@ -44,7 +44,7 @@ def elements(values, dst_type=296):
 
 
 def blocks(x, axis=-1, dst_type=296, rounds_up=False):
-    """Values and scales of blocks along ``axis``, one block at a time."""
+    """Returns values and scales of blocks along ``axis``, computed one block at a time."""
     x = x.movedim(axis, -1)
     rows = x.reshape(-1, x.shape[-1])
     pairs = math.ceil(x.shape[-1] / 64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every operator of the npu namespaces must satisfy, given arguments and a reference that was written from its
+"""Checks that every operator of the npu namespaces must pass, given arguments and a reference that follows its
 definition."""
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.python.device.captured_calls import check_captured
 
-# Relative and absolute error of results in each type; integers may differ by one where a value lies between two.
+# Relative and absolute tolerances of results in each dtype. Results in int8 and uint8 may differ by one, since a value
+# may lie halfway between two integers.
 TOLERANCES = {
     torch.float64: (1e-9, 1e-9),
     torch.float32: (2e-5, 2e-5),
@@ -33,7 +34,7 @@ def normal(*size: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> tor
 
 
 def integers(low: int, high: int, *size: int, dtype: torch.dtype = torch.int64, seed: int = 0) -> torch.Tensor:
-    """Of [low, high)."""
+    """Returns random integers in [low, high)."""
     return torch.randint(low, high, size, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
@@ -42,12 +43,12 @@ def tensors(value: Any) -> list[Any]:
 
 
 def on(device: str, value: Any) -> Any:
-    """Copies of all tensors on ``device``."""
+    """Returns ``value`` with copies of all tensors on ``device``."""
     return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().clone().to(device), value)
 
 
 def exact(value: Any) -> Any:
-    """All floating-point tensors in float64, and complex ones of two of these."""
+    """Returns ``value`` with floating-point tensors in float64 and complex tensors in complex128."""
 
     def one(x: torch.Tensor) -> torch.Tensor:
         return x.to(torch.complex128) if x.is_complex() else x.double() if x.is_floating_point() else x
@@ -65,11 +66,11 @@ def check(
     compiled: bool = True,
     **kwargs: Any,
 ) -> None:
-    """``op(*args, **kwargs)``, on tensors of cpu, is what ``reference`` computes of the same in float64, also into
-    written arguments; npu gives the same as cpu, also in a captured graph, which copies nothing; fake tensors, with
-    sizes that are numbers and symbols (``dynamic``), give the same sizes, strides and types, and share memory in the
-    same way; and a compiled call gives the same. ``whole``: the operator is not taken apart in compiled graphs.
-    ``compiled``: there is such a call, which takes most of the time of a check."""
+    """Checks the call ``op(*args, **kwargs)`` in all modes. On cpu it gives, also in arguments that it writes, what
+    ``reference`` computes in float64. On npu it gives the same as on cpu, also in a captured graph, which copies
+    nothing but new results. Fake tensors give the same sizes, strides, dtypes and sharing of memory, with sizes that
+    are numbers and, with ``dynamic``, symbols. With ``compiled``, a compiled call gives the same; this takes most of
+    the time of a check. ``whole``: compiled graphs do not take the operator apart."""
     got_args, got_kwargs = on("cpu", args), on("cpu", kwargs)
     got = op(*got_args, **got_kwargs)
     want_args, want_kwargs = exact((on("cpu", args), on("cpu", kwargs)))
@@ -86,8 +87,8 @@ def check(
 
 
 def check_close(got: Any, want: Any) -> None:
-    """Tensors of ``got`` are those of ``want`` up to what rounding to their types does. A None, or an empty tensor, in
-    ``want`` stands for a result that is not defined."""
+    """Checks that tensors of ``got`` equal those of ``want`` up to rounding to their dtypes. A None in ``want`` stands
+    for a result that is not defined."""
     got_leaves = pytree.tree_leaves(got, is_leaf=lambda x: x is None)
     want_leaves = pytree.tree_leaves(want, is_leaf=lambda x: x is None)
     assert len(got_leaves) == len(want_leaves)
@@ -107,8 +108,8 @@ def check_close(got: Any, want: Any) -> None:
 
 
 def check_refused(name: str, message: str, *args: Any, **kwargs: Any) -> None:
-    """The operator of ``torch_npu`` of that name refuses the arguments, on both devices, with its name and a text that
-    begins with ``message``, a regular expression."""
+    """Checks that the operator ``name`` of ``torch_npu`` refuses the arguments on both devices. The error begins with
+    the name and ``message``, which is a regular expression."""
     import torch_npu
 
     for device in ("cpu", "npu"):
@@ -132,11 +133,11 @@ def _check_meta(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) ->
 
 
 def check_fake(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> None:
-    """Of fake tensors like the arguments, with sizes that are numbers or symbols (``dynamic``), the call makes what is
-    like ``want``, its results."""
+    """Checks that the call with fake tensors like the arguments gives results like ``want``. Sizes are symbols if
+    ``dynamic``, and numbers otherwise."""
     shape_env = ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env if dynamic else None, allow_non_fake_inputs=False)
-    mode.cache_enabled = False  # each call is made once
+    mode.cache_enabled = False  # a cache would not help: each call is made once
 
     def fake(x: torch.Tensor) -> torch.Tensor:
         if not dynamic:
@@ -151,8 +152,8 @@ def check_fake(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> 
 
 
 class FakesAreAlike(TorchDispatchMode):
-    """Within it, each call of an operator of npu is made again of fake tensors like its arguments, which gives what is
-    like its results."""
+    """Mode that repeats each call of an npu operator with fake tensors like its arguments, and checks that both give
+    like results."""
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = op(*args, **(kwargs or {}))
@@ -172,8 +173,8 @@ def with_fakes(function: Callable[..., Any], *args: Any) -> None:
 
 
 def check_alike(got: tuple[Any, Any, Any], want: tuple[Any, Any, Any]) -> None:
-    """Results, which come first, have the same sizes, strides (where these have a meaning), types and devices; they
-    share memory with each other and with the arguments in the same way."""
+    """Checks that results, which come first, have the same sizes, strides (where these have a meaning), dtypes and
+    devices, and share memory with each other and with the arguments in the same way."""
     assert len(tensors(got[0])) == len(tensors(want[0]))
     for g, w in zip(tensors(got[0]), tensors(want[0]), strict=True):
         assert [_number(n) for n in g.shape] == list(w.shape)
@@ -189,7 +190,7 @@ def _number(size: Any) -> int:
 
 
 def _sharing(values: Sequence[torch.Tensor]) -> list[int]:
-    """For each tensor the first one with the same memory."""
+    """Returns for each tensor the index of the first tensor with the same memory."""
     storages = [x.untyped_storage()._cdata for x in values]
     return [storages.index(storage) for storage in storages]
 
@@ -210,7 +211,7 @@ def _check_compiled(op: Any, args: Any, kwargs: Any, want: Any, whole: bool) -> 
 
 
 def check_gradient(op: Any, args: Sequence[Any], reference: Callable[..., Any], **kwargs: Any) -> None:
-    """Gradients of the sum of all floating-point results, weighted, for all floating-point arguments, on npu."""
+    """Checks gradients of a weighted sum of all floating-point results, for all floating-point arguments, on npu."""
     got_args = pytree.tree_map_only(torch.Tensor, _leaf, on("npu", args))
     want_args = pytree.tree_map_only(torch.Tensor, _leaf, exact(on("cpu", args)))
     _weighted_sum(op(*got_args, **on("npu", kwargs))).backward()

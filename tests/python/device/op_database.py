@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own operator database on npu against cpu: the same kernels on the same bytes, so the same bits."""
+"""Compares PyTorch's own operator database on npu with cpu. Both run the same kernels on the same bytes, so the results
+have the same bits."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from torch.utils._device import _device_constructors
 
 from tests.python.op_samples import OPERATORS, samples
 
-# What `with torch.device(...)` gives a device is looked up once in a process. transformers puts a function of its own
-# into the place of torch.linspace while it makes a model; looked up then, torch.linspace would never get one.
+# `with torch.device(...)` looks up once in a process which functions it gives a device. transformers replaces
+# torch.linspace while it makes a model. A lookup at that time would miss torch.linspace for good, so it is made here.
 _device_constructors()
 
 # Operators whose samples do not all run on npu, and why.
@@ -41,8 +42,8 @@ TOLERANCES: dict[str, float] = {
 
 @contextlib.contextmanager
 def chosen_for_no_device() -> Iterator[None]:
-    """The chunked linear_cross_entropy chooses its chunks, and the type of its sums, by the name of the device; here
-    both take what it chooses for devices that it does not know."""
+    """Context manager: the chunked linear_cross_entropy chooses its chunks and the dtype of its sums by the name of the
+    device. Here both devices take its choice for unknown devices."""
     adjust = LinearCrossEntropyOptions._adjust
 
     def without_device(options: LinearCrossEntropyOptions, *, device: torch.device, **sizes: Any) -> Any:
@@ -53,7 +54,8 @@ def chosen_for_no_device() -> Iterator[None]:
 
 
 def to_npu(value: Any) -> Any:
-    """``value`` with every tensor of cpu on npu, over a copy of its whole storage; devices by name included."""
+    """Returns ``value`` with every cpu tensor on npu, with a copy of its whole storage. Devices and "cpu" become
+    npu."""
 
     def move(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
@@ -73,8 +75,8 @@ def _tensor_to_npu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def as_leaves(value: Any) -> Any:
-    """``value`` with every tensor as a leaf of its own, as of ``to_npu``: a sample that is a view of a leaf, made
-    under ``no_grad``, says that it requires a gradient, and gets none."""
+    """Returns ``value`` with every tensor as a leaf of its own, as ``to_npu`` does. A sample that is a view of a leaf,
+    made under ``no_grad``, says that it requires a gradient, but gets none."""
 
     def leaf(one: Any) -> Any:
         return one.detach().requires_grad_(one.requires_grad) if isinstance(one, torch.Tensor) else one
@@ -83,12 +85,12 @@ def as_leaves(value: Any) -> Any:
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
-    """All tensors in ``value``, in order."""
+    """Returns all tensors in ``value``, in order."""
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def assert_same(npu: Any, cpu: Any, what: str, rtol: float = 0) -> None:
-    """That two results have the same values, strides and types, and that the first is on npu."""
+    """Checks that two results have the same values, strides and dtypes, and that the first is on npu."""
     ours, theirs = tensors(npu), tensors(cpu)
     assert len(ours) == len(theirs), what
     for one, other in zip(ours, theirs, strict=True):
@@ -104,7 +106,7 @@ def assert_same(npu: Any, cpu: Any, what: str, rtol: float = 0) -> None:
 
 
 class Comparison:
-    """One operator on cpu and on npu. What raises on cpu must raise on npu."""
+    """Compares one operator on cpu and on npu. A call that raises on cpu must raise on npu."""
 
     def __init__(self, op: OpInfo, dtype: torch.dtype):
         self.op = op
@@ -113,7 +115,7 @@ class Comparison:
         self.differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
 
     def run(self, limit: int | None) -> int:
-        """Compares up to ``limit`` samples forward, backward, in place and with out=. Returns how many."""
+        """Compares up to ``limit`` samples forward, backward, in place and with out=. Returns the number of samples."""
         done = 0
         for sample in self._samples(self.differentiable, limit):
             self._forward_and_backward(sample)
@@ -127,7 +129,7 @@ class Comparison:
         return itertools.islice(samples(self.op.formatted_name, self.dtype, requires_grad=requires_grad), limit)
 
     def _both(self, function: Any, sample: SampleInput, what: str) -> tuple[Run, Run] | None:
-        """Runs ``function`` on cpu and npu and compares the results. None where it raises, on both."""
+        """Runs ``function`` on cpu and npu and compares the results. Returns None if both raise."""
         try:
             cpu = _run(function, sample, "cpu")
         except Exception as error:
@@ -148,7 +150,8 @@ class Comparison:
             return
         torch.manual_seed(1)
         seeds = [torch.randn_like(one) for one in results[0]]
-        # Both in this thread: one of the engine's own may have another number of threads, and so other sums.
+        # Both run in this thread. A thread of the engine may use another number of threads, and so another order of
+        # sums.
         with torch.autograd.set_multithreading_enabled(False):
             grads = self._gradients(results, leaves, seeds)
         assert [one is None for one in grads[0]] == [one is None for one in grads[1]]
@@ -181,7 +184,7 @@ class Comparison:
         for sized in (True, False):
 
             def function(value: Any, /, *args: Any, sized: bool = sized, **kwargs: Any) -> Any:
-                device = torch.empty(0).device  # the default one
+                device = torch.empty(0).device  # the default device
                 outs = [torch.zeros(shape if sized else 0, dtype=dtype, device=device) for shape, dtype in shapes]
                 return self.op(value, *args, out=outs[0] if len(outs) == 1 else tuple(outs), **kwargs)
 
@@ -195,7 +198,7 @@ class Run:
 
 
 def _run(function: Any, sample: SampleInput, device: str) -> Run:
-    """``function`` on ``sample`` with ``device`` as the default device; random numbers start anew."""
+    """Runs ``function`` on ``sample`` with ``device`` as the default device and a fresh seed."""
     arguments = (sample.input, sample.args, sample.kwargs)
     arguments = to_npu(arguments) if device == "npu" else as_leaves(arguments)
     torch.manual_seed(0)
@@ -205,7 +208,7 @@ def _run(function: Any, sample: SampleInput, device: str) -> Run:
 
 
 def compare_operator(name: str, dtype: torch.dtype, limit: int | None = None) -> int:
-    """Compares up to ``limit`` samples of an operator of the database. Returns how many."""
+    """Compares up to ``limit`` samples of an operator of the database. Returns the number of samples."""
     with warnings.catch_warnings(), chosen_for_no_device():
         warnings.simplefilter("ignore")
         return Comparison(OPERATORS[name], dtype).run(limit)

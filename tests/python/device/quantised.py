@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised values, by the definition: what tests of operators compare with."""
+"""Quantised values by their definition: a reference for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def saturated(x, low=-128, high=127, dtype=torch.int8):
 
 
 def packed(x):
-    """Values of int4 in words of int32, by Python's integers."""
+    """Packs values of int4 into words of int32, with Python's integers."""
     rows = x.reshape(-1, 8).tolist()
     words = [sum((int(v) & 15) << (4 * i) for i, v in enumerate(row)) for row in rows]
     signed = [w - (1 << 32) if w >= 1 << 31 else w for w in words]

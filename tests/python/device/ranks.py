@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of one process group, of hccl where nothing else is said, for tests: they run the functions that they are
-sent."""
+"""Processes of one process group for tests, by default of hccl. They run the functions that they are sent."""
 
 from __future__ import annotations
 
@@ -31,7 +30,8 @@ class Ranks:
             self._processes.append(process)
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
-        """Runs a function of a module in all processes; their results, or AssertionError with what they raised."""
+        """Runs a function of a module in all processes. Returns their results, or raises AssertionError with all
+        errors."""
         for pipe in self._pipes:
             pipe.send((function, args, kwargs))
         answers = self._answers()
@@ -40,7 +40,8 @@ class Ranks:
         return [value for value, _ in answers]
 
     def _answers(self) -> list[Any]:
-        """In the order of ranks. EOFError at once when a process is gone, for which others would wait."""
+        """Returns the answers in the order of ranks. Raises EOFError as soon as a process is gone, since others would
+        wait for it."""
         answers: dict[Connection, Any] = {}
         while len(answers) < len(self._pipes):
             for pipe in wait([pipe for pipe in self._pipes if pipe not in answers]):

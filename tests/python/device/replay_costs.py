@@ -26,7 +26,7 @@ NAMESPACES = ("npu", "atb")
 
 @dataclasses.dataclass
 class Cost:
-    """The most bytes of a replay, over all calls of an operator, and how many of these are results made anew."""
+    """The most bytes that a replay of an operator keeps and copies. ``forced``: copied bytes of new results."""
 
     calls: int = 0
     kept: int = 0
@@ -40,9 +40,9 @@ class Cost:
             self.copied, self.forced = other.copied, other.forced
 
 
-# By name of an operator without its overload.
+# By the name of an operator, without its overload.
 COSTS: dict[str, Cost] = {}
-# No call of these is measured, and why.
+# Operators whose calls are not measured, and why.
 NOT_MEASURED = {
     "npu._amp_foreach_non_finite_check": "its result is a bool of the host",
     "npu.npu_change_data_ptr": "it changes where a tensor lies, when it is captured",
@@ -54,14 +54,14 @@ NOT_MEASURED = {
 
 
 def operator_name(op: Any) -> str | None:
-    """``npu.npu_rms_norm``; None of what is no operator."""
+    """Returns a name such as ``npu.npu_rms_norm``, or None if ``op`` is no operator."""
     if isinstance(op, OpOverload):
         op = op.overloadpacket
     return op._qualified_op_name.replace("::", ".") if isinstance(op, OpOverloadPacket) else None
 
 
 def all_names() -> set[str]:
-    """Operators that compute with tensors that they are given."""
+    """Returns the names of the operators that have a kernel and take tensors."""
     schemas = [overload(row.name)._schema for row in device.operators() if row.has_kernel]
     return {schema.name.replace("::", ".") for schema in schemas if any(map(_is_tensor, schema.arguments))}
 
@@ -103,8 +103,8 @@ def _is_real(value: Any) -> bool:
 
 @contextlib.contextmanager
 def first_calls() -> Iterator[dict[str, tuple[Any, Call]]]:
-    """The first call outside of captures of each operator that is not known and that does not raise, with copies of the
-    arguments on cpu: tests count memory of npu."""
+    """Collects, for each operator that is not known yet, the first call outside of captures that does not raise.
+    Arguments are copied to cpu, since tests count memory of npu."""
     found: dict[str, tuple[Any, Call]] = {}
 
     def recording(call: Any) -> Any:
@@ -134,7 +134,7 @@ def first_calls() -> Iterator[dict[str, tuple[Any, Call]]]:
 
 
 def _copies(call: Call) -> Call | None:
-    """None while the host may not wait for the device, as in an update of a graph."""
+    """Returns copies on cpu, or None while the host may not wait for the device, as in an update of a graph."""
     try:
         return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().to("cpu", copy=True), call)
     except RuntimeError:

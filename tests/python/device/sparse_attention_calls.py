@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sequences in the layouts of attention to chosen keys, for tests of it and of what chooses the keys."""
+"""Two sequences in the layouts of attention to chosen keys, for tests of this attention and of the operators that
+choose the keys."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ LAYOUTS = [("BSND", "BSND"), ("TND", "TND"), ("TND", "PA_BSND"), ("BSND", "PA_BS
 
 
 def slow(checked: bool) -> dict[str, bool]:
-    """Whether ``check`` makes the checks that take most of its time, which need one case of an operator."""
+    """Turns the slowest parts of ``check`` on or off. It is enough to run them for one case of an operator."""
     return {"compiled": checked, "dynamic": checked}
 
 
 def arranged(parts: list[torch.Tensor], layout: str) -> torch.Tensor:
-    """[1, heads, length, size] of each sequence in a layout."""
+    """Arranges the parts [1, heads, length, size] of each sequence in a layout."""
     if layout == "TND":
         return from_heads(torch.cat(parts, 2), "TND").contiguous()
     if layout == "BSND":
@@ -45,7 +46,7 @@ def parts_of(heads: int, of: list[int], seed: int, size: int = SIZE) -> list[tor
 
 
 def of_sequences(x: torch.Tensor, layout: str, of: list[int]) -> list[torch.Tensor]:
-    """The inverse of ``arranged``, of what is not in pages."""
+    """Inverts ``arranged`` for layouts without pages."""
     if layout == "TND":
         ends = torch.tensor(of).cumsum(0).tolist()
         return [by_heads(x[a:b], "TND", 0) for a, b in starts_and_ends(ends)]

@@ -59,7 +59,7 @@ def results_of_fusion() -> list[torch.Tensor]:
 
 
 def encoded(x: torch.Tensor) -> list[torch.Tensor]:
-    """pdf, mantissa, fixed and var of npu_hans_encode."""
+    """Returns pdf, mantissa, fixed and var of npu_hans_encode."""
     return list(torch.ops.npu.npu_hans_encode.out(x, True, out=compression.buffers(x)))
 
 
@@ -230,7 +230,7 @@ CALLS: dict[str, Call] = {
     "npu::scatter_update_": call(normal(3, 2, 5, 4), torch.tensor([4, 0, 2]), normal(3, 2, 1, 4, seed=1), -2),
 }
 
-# Operators that write though their schemas do not say so, and that come apart before they reach a graph.
+# Operators that write although their schemas do not say so. They are taken apart before they reach a graph.
 CALLS |= {
     "atb::_npu_group_topk": call(normal(5, 12).sigmoid(), 2, 4, 2),
     "npu::npu_apply_rotary_pos_emb": call(

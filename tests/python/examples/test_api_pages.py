@@ -34,5 +34,5 @@ def test_links(page: Path) -> None:
 
 
 def _anchor(heading: str) -> str:
-    """As GitHub makes it."""
+    """Returns the anchor that GitHub makes for a heading."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

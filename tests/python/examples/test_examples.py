@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example runs in a process of its own and says what it promises; the demo as well."""
+"""Every example, and the demo, runs in a process of its own and prints what it promises."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_example(name: str) -> None:
     assert SAYS[name] in done.stdout
 
 
-# The rows of the summary, in order, and what stands in them.
+# The rows of the demo's summary, in order, and the patterns of their values.
 SECONDS = r"\d+\.\d\d s"
 MEBIBYTES = r"\d+\.\d MiB"
 SUMMARY = {
@@ -77,7 +77,7 @@ def test_demo_answers_with_eager_tokens() -> None:
 
 
 class WrongChat:
-    """A chat whose compiled model answers otherwise than the model."""
+    """A chat whose compiled model gives another answer than the model."""
 
     tokenizer = None
     limit = 7
@@ -119,7 +119,7 @@ def test_sides_of_the_demo_take_turns() -> None:
 
 
 def test_demo_names_missing_packages() -> None:
-    """An exit code of its own and the way out, instead of a traceback."""
+    """The demo prints how to install the package instead of a traceback, and has an exit code of its own for this."""
     hide = "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'gguf' else f(n, *a)"
     done = run("-c", f"{hide}\nfrom npugraph.demo.__main__ import main\nraise SystemExit(main([]))")
     assert done.returncode == demo.MISSING

@@ -21,14 +21,14 @@ from tests.python.fuzz.sized import Sized, trace
 
 Tensors = Sequence[torch.Tensor]
 
-# Largest difference where steps round, as a share of the largest magnitude.
+# The largest difference that is allowed if steps round, as a share of the largest magnitude.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2}
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """One call of the compiled function: the size, the seed of the values, and whether arguments share memory as the
-    program says or each has its own."""
+    """One call of the compiled function: its size and the seed of its values. If ``separate``, each argument has memory
+    of its own; otherwise they share memory as the program says."""
 
     n: int
     seed: int
@@ -36,8 +36,9 @@ class Call:
 
 
 def check_with_dynamo(program: Program, calls: Sequence[Call], dynamic: bool, one_graph: bool = False) -> None:
-    """``torch.compile`` against eager for each call. One compile per graph of Dynamo, no partition, no warning; with
-    ``one_graph`` Dynamo must not make a second one, and no call may take the path for overlaps that nobody foresaw."""
+    """Compares ``torch.compile`` with eager for each call. There may be one compile per graph of Dynamo, no partition
+    and no warning. With ``one_graph``, Dynamo must not make a second graph, and no call may run operator by operator
+    because of inputs that overlap."""
 
     def compile_(function: Function, backend: Any) -> Function:
         torch._dynamo.reset()
@@ -54,7 +55,7 @@ def check_with_dynamo(program: Program, calls: Sequence[Call], dynamic: bool, on
 
 
 def check_without_dynamo(program: Program, calls: Sequence[Call]) -> None:
-    """The backend on a graph that torch.fx traced, which is several times faster; every pass is verified."""
+    """Checks the backend on a graph that torch.fx traced, which is several times faster. Every pass is verified."""
 
     def compile_(function: Function, backend: Any) -> Function:
         return backend(trace(function), list(_arguments(program, calls[0])))
@@ -64,7 +65,8 @@ def check_without_dynamo(program: Program, calls: Sequence[Call]) -> None:
 
 
 def check_sized(program: Program, calls: Sequence[Call], gradients: bool = False) -> None:
-    """As ``check_without_dynamo`` for symbolic sizes; with ``gradients`` those of the inputs are compared too."""
+    """Like ``check_without_dynamo``, for symbolic sizes. With ``gradients``, the gradients of the inputs are compared
+    too."""
     verified = _with_options({"verify": True})
     varying = program.varying_dims() if len(program.lines) % 2 else None
 
@@ -79,11 +81,13 @@ def _with_options(options: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Runs a graph with torch's own operators. New tensors have the strides that the fake tensors promise and start
-    where their storage starts: AOTAutograd trusts that, and real operators do not always keep it (``index_fill`` of a
-    diagonal, ``copy`` of a tensor with an offset). No result is a view in autograd's eyes, as no result of a compiled
-    program is: with symbolic sizes AOTAutograd makes a view that is returned again from the base of the result, and
-    with ``as_strided`` where it has none; gradients have other strides then."""
+    """Runs a graph with torch's own operators. New tensors get the strides that the fake tensors promise, and start
+    where their storage starts. AOTAutograd trusts this promise, and real operators do not always keep it
+    (``index_fill`` of a diagonal, ``copy`` of a tensor with an offset).
+
+    No result is a view for autograd, as no result of a compiled program is. With symbolic sizes, AOTAutograd makes a
+    returned view again: from the base of the result if there is one, and with ``as_strided`` otherwise. The two give
+    gradients with different strides."""
     run = nop(graph, inputs)
     made = [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in graph.graph.output_node().args[0]]
     taken = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
@@ -104,7 +108,7 @@ def _run_as_promised(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call
 
 
 def _symbols(taken: Sequence[Any], args: Sequence[Any]) -> dict[Any, int]:
-    """The sizes that a call has for symbols of the fake inputs."""
+    """Returns the sizes that a call has for the symbols of the fake inputs."""
     found = {}
     for fake, real in zip(taken, args, strict=True):
         sizes = zip(fake.shape, real.shape, strict=True) if isinstance(fake, torch.Tensor) else [(fake, real)]
@@ -122,12 +126,12 @@ def _laid_out(t: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     return torch.empty_strided(t.shape, strides, dtype=t.dtype).copy_(t)
 
 
-# What our backend does, with torch's own operators in the place of our Programs.
+# Does what our backend does, with torch's own operators in place of our Programs.
 _torch_alone = aot_autograd(fw_compiler=_run_as_promised, keep_inference_input_mutations=True)
 
 
 class TorchDiffers(Exception):
-    """Dynamo or AOTAutograd alone differ from eager, so that nothing follows for the backend."""
+    """Dynamo and AOTAutograd differ from eager without our backend, so the program says nothing about the backend."""
 
 
 def _check(
@@ -187,7 +191,7 @@ def _compare_call(program: Program, call: Call, function: Function, compiled: Fu
 
 
 def _run(function: Function, arguments: Tensors) -> Tensors:
-    """What a call returns and, with gradients on, the gradients of its arguments."""
+    """Returns the results of a call and, with gradients on, the gradients of its arguments."""
     if not torch.is_grad_enabled():
         return function(*arguments)
     trained = [t.requires_grad_() for t in arguments if t.is_floating_point()]
@@ -211,8 +215,8 @@ def _type(t: torch.Tensor) -> str:
 
 
 def _strides(t: torch.Tensor) -> list[int]:
-    """Strides of the dimensions where they matter. For sizes 0 and 1 torch's fake tensors, which decide, and real ones
-    differ."""
+    """Returns the strides of the dimensions in which they matter. In dimensions of size 0 and 1, torch's fake tensors,
+    which decide, have other strides than real tensors."""
     return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1 and t.numel()]
 
 
@@ -233,19 +237,20 @@ def _compare_values(expected: torch.Tensor, found: torch.Tensor, rounding: torch
 
 
 def _with_nan_marked(t: torch.Tensor) -> torch.Tensor:
-    """Where it is NaN, and the other values."""
+    """Returns a tensor with the places of NaN, and with the other values."""
     return torch.stack([t.isnan().to(t.dtype), t.masked_fill(t.isnan(), 0)])
 
 
 def _compare_aliases(expected: Tensors, found: Tensors, where: str) -> None:
-    """Arguments and outputs share memory with each other as in eager mode, at the same distances."""
+    """Checks that arguments and outputs share memory with each other as in eager mode, at the same distances."""
     assert _shared(found) == _shared(expected), (
         f"{where}: who shares memory: {_shared(found)}, eager: {_shared(expected)}"
     )
 
 
 def _shared(tensors: Tensors) -> list[tuple[int, int] | None]:
-    """For each tensor with elements the number of the first with its storage, and the distance from its start."""
+    """Returns for each tensor the number of the first tensor with its storage, and the distance from that one's start.
+    A tensor without elements has None."""
     firsts: dict[int, int] = {}
     found: list[tuple[int, int] | None] = []
     for number, t in enumerate(tensors):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coverage table of the random programs at the end of the run."""
+"""Shows the coverage table of the random programs at the end of the run."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the random programs of this process exercised."""
+"""Counts the features that the random programs of this process had."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-# Each occurs in programs that were compiled and found equal to eager mode, or the tests fail.
+# The tests fail unless each feature occurs in a program that was compiled and found equal to eager mode.
 FEATURES = {
     "dtypes": ("float32", "float64", "bfloat16", "int64", "bool", "mixed dtypes"),
     "inputs": (
@@ -106,13 +106,13 @@ def has_started(mode: str) -> bool:
 
 
 def note(mode: str, features: Iterable[str]) -> None:
-    """A program that was found equal to eager mode."""
+    """Counts a program that was found equal to eager mode."""
     _programs[mode] += 1
     _found[mode].update(features)
 
 
 def note_rejected(mode: str, reason: str) -> None:
-    """A program on which torch alone differs from eager mode."""
+    """Counts a program on which torch alone differs from eager mode."""
     _rejected[mode][" ".join(reason.split())[:90]] += 1
 
 
@@ -126,7 +126,7 @@ def missing() -> list[str]:
 
 
 def table() -> str:
-    """Programs by feature and by mode; empty when none ran."""
+    """Returns a table of the programs by feature and by mode, or an empty text if no program ran."""
     modes = list(_programs)
     if not modes:
         return ""

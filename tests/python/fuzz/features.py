@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows of the coverage table hold for the tensors of a program."""
+"""Finds the rows of the coverage table that hold for the tensors of a program."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of_outputs(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> Itera
 
 
 def of_write(target: torch.Tensor, parameters: list[torch.Tensor], values: Iterable[torch.Tensor]) -> Iterator[str]:
-    """A write to ``target``, of a function that takes ``parameters``, when ``values`` exist."""
+    """Yields the rows for a write to ``target`` in a function that takes ``parameters``, while ``values`` exist."""
     sharing = [t for t in values if storage_key(t) == storage_key(target) and not same_view(t, target)]
     if any(t is target for t in parameters):
         yield "write to an input"

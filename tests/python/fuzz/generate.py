@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs.
+"""Makes random programs.
 
 A seed gives small whole numbers (``Draft``), which are decoded into steps that can run. Every candidate step is tried
-in eager mode on the arguments of each size, and left out when it raises or when eager's own result would depend on the
-order of overlapping writes. So every draft is a valid program, also one of which parts were taken out.
+in eager mode on the arguments of each size. It is left out if it raises, or if eager's own result would depend on the
+order of overlapping writes. So every draft is a valid program, even if parts of it have been removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ SHAPES: tuple[Sizes, ...] = (
     ("4",),
     ("n", "0"),
 )
-# Rows of n and of sums with n, columns of 4: products fit, and what they give is as long as other inputs, or longer.
+# Most of these have n rows, or a sum of n and a number, and 4 columns. So products fit, and their results are as long
+# as other inputs, or longer.
 SUMS: tuple[Sizes, ...] = (
     *[("n", "4")] * 4,
     *[("n + 7", "4")] * 3,
@@ -53,7 +54,8 @@ SUMS: tuple[Sizes, ...] = (
 )
 MAX_ELEMENTS = 1500
 
-# Sizes of a base, and what the function takes of it. {s} stands for the argument's sizes.
+# Ways to make an argument: the sizes of its base, and the view of the base that the function takes. {s} stands for the
+# argument's sizes.
 BASES: tuple[tuple[Callable[[Sizes], Sizes], str], ...] = (
     (lambda s: s, ""),
     (lambda s: (*s[:-1], f"2 * {s[-1]}"), "[..., ::2]"),
@@ -79,10 +81,11 @@ ALIASES = (
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """Of which inputs and steps programs are made. With ``gradients``, gradients of the inputs are results too.
+    """The inputs and steps that programs are made of. With ``gradients``, gradients of the inputs are results, too.
 
-    A chain is drawn like a step: of each tuple one group, whose step goes on with the value before it. Faults of
-    fused tasks need such a row of steps with no other reader between, which single steps seldom make.
+    A chain is drawn in place of a single step. Each of its tuples gives one step, of a group in the tuple, which reads
+    the value of the step before it. Faults of fused tasks need such a sequence without other readers between, which
+    single steps seldom make.
     """
 
     shapes: tuple[Sizes, ...] = SHAPES
@@ -94,7 +97,7 @@ class Family:
     chains: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     def draw_steps(self, draw: random.Random) -> Iterator[tuple[str, bool]]:
-        """The group of a step, and whether it goes on with the last value."""
+        """Yields the group of each step, and whether the step reads the last value."""
         if not self.chains or draw.random() < 0.5:
             yield draw.choice(self.groups), False
             return
@@ -102,7 +105,7 @@ class Family:
             yield draw.choice(groups), place > 0
 
 
-# Most steps are those in which sizes of several tensors meet, products, and what follows on them.
+# The groups of most steps: those that combine sizes of several tensors, products, and operators that follow products.
 _MEETINGS = (*(operator.features[0] for operator in (*SIZES, *PRODUCTS, *PRODUCTS)), *["pointwise"] * 12, "reduction")
 _PURE = tuple(group for group in GROUPS if not group.endswith(" write") and group != "view of other dtype")
 GENERAL = Family()
@@ -130,13 +133,13 @@ TRAINED = Family(
 )
 
 
-# What a number of a step means depends on what there is to choose from.
+# The numbers of a step are drawn below this bound. A number is taken modulo the number of choices.
 _NUMBERS = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """A program before it is decoded for each n of ``sizes``."""
+    """The drawn numbers of a program. ``decode`` makes the program, which is valid for each n of ``sizes``."""
 
     family: Family
     sizes: tuple[int, ...]
@@ -165,7 +168,7 @@ class Draft:
                 for _ in range(draw.randint(1, 4))
             ),
             tuple(
-                # An odd number means the last value, see Slots.
+                # Slots takes an odd number as the last value.
                 (group, *numbers(1), (*(n | goes_on for n in numbers(1)), *numbers(5)))
                 for _ in range(draw.randint(*family.steps))
                 for group, goes_on in family.draw_steps(draw)
@@ -174,7 +177,7 @@ class Draft:
         )
 
     def smaller(self) -> Iterator[Draft]:
-        """The same without one part."""
+        """Yields the drafts that lack one part of this one."""
         for part in ("steps", "inputs", "outputs"):
             entries = getattr(self, part)
             for i in range(len(entries)):
@@ -193,7 +196,7 @@ class Draft:
 
 
 class _Builder:
-    """A program that grows, and its values in eager mode for each size."""
+    """Builds a program step by step. Keeps the values of eager mode for each size."""
 
     def __init__(self, sizes: tuple[int, ...], family: Family) -> None:
         self.sizes = sizes
@@ -203,8 +206,8 @@ class _Builder:
         self.lines: list[str] = []
         self.features: set[str] = set()
         self.envs: list[dict[str, torch.Tensor]] = [{} for _ in sizes]
-        self.names: list[str] = []  # of values that steps can use
-        # Storages with values that may differ in the last bits, of the coarsest type that they were rounded to.
+        self.names: list[str] = []  # names of the values that steps can use
+        # Storages whose values may differ in the last bits -> the coarsest type to which the values were rounded.
         self.rounded: dict[int, torch.dtype] = {}
         self.promoted = torch.float64  # the coarsest type of values that were rounded and then promoted
         self.reinterpreted: set[int] = set()  # storages whose bits are also read as another type
@@ -229,7 +232,7 @@ class _Builder:
             self.parameters.append(name)
 
     def try_lines(self, lines: list[tuple[str, str]]) -> bool:
-        """Evaluates lines for all sizes. Leaves nothing behind when one raises."""
+        """Evaluates lines for all sizes. If a line raises, returns False and keeps no value."""
         found: list[dict[str, torch.Tensor]] = []
         for n, env in zip(self.sizes, self.envs, strict=True):
             new: dict[str, torch.Tensor] = {}
@@ -244,7 +247,7 @@ class _Builder:
         return True
 
     def start(self) -> None:
-        """Now steps follow: bases cannot be named any more, but stay alive."""
+        """Ends the inputs and begins the steps. Steps cannot name the bases, but ``alive`` keeps them alive."""
         self.alive = [dict(env) for env in self.envs]
         self.envs = [{name: env[name] for name in self.parameters} for env in self.envs]
         self.names = list(self.parameters)
@@ -258,7 +261,8 @@ class _Builder:
     # Steps
 
     def add_step(self, operator: Operator, numbers: list[int]) -> None:
-        """Adds the step with the first operands for which it can run, of a few that the numbers mean."""
+        """Adds the step with the operands that the numbers select or, if it cannot run, with the operands of the
+        numbers plus 1, 2 or 3."""
         for offset in range(4):
             if self.try_step(operator, [number + offset for number in numbers]):
                 return
@@ -288,7 +292,7 @@ class _Builder:
         return all(tried) and len({result[0].dim() for result in tried if result}) == 1
 
     def run(self, source: str, statement: bool, env: dict[str, torch.Tensor]) -> list[torch.Tensor] | None:
-        """Results of a step, or None when it cannot run."""
+        """Returns the results of a step, or None if it cannot run."""
         try:
             if statement:
                 exec(source, {"torch": torch, "F": torch.nn.functional, **env})
@@ -296,7 +300,7 @@ class _Builder:
             result = _evaluate(source, env)
         except (RuntimeError, IndexError, ValueError, TypeError):
             return None
-        # One result in a list would need other source.
+        # A list of one result is refused, because the program's line would have to unpack it.
         return [result] if isinstance(result, torch.Tensor) else list(result) if len(result) > 1 else None
 
     def keep(self, source: str, statement: bool, results: list[list[torch.Tensor]]) -> None:
@@ -345,7 +349,7 @@ class _Builder:
         self.features |= set(features.of_values([*slots.tensors(), *results]))
         if operator.write in (Write.ELEMENTWISE, Write.SCATTERED):
             self.written.add(storage_key(slots.tensors()[0]))
-            # An operator that writes returns what it wrote, perhaps a view of x.
+            # An operator that writes returns the tensor that it wrote, which may be a view of x.
             target = results[0] if results else slots.tensors()[0]
             parameters = [self.envs[0][name] for name in self.parameters]
             self.features |= set(features.of_write(target, parameters, self.envs[0].values()))
@@ -371,14 +375,15 @@ class _Builder:
         self.reinterpreted |= {key for t in results for key in (storage_key(t),) if dtypes.get(key, t.dtype) != t.dtype}
 
     def is_beyond_torch(self, name: str) -> bool:
-        """Whether torch's view replay fails on an output, even with a segmentation fault: a view of one of several
-        written arguments that share memory."""
+        """Whether torch's view replay fails on an output, possibly with a segmentation fault. It fails on a view of an
+        argument that was written and that shares memory with another argument."""
         storage = storage_key(self.envs[0][name])
         arguments = {id(t) for t in (self.envs[0][p] for p in self.parameters) if storage_key(t) == storage}
         return len(arguments) > 1 and storage in self.written and name not in self.parameters
 
     def finish(self, raw_outputs: Sequence[int]) -> Program:
-        """Returns a few values of any age, and those that only steps without effect would make otherwise."""
+        """Returns the program. Its outputs are a few values of any age, and all values that no step reads, so that no
+        step is without effect."""
         outputs = [self.names[-1 - number % len(self.names)] for number in raw_outputs]
         outputs += [name for name in self.unused if name not in outputs]
         outputs = [name for name in outputs if not self.is_beyond_torch(name)] or self.parameters[:1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which memory small tensors occupy, exactly."""
+"""Tells exactly which memory small tensors occupy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import torch
 
 
 def storage_key(t: torch.Tensor) -> int:
-    """Identity of a living tensor's storage, also when that is empty."""
+    """Returns a number that identifies the storage of a living tensor, even if the storage is empty."""
     return t.untyped_storage()._cdata
 
 
 def elements(t: torch.Tensor) -> frozenset[int]:
-    """Positions in the storage, in elements, that the tensor covers."""
+    """Returns the positions in the storage that the tensor covers, in elements."""
     if t.numel() == 0:
         return frozenset()
     length = 1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride(), strict=True))
@@ -25,14 +25,14 @@ def has_internal_overlap(t: torch.Tensor) -> bool:
 
 
 def overlaps(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors share a byte. Of different element sizes: whether they share a storage."""
+    """Whether two tensors share a byte or, if their element sizes differ, whether they share a storage."""
     if storage_key(a) != storage_key(b):
         return False
     return a.element_size() != b.element_size() or not elements(a).isdisjoint(elements(b))
 
 
 def same_view(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors are the same elements in the same places."""
+    """Whether two tensors have the same elements in the same places of one storage."""
     return storage_key(a) == storage_key(b) and _layout(a) == _layout(b)
 
 

@@ -21,7 +21,7 @@ import enum
 
 
 class Write(enum.Enum):
-    """What a step may read of the memory that it writes."""
+    """The memory that a step writes, and how its other operands may overlap that memory."""
 
     NONE = "writes nothing"
     ELEMENTWISE = "other operands are the very same view, or do not overlap it"
@@ -38,7 +38,7 @@ class Operator:
     write: Write = Write.NONE
     inexact: bool = False  # results may differ in rounding
     jumps: bool = False  # a small change of an operand can change the result much
-    kinked: bool = False  # or the gradient
+    kinked: bool = False  # a small change of an operand can change the gradient much
     statement: bool = False  # has no result
 
 
@@ -224,8 +224,8 @@ PRODUCTS = [
     ),
 ]
 
-# Operators by their first feature. A step draws a feature, then an operator: none is rare for having few of them.
-# Simple ones first: a failing example shrinks towards them.
+# Operators by their first feature. Operators that write have groups of their own. A step draws a group and then an
+# operator of it, so that a feature with few operators is not rare.
 GROUPS: dict[str, list[Operator]] = {}
 for _operator in [*POINTWISE, *WRITES, *VIEWS, *LAYOUT, *REDUCTIONS, *INDEXING, *SIZES, *PRODUCTS]:
     GROUPS.setdefault(_operator.features[0] + (" write" if _operator.write is not Write.NONE else ""), []).append(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A random program as data: lines that make the inputs, lines of the function, names that it returns."""
+"""A random program as data: the lines that make the inputs, the lines of the function, and the names that it
+returns."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """A tensor of small multiples of 1/4 (for integers whole numbers): sums and products of few terms are exact."""
+    """Returns a tensor of small multiples of 1/4, or of small integers. Sums and products of few of them are exact."""
     numbers = (torch.arange(math.prod(shape)) * 7 + seed * 5) % 17 - 8
     numbers = numbers.reshape(shape)
     if dtype == torch.bool:
@@ -25,25 +26,25 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tenso
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Readable when printed, runnable when executed."""
+    """A program that is printed as Python source and run by executing that source."""
 
-    inputs: tuple[tuple[str, str], ...]  # of the lines that make bases and arguments: name and expression of n and seed
+    inputs: tuple[tuple[str, str], ...]  # lines that make bases and arguments: name, and expression of n and seed
     parameters: tuple[str, ...]  # those of the names above that the function takes
     lines: tuple[str, ...]
     outputs: tuple[str, ...]
     sizes: tuple[int, ...]  # values of n, one per call
-    # None: no step rounds, so results must be equal bit by bit. Otherwise no result is compared more closely than
-    # values of this type: they may have been promoted since they were rounded.
+    # None if no step rounds; results must then be equal bit by bit. Otherwise all results are compared at most as
+    # closely as values of this type, because values may have been promoted after they were rounded.
     rounding: torch.dtype | None
     features: frozenset[str]
 
     def source(self) -> str:
-        """The function as Python source."""
+        """Returns the Python source of the function."""
         body = "".join(f"    {line}\n" for line in self.lines)
         return f"def program({', '.join(self.parameters)}):\n{body}    return ({', '.join(self.outputs)},)\n"
 
     def input_source(self) -> str:
-        """How a call makes its arguments, as Python source."""
+        """Returns the Python source of a function that makes the arguments of a call."""
         body = "".join(f"    {name} = {expression}\n" for name, expression in self.inputs)
         return f"def arguments(n, seed):\n{body}    return ({', '.join(self.parameters)},)\n"
 
@@ -51,11 +52,11 @@ class Program:
         return _execute(self.source(), "program")
 
     def arguments(self, n: int, seed: int) -> tuple[torch.Tensor, ...]:
-        """Fresh arguments, that alias each other as the program says."""
+        """Returns new arguments, which alias each other as the program says."""
         return _execute(self.input_source(), "arguments")(n, seed)
 
     def varying_dims(self) -> set[tuple[int, int]]:
-        """Number and dimension of the arguments' sizes that differ between calls."""
+        """Returns the number of the argument and the dimension of each size that differs between calls."""
         all_sizes = [[t.shape for t in self.arguments(n, 0)] for n in self.sizes]
         return {
             (number, dim)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles functions for symbolic sizes without Dynamo, which takes most of the time of a compile."""
+"""Compiles functions for symbolic sizes without Dynamo, which would take most of the time of a compile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
 
 def trace(function: Function) -> fx.GraphModule:
-    """The calls of a function of tensors, item assignment among them."""
+    """Returns a graph of the calls in a function of tensors. It includes item assignments."""
     tracer = _Tracer()
     graph = tracer.trace(function)
     return fx.GraphModule(tracer.root, graph)
@@ -36,9 +36,10 @@ class _Proxy(fx.Proxy):
 
 
 class Sized:
-    """The function that ``backend`` makes for symbolic sizes. As with Dynamo, sizes are arguments of the graph, equal
-    ones are one, those of 0 and 1 are known, and it is compiled again for sizes of which an earlier compile assumed
-    something else. ``varying`` are the argument and dimension of sizes that are symbolic; all are where it is None."""
+    """Calls ``function`` as ``backend`` compiles it for symbolic sizes. As with Dynamo, sizes are arguments of the
+    graph, equal sizes share a symbol, sizes 0 and 1 are constants, and the function is compiled again for sizes that
+    break the assumptions of earlier compiles. ``varying`` has the argument and the dimension of each symbolic size. If
+    it is None, all sizes are symbolic."""
 
     def __init__(self, function: Function, backend: Backend, varying: set[tuple[int, int]] | None) -> None:
         self._function = function
@@ -64,7 +65,7 @@ class _Compiled:
     ) -> None:
         self._env = ShapeEnv()
         mode = FakeTensorMode(shape_env=self._env)
-        mode.cache_enabled = False  # filling it takes a quarter of the time, and no program is as another
+        mode.cache_enabled = False  # filling it takes a quarter of the time, and no two programs are alike
         fakes = [_fake(mode, number, t, varying) for number, t in enumerate(args)]
         self._places = _places_of_symbols(fakes)
         graph = trace(function)
@@ -95,8 +96,8 @@ def _fake(mode: FakeTensorMode, number: int, t: torch.Tensor, varying: set[tuple
 
 
 def _without_base(t: torch.Tensor) -> torch.Tensor:
-    """The same memory. Of a view torch would make symbols for the base too, and pass the base to the graph, although it
-    is no argument."""
+    """Returns a tensor of the same memory that is not a view. For a view, torch would also make symbols for the base,
+    and pass the base to the graph, although it is no argument."""
     return torch.empty(0, dtype=t.dtype).set_(t.untyped_storage(), t.storage_offset(), t.shape, t.stride())
 
 
@@ -105,7 +106,7 @@ def _geometry(t: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _places_of_symbols(fakes: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Of each symbol the first tensor, and the place in its geometry, that is it."""
+    """Returns for each symbol the first tensor whose geometry contains it, and its index in that geometry."""
     places: dict[str, tuple[int, int]] = {}
     for number, fake in enumerate(fakes):
         for index, size in enumerate(_geometry(fake)):

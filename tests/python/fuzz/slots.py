@@ -21,15 +21,15 @@ class Slots:
         self.env = env
         self.names = names
         self.numbers = iter([*numbers, *numbers, *numbers])
-        self.used: dict[str, str] = {}  # slots that hold tensors, to names
+        self.used: dict[str, str] = {}  # slot -> name of the tensor in it
         self.filled: dict[str, str] = {}
 
     def tensors(self) -> list[torch.Tensor]:
-        """The step's operands; the first is the one that it would write."""
+        """Returns the operands of the step. If the step writes, it writes the first one."""
         return [self.env[name] for name in self.used.values()]
 
     def fill(self, template: str) -> str | None:
-        """The step as source, or None when a slot has no candidate."""
+        """Returns the source of the step, or None if a slot has no candidate."""
         pieces = list(string.Formatter().parse(template))
         kinds = {name: kind for _, name, kind, _ in reversed(pieces) if name}
         for name in sorted(kinds, key="xyzcidekvwtnmor".find):
@@ -45,7 +45,7 @@ class Slots:
         candidates = [name for name in self.names if _fits(kind, self.env[name], x)]
         if not candidates:
             return None
-        # Every second step goes on with the last value, so that programs are more than steps beside each other.
+        # An odd number selects the latest value for x, so that many steps read the result of the step before.
         drawn = next(self.numbers)
         age = 0 if slot == "x" and drawn % 2 else drawn // 2 % len(candidates)
         self.used[slot] = candidates[-1 - age]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random small programs, compiled against eager mode. operators.py has their steps, coverage.py what must occur."""
+"""Compares small random programs with eager mode. operators.py has their steps, and coverage.py the features that must
+occur."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.python.fuzz.program import Program
 from tests.python.fuzz.slots import Slots
 
 STATIC = ((4,),)
-# The size at which the function is compiled, then others.
+# In each tuple, the first size is the one for which the function is compiled first.
 DYNAMIC = ((5, 3, 1), (3, 7, 1), (2, 6, 0))
 
 
@@ -50,7 +51,7 @@ def with_gradients(program: Program) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
-    """How programs are checked, for which sizes and of what they are made, and how many in `make test`."""
+    """A way to check programs: the check, the sizes, the number of programs in `make test`, and their family."""
 
     check: Callable[[Program], None]
     sizes: tuple[tuple[int, ...], ...]
@@ -67,11 +68,11 @@ MODES = {
     "gradients": Mode(with_gradients, DYNAMIC, 60, TRAINED),
 }
 
-# How many programs of each mode `make long` tries, where the variable does not say another number.
+# The number of programs of each mode that `make long` tries, unless the variable gives another number.
 MANY = 100_000
 MANY_VARIABLE = "NPUGRAPH_RANDOM_PROGRAMS"
 
-# Of all programs, those that torch alone, with another backend, runs differently from eager mode.
+# The largest share of programs that may be left out because torch, without our backend, differs from eager mode.
 MOST_LEFT_OUT = 0.15
 
 
@@ -85,7 +86,7 @@ def run(mode: str, seeds: Iterable[int]) -> None:
 
 
 def difference(how: Mode, draft: Draft, mode: str | None = None) -> AssertionError | None:
-    """What differs from eager mode; the coverage table of ``mode``, if there is one, counts the program."""
+    """Returns the difference from eager mode, or None. If ``mode`` is given, its coverage table counts the program."""
     program = draft.decode()
     try:
         how.check(program)
@@ -101,7 +102,8 @@ def difference(how: Mode, draft: Draft, mode: str | None = None) -> AssertionErr
 
 
 def smallest(how: Mode, draft: Draft) -> AssertionError | None:
-    """The difference that is left when no part of a draft can go without it going too."""
+    """Removes parts of a draft as long as the rest differs from eager mode. Returns the last difference, or None if
+    every smaller draft is equal to eager mode."""
     found = None
     while True:
         tried = ((smaller, difference(how, smaller)) for smaller in draft.smaller())
@@ -121,14 +123,14 @@ def test_random_programs_equal_eager(mode: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_many_random_programs_equal_eager(mode: str) -> None:
-    """Others each time; a failure says its seed."""
+    """Tries other programs in each run. A failure names its seed."""
     first = random.SystemRandom().randrange(10**6, 10**9)
     run(mode, range(first, first + int(os.environ.get(MANY_VARIABLE, MANY))))
 
 
 @pytest.mark.parametrize("step", operators.GROUPS["quantised product"], ids=lambda step: step.template[:40])
 def test_quantised_products_multiply_codes(step: operators.Operator) -> None:
-    """As written, they are what the graph passes make products of codes of."""
+    """The graph passes turn the steps of this group, as they are written, into products of codes."""
     names = {"x": torch.randn(3, 8), "y": torch.arange(40).reshape(5, 8) % 7 - 3}
     source = Slots(names, list(names), [0] * 9).fill(step.template)
     program = Program((), tuple(names), (f"r = {source}",), ("r",), (1,), None, frozenset())

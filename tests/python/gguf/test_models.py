@@ -15,7 +15,7 @@ from npugraph.demo import generate, smollm2
 from npugraph.gguf import QuantisedEmbedding, QuantisedLinear, load
 from npugraph.gguf.reading import read_once
 
-MARGIN = 1e-3  # between the two largest logits, above which tokens must be equal
+MARGIN = 1e-3  # if the two largest logits differ by more, tokens must be equal
 TOKENS = 24
 
 
@@ -78,7 +78,7 @@ def test_eager_logits_are_those_of_the_dequantised_model(quantised: nn.Module, d
 
 
 def logits_of(model: nn.Module, forward: generate.Forward, prompt: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Of the prompt's last position and of each of ``tokens``, fed one by one."""
+    """Returns the logits of the prompt's last position and of each of ``tokens``, which are fed one by one."""
     cache = generate.static_cache(model, prompt.shape[1] + TOKENS)
     steps = [prompt, *tokens.split(1, dim=1)]
     rows = [forward(input_ids=s, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[0, -1] for s in steps]

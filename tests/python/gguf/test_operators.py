@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on blocks: their meaning against the gguf package, generated code against their meaning."""
+"""Operators on blocks: dequantised numbers are those of the gguf package, and generated code computes with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = 512
 
 
 def blocks_of(kind: str, rows: int) -> torch.Tensor:
-    """Random codes with scales of the size that they have in models."""
+    """Returns blocks of random codes. Their scales are as large as in models."""
     form = FORMATS[kind]
     generator = torch.Generator().manual_seed(1)
     count = rows * COLUMNS // form.elements
@@ -57,7 +57,8 @@ def test_rounding_to_int8() -> None:
 
 
 def activations(rows: int, dtype: torch.dtype, int8: bool) -> torch.Tensor:
-    """For rounding to 8 bits: none near the middle between two steps, where the last bit of a quotient decides."""
+    """Returns random activations. For rounding to 8 bits, none is near the middle between two steps, where the last bit
+    of a quotient would decide."""
     if not int8:
         return torch.randn(rows, COLUMNS, dtype=dtype)
     steps = torch.randint(-126, 127, (rows, COLUMNS)) + 0.6 * (torch.rand(rows, COLUMNS) - 0.5)

@@ -27,7 +27,7 @@ def no_grad() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def smollm2() -> Any:
-    """The real language model; loading takes ten seconds."""
+    """Returns the real language model. Loading it takes ten seconds."""
     from npugraph.demo import smollm2
 
     return smollm2.load_model()

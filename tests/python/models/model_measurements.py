@@ -18,14 +18,14 @@ from benchmarks.models import CASES
 from benchmarks.special_models import SPECIAL
 
 OURS = "npugraph_ex"
-# Another backend here tells whether a failure is ours; what only our artifacts can show is then not asserted.
+# Another backend here tells whether a failure is ours. Facts that only our artifacts have are then not asserted.
 BACKEND = os.environ.get("TEST_BACKEND", OURS)
 MODELS = CASES | {name: SPECIAL[name] for name in ("mlp64", "decoder28", "minilm")}
 
 
 @dataclass
 class Measurement:
-    """Outcome of one model at one batch size. Errors are relative to float64, one for each output."""
+    """The outcome of one model at one batch size. Errors are relative to float64, one for each output."""
 
     model: str
     batch: int
@@ -35,7 +35,7 @@ class Measurement:
     graphs: int
     breaks: int
     partitions: list[Any] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)  # of code that was to be generated
+    refusals: list[str] = field(default_factory=list)  # reasons why code was not generated
     tasks: Counter[str] = field(default_factory=Counter)
     copied_bytes: int = 0
     arena_bytes: int = 0
@@ -52,12 +52,13 @@ class Measurement:
 
 
 MEASURED: list[Measurement] = []
-# Of one decode step: task (empty outside tasks), allocations on torch's CPU allocator, bytes.
+# The allocations of one decode step on torch's CPU allocator: task (empty outside tasks), number, bytes.
 ALLOCATIONS: list[tuple[str, int, int]] = []
 
 
 def artifacts() -> list[Any]:
-    """What our backend compiled since the last reset, at least one; empty when the tests run on another backend."""
+    """Returns the artifacts that our backend made since the last reset, at least one. The list is empty if the tests
+    run on another backend."""
     if BACKEND != OURS:
         return []
     import npugraph
@@ -115,7 +116,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def model_table() -> str:
-    """One line for each model and batch size, and the geometric mean of arena / lower bound."""
+    """Returns a line for each model and batch size, and the geometric mean of arena / lower bound."""
     if not MEASURED:
         return ""
     header = f"{'model':<16} batch graphs breaks parts   error   eager  copied B  arena/bound  tasks by kind"

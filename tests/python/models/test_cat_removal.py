@@ -21,9 +21,9 @@ def check(
     exact: bool = True,
     **arguments: Any,
 ) -> Any:
-    """Compares two calls with eager, bit for bit if ``exact``, strides included; ``copied`` is what a replay copies, in
-    bytes. Parts have places where torch's operators and precompiled kernels compute them: generated code writes a
-    concatenation as a whole."""
+    """Compares the results and strides of two calls with eager, bit for bit if ``exact``. ``copied`` is the number of
+    bytes that a replay must copy. By default no code is generated: generated code writes a concatenation as a whole,
+    and only torch's operators and precompiled kernels compute its parts in place."""
     m.reset()
     options = {"generate_code": False} if m.BACKEND == m.OURS else None
     compiled = torch.compile(
@@ -132,7 +132,7 @@ def test_nested_and_repeated() -> None:
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("generate", [False, True])
 def test_operators_that_see_their_layout(name: str, dim: int, generate: bool) -> None:
-    """Torch's own give other bits in other places."""
+    """Torch's own operators can give other bits if their results are in other places."""
     x, y = torch.randn(2, 33, 33).unbind()
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "silu": torch.nn.functional.silu,

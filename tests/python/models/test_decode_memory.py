@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode steps: nothing of the cache is copied, and no number of steps makes memory grow."""
+"""Decode steps copy nothing of a static cache, and no number of steps makes memory grow."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def is_copying(operator: str) -> bool:
 
 @pytest.mark.feature("2.14")
 def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
-    """The cache is updated in place, keys where they are rotated, and the repeat of grouped heads is not made. The
-    concatenation of rotated halves and the position as a float are computed where they are used."""
+    """The cache is updated in place. The tasks that rotate keys write them into the cache. Grouped heads are not
+    repeated in memory. The concatenation of rotated halves and the position as a float are computed by the tasks that
+    use them."""
     m.reset()
     compiled = torch.compile(smollm2, backend=m.BACKEND)
     cache = generate.static_cache(smollm2, 64)
@@ -40,7 +41,7 @@ def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
 
 
 def decode_step(**arguments: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The decoder of 28 layers with a static cache, compiled, and its inputs."""
+    """Returns the compiled decoder of 28 layers, and its inputs with a static cache."""
     m.reset()
     case = SPECIAL["decoder28"]
     return torch.compile(case.build("base"), backend=m.BACKEND, **arguments), case.inputs(size="base")
@@ -49,8 +50,8 @@ def decode_step(**arguments: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
 @pytest.mark.no_red_zones
 @pytest.mark.feature("2.14")
 def test_every_decode_step_allocates_the_same_and_copies_nothing() -> None:
-    """Counted on torch's CPU allocator; the table at the end of the run lists a step's allocations by operator. Outside
-    of operators there is one, for the result."""
+    """Counts the allocations of torch's CPU allocator. The table at the end of the run lists those of a step by
+    operator. Outside of operators there is one, for the result."""
     compiled, inputs = decode_step()
     for _ in range(WARM):
         compiled(**inputs)
@@ -64,7 +65,7 @@ def test_every_decode_step_allocates_the_same_and_copies_nothing() -> None:
 
 
 def allocations(call: Callable[[], Any]) -> list[tuple[str, int, int]]:
-    """Task, number and bytes of allocations during ``call``."""
+    """Returns the task, the number and the bytes of the allocations during ``call``."""
     if m.BACKEND != m.OURS:
         return []
     from npugraph import _C
@@ -91,8 +92,8 @@ def test_steps_do_not_grow_memory() -> None:
 
 
 def test_growing_cache_keeps_instances_bounded() -> None:
-    """Every step of a DynamicCache has a new size; no more Instances are kept for old sizes than the option says. The
-    cache asks for new tensors that hold the old keys and values: these are copied, and at most the new token's."""
+    """Every step of a DynamicCache has a new size. No more Instances are kept than the option says. The cache asks for
+    new tensors that hold the old keys and values, so a step copies these, and at most the new token's besides."""
     from transformers import DynamicCache
 
     m.reset()
@@ -120,7 +121,7 @@ def test_growing_cache_keeps_instances_bounded() -> None:
 
 
 def live_bytes() -> list[int]:
-    """Live bytes of every memory pool."""
+    """Returns the live bytes of every memory pool."""
     if m.BACKEND != m.OURS:
         return []
     import npugraph

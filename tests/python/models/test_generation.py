@@ -16,8 +16,9 @@ from tests.python.models import model_measurements as m
 QUESTION = "Write a long story about a dragon who learns to play chess."
 TOKENS = 200
 
-# (cache, dynamic): most compiles. A static cache needs a graph for the prompt and one for the step. A growing
-# cache makes the first step special, and with dynamic=False every length, until Dynamo's recompile limit.
+# (cache, dynamic) -> the largest number of compiles. A static cache needs a graph for the prompt and one for the step.
+# With a growing cache, the first step may need its own graph. With dynamic=False every length needs one, until Dynamo's
+# recompile limit.
 COMPILES = {
     ("static", None): 2,
     ("static", True): 2,
@@ -26,7 +27,7 @@ COMPILES = {
     ("dynamic", True): 2,
     ("dynamic", False): torch._dynamo.config.recompile_limit,
 }
-# The others on a small model: test_small_generation.
+# The other combinations are long tests. test_small_generation has some of them on a small model.
 COMBINATIONS = [pytest.param(*key, marks=() if key[1] is None else pytest.mark.long) for key in COMPILES]
 
 
@@ -81,6 +82,6 @@ def test_generate_of_transformers(
         max_new_tokens=few,
         do_sample=False,
         cache_implementation=cache,
-        disable_compile=True,  # transformers' own choice of what to compile
+        disable_compile=True,  # keeps transformers from compiling by its own choice
     )
     assert output[0, prompt.shape[1] :].tolist() == eager_tokens[:few]

@@ -10,7 +10,7 @@ from benchmarks.model_case import allowed_error, flatten_outputs, reference64, r
 from tests.python.models import model_measurements as m
 
 BATCHES = (1, 3)
-# Dynamo takes equal sizes for one symbol, so neither is the size of a dimension that stays.
+# Dynamo gives equal sizes one symbol, so neither may be the size of a dimension that does not change.
 DYNAMIC_BATCHES = (5, 2)
 ARENA_BOUND = 1.02
 # Dynamo itself, with any backend, takes a minute or more to trace this model with symbolic sizes.
@@ -44,7 +44,7 @@ def test_one_compile_serves_other_batch_sizes(name: str) -> None:
 
 
 def test_arena_is_close_to_the_lower_bound() -> None:
-    """The geometric mean over the model set of arena bytes / most bytes live at once."""
+    """Tests the geometric mean over the model set of the arena bytes over the most bytes that are live at once."""
     measured = [m.measure(name, batch) for name in m.MODELS for batch in BATCHES]
     ratios = [entry.arena_ratio for entry in measured if entry.arena_ratio is not None]
     assert (m.BACKEND == m.OURS) == bool(ratios)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of operators that no sample of PyTorch's operator database makes, or not with all their arguments: one file for
-each family of rows in ``src/ops/rows``."""
+"""Calls of operators that no sample of PyTorch's operator database makes, or not with all their arguments. There is one
+file for each family of operators. Calls on which FakeTensor and eager disagree are left out; comments name the
+difference."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import torch
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
-# Tensors in which elements stand for several, lie apart, are one without a dimension, or are none.
+# Tensors whose elements are repeated, that have holes, that have no dimension, and that have no elements.
 EXPANDED = torch.rand(4).expand(3, 4)
 HOLES = torch.rand(4, 6)[:, ::2]
 SCALAR = torch.tensor(1.5)
@@ -21,7 +22,7 @@ EMPTY = torch.rand(0, 4)
 
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` without autograd, which would take operators made of others apart before anyone sees them."""
+    """Returns ``function`` without autograd, which would decompose composite operators before they can be recorded."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch.inference_mode():
@@ -31,6 +32,6 @@ def whole(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def all_calls() -> Iterator[Call]:
-    """(function, positional arguments, keyword arguments) of each call; every file has them in ``calls()``."""
+    """Yields (function, positional arguments, keyword arguments) of each call, from ``calls()`` of every file."""
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         yield from importlib.import_module(module.name).calls()

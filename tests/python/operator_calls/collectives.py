@@ -26,7 +26,7 @@ def calls() -> Iterator[Call]:
     for tensor in (image, half, row):
         yield ops.all_to_all.default, (tensor, [1, 2], [1, tensor.shape[0] - 1], *GROUP), {}
         yield ops.all_to_all.default, (tensor, [0, 0], [0, tensor.shape[0]], *GROUP), {}
-        # Fake tensors keep the strides of others, which eager brings into row-major order.
+        # Fake tensors keep the strides of other tensors, where eager makes a row-major result.
         yield ops.broadcast.default, (tensor, 0, *GROUP), {}
         yield ops.broadcast_.default, (tensor, 0, *GROUP), {}
         yield ops.all_reduce_.default, ([tensor, half], "sum", *GROUP), {}

@@ -16,7 +16,7 @@ TYPES = (torch.float32, torch.bfloat16, torch.int64)
 
 
 def calls() -> Iterator[Call]:
-    # torch's default dtype decides without one, which the rules leave open.
+    # Without a dtype, torch's default dtype decides, and the rules leave the type open.
     yield aten.eye.default, (3,), {}
     yield aten.linspace.default, (0, 1, 5), {}
     for dtype in TYPES:

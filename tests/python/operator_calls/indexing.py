@@ -12,7 +12,7 @@ from tests.python.operator_calls import EMPTY, EXPANDED, HOLES, SCALAR, Call
 aten = torch.ops.aten
 
 X = torch.arange(24.0).reshape(2, 3, 4)
-LAST = X.permute(1, 2, 0)  # (3, 4, 2), its first dimension innermost but one
+LAST = X.permute(1, 2, 0)  # (3, 4, 2), with its first dimension second innermost in memory
 IMAGE = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
 LAYOUTS = (X, LAST, IMAGE, EXPANDED, HOLES)
 WRITABLE = (X, LAST, IMAGE, HOLES, X.long(), X.bfloat16())
@@ -65,7 +65,8 @@ def _index() -> Iterator[Call]:
         yield index, (HOLES, [pair, pair]), {}
         yield index, (torch.rand(4), [torch.tensor(2)]), {}
         yield index, (torch.rand(0, 4), [None, pair]), {}
-        # FakeTensor overlooks that a transposed index orders the dimensions of the result that self leaves open.
+        # These calls have no transposed index. In eager, such an index orders the dimensions of the result that self
+        # leaves open. FakeTensor ignores it.
         yield index, (X, [mask]), {}
         yield index, (X, [None, image_mask[0]]), {}
         yield index, (X, [mask, None, pair[:1]]), {}
@@ -216,7 +217,7 @@ def _count() -> Iterator[Call]:
             yield aten._unique2.default, (x, *options), {}
         for options in ((), (True,), (False, True), (True, True)):
             yield aten.unique_consecutive.default, (x, *options), {}
-    # FakeTensor makes the values row-major for every dimension, eager those along the first one alone.
+    # FakeTensor makes the values row-major for every dimension, eager only for the first one.
     for x in (X, LAST, IMAGE.long(), EXPANDED):
         yield aten.unique_consecutive.default, (x,), {"dim": 0}
         yield aten.unique_dim.default, (x, 0), {}

@@ -12,10 +12,10 @@ from tests.python.operator_calls import Call, whole
 
 aten = torch.ops.aten
 
-# Left out here, and found in tests/unit/ops/infer_test.cc: FakeTensor makes reflection_pad3d and replication_pad3d of a
-# volume, the gradients of reflection_pad2d and replication_pad2d of an image, and native_channel_shuffle row-major, as
-# CUDA does, where eager on the CPU keeps channels last. slice_inverse fails under FakeTensor, and block_diag promotes a
-# tensor without dimensions there as if it had some.
+# Some calls are left out here and tested in tests/unit/ops/infer_test.cc. FakeTensor makes reflection_pad3d and
+# replication_pad3d of a volume, the gradients of reflection_pad2d and replication_pad2d of an image, and
+# native_channel_shuffle row-major, as CUDA does, where eager on the CPU keeps channels last. Under FakeTensor,
+# slice_inverse fails, and block_diag promotes a tensor without dimensions as if it had some.
 
 
 def _copied() -> Iterator[Call]:

@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def batch(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Positive definite where it is square."""
+    """Returns matrices of these sizes, which are positive definite if they are square."""
     x = torch.ones(sizes, dtype=dtype)
     return x if sizes[-1:] != sizes[-2:-1] else x + sizes[-1] * torch.eye(sizes[-1], dtype=dtype)
 
@@ -129,7 +129,7 @@ def transforms() -> Iterator[Call]:
     ]  # fmt: skip
     for x in inputs:
         every = list(range(x.dim()))
-        dims = [[d] for d in every] + [every, every[::-1], every[1:], every[-2:]]  # eager takes none from the end
+        dims = [[d] for d in every] + [every, every[::-1], every[1:], every[-2:]]  # eager takes no negative dimensions
         for dim in [d for d in dims if all(x.shape[i] > 0 for i in d)]:
             spectrum = x.to(torch.complex64)
             yield aten._fft_c2c.default, (spectrum, dim, 0, True), {}

@@ -30,7 +30,7 @@ def calls() -> Iterator[Call]:
 
 
 def _tensors(dtype: torch.dtype = torch.float32) -> Iterator[torch.Tensor]:
-    """One operand of each layout."""
+    """Yields one operand of each layout."""
     image = torch.ones(2, 3, 4, 5, dtype=dtype)
     yield torch.ones((), dtype=dtype)
     yield torch.ones(0, 4, dtype=dtype)
@@ -194,7 +194,7 @@ def _gates() -> Iterator[Call]:
 
 
 def _glu_backward(gradient: torch.Tensor, dim: int) -> None:
-    # A size that may be odd needs a guard.
+    # The concatenation makes the size even. A size that may be odd would need a guard.
     aten.glu_backward(gradient, torch.cat([gradient, gradient], dim), dim)
 
 

@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def images(channels: int = 4, height: int = 9, width: int = 11) -> Iterator[torch.Tensor]:
-    """Images in row-major order, channels last, transposed, parts of others, without a batch, and empty."""
+    """Yields images in row-major order, channels last, transposed, as parts of others, without a batch, and empty."""
     x = torch.rand(2, channels, height, width)
     yield x
     yield x.to(memory_format=torch.channels_last)
@@ -30,13 +30,13 @@ def volumes(channels: int = 4, size: int = 7) -> Iterator[torch.Tensor]:
     yield x
     yield x.to(memory_format=torch.channels_last_3d)
     yield torch.rand(2, size + 1, channels, size, size + 2).permute(0, 2, 3, 1, 4)
-    # Eager pools the maxima of a volume without a batch in its order where that is channels last, FakeTensor does not.
+    # Volumes without a batch are not channels last here: eager's maxima keep that order, FakeTensor's do not.
     yield torch.rand(channels, size, size + 1, size + 2)
     yield torch.rand(channels, size, size + 2, size + 1).transpose(2, 3)
 
 
 def single_pixels() -> Iterator[torch.Tensor]:
-    """Images of one channel or one pixel, in orders that their strides hardly show."""
+    """Yields images of one channel or one pixel, whose strides hardly show their order of dimensions."""
     yield torch.rand(2, 4, 1, 1).to(memory_format=torch.channels_last)
     yield torch.rand(2, 4, 1, 1)
     yield torch.rand(2, 1, 4, 6).to(memory_format=torch.channels_last)
@@ -63,7 +63,7 @@ def max_windows(rank: int) -> Iterator[dict[str, Any]]:
 
 
 def all_arguments(window: dict[str, Any], *, dilated: bool) -> tuple[Any, ...]:
-    """The arguments of a window as the operators of gradients take them."""
+    """Returns the arguments of a window as the operators of gradients take them."""
     dilation = (window.get("dilation", [1]),) if dilated else ()
     sides = (window["kernel_size"], window.get("stride", []), window.get("padding", [0]))
     return (*sides, *dilation, window.get("ceil_mode", False))

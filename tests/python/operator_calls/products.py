@@ -40,7 +40,7 @@ def additions() -> Iterator[Call]:
         yield aten.addbmm.default, (self, batch1, batch2), {"beta": 2}
         yield aten.addbmm.default, (self, batch1.mT.contiguous().mT, batch2), {"alpha": 2}
         yield aten.addr.default, (self, rand(5), rand(4)), {}
-        if self.is_contiguous():  # FakeTensor forgets self where beta is 0, eager keeps its order of dimensions
+        if self.is_contiguous():  # if beta is 0, FakeTensor ignores self, and eager keeps its order of dimensions
             yield aten.addr.default, (self, rand(5), rand(4)), {"beta": 0}
         yield aten._addmm_activation.default, (self, rand(5, 3), rand(3, 4)), {}
         yield aten._addmm_activation.default, (self, rand(3, 5).t(), rand(3, 4)), {"use_gelu": True}
@@ -115,7 +115,7 @@ def rnn_layers() -> Iterator[Call]:
 
 
 def convolution(x: torch.Tensor, weight: torch.Tensor, bias: Any = None, **options: Any) -> Iterator[Call]:
-    """The convolution, and its backward for each of some masks."""
+    """Yields the convolution, and its backward pass for some masks."""
     n = x.dim() - 2
     given = {"stride": [1] * n, "padding": [0] * n, "dilation": [1] * n, "transposed": False, "output_padding": [0] * n}
     settings = tuple({**given, "groups": 1, **options}.values())
@@ -184,7 +184,8 @@ def convolutions() -> Iterator[Call]:
 
 
 def heads(*sizes: int, **options: Any) -> torch.Tensor:
-    """Rows that were projected together: [batch, heads, rows, size] where rows stand before heads in memory."""
+    """Returns a tensor [batch, heads, rows, size] as a projection of all heads together makes it: rows come before
+    heads in memory."""
     batch, number, rows, size = sizes
     return rand(batch, rows, number, size, **options).transpose(1, 2)
 

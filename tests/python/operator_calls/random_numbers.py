@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def tensors() -> Iterator[torch.Tensor]:
-    """Tensors between 0 and 1: dense in several orders, with holes, repeated, empty, and without dimensions."""
+    """Yields tensors between 0 and 1: dense in several orders, with holes, repeated, empty, and without dimensions."""
     yield torch.rand(3, 4, 5)
     yield torch.rand(3, 4, 5).transpose(0, 2)
     yield torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)
@@ -59,7 +59,7 @@ def fresh() -> Iterator[Call]:
 
 
 def sized_by(x: torch.Tensor) -> Iterator[Call]:
-    """Random numbers in as many places as ``x`` has."""
+    """Yields calls that make random numbers of the size of ``x``."""
 
     def sized(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, *args, **kwargs: function(*args, list(x.shape), **kwargs)
@@ -72,7 +72,8 @@ def sized_by(x: torch.Tensor) -> Iterator[Call]:
 
 
 def alike(x: torch.Tensor) -> Iterator[Call]:
-    """Random numbers in the type of ``x``. FX cannot write code for the overloads that are called ``from``."""
+    """Yields calls that make random numbers like ``x``. Overloads called ``from`` are missing: FX cannot write code for
+    them."""
     for options in ({}, {"dtype": torch.float64}, {"memory_format": torch.contiguous_format}):
         yield aten.rand_like.default, (x,), options
         yield aten.randn_like.default, (x,), options
@@ -119,7 +120,7 @@ def dropout(x: torch.Tensor) -> Iterator[Call]:
         # FakeTensor does it the other way round.
         if train or is_dense(x):
             yield whole(aten.dropout.default), (x, 0.5, train), {}
-        # FakeTensor makes bfloat16 to float32 where sizes are symbols.
+        # FakeTensor turns bfloat16 into float32 if sizes are symbols.
         if x.dtype is torch.float32:
             yield whole(aten.alpha_dropout.default), (x, 0.5, train), {}
         # Eager makes these in row-major order, FakeTensor in that of the argument.

@@ -47,7 +47,7 @@ def _sums() -> Iterator[Call]:
                 yield aten.sum.dim_IntList, (x, dim, keepdim), {}
                 if x.dtype.is_floating_point or x.is_complex():
                     yield aten.mean.dim, (x, dim, keepdim), {}
-                # FakeTensor reduces nothing over no dimensions, where eager reduces over all.
+                # For an empty list of dimensions, FakeTensor reduces nothing, where eager reduces over all.
                 if dim != [] and not x.is_complex():
                     yield aten.nansum.default, (x, dim, keepdim), {}
         yield aten.sum.dim_IntList, (x, [0]), {"dtype": torch.int32}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page in a browser without a window: what it draws, what it says on its console, and a picture of it."""
+"""Opens a page in a browser without a window: asks what it draws, reads its console, and takes pictures of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-# As root there is no sandbox; the rest keeps it from looking for hardware and for a network.
+# Root cannot have a sandbox. The other flags keep the browser from looking for hardware and for a network.
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -30,12 +30,12 @@ _ANSWER = "answer-of-the-page"
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    answer: Any  # of the question
+    answer: Any  # the value of the question
     console: list[str]
 
 
 def look(page: Path, question: str, scratch: Path, width: int = 1440) -> Seen:
-    """Opens ``page``, and then evaluates ``question``, JavaScript that gives a value for JSON."""
+    """Opens ``page`` and runs ``question``, JavaScript that returns a value which JSON can hold."""
     asked = scratch / f"asked_{page.name}"
     script = f"""<script>
       const answer = document.createElement("pre");
@@ -73,5 +73,5 @@ def _open(page: Path, scratch: Path, width: int, height: int, *arguments: str) -
         text=True,
         timeout=120,
         check=True,
-        env={key: value for key, value in os.environ.items() if key != "LD_PRELOAD"},  # no sanitizer's
+        env={key: value for key, value in os.environ.items() if key != "LD_PRELOAD"},  # no sanitizer
     )

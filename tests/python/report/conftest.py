@@ -16,7 +16,7 @@ def no_grad():
 
 @pytest.fixture
 def rule():
-    """x.sin() * y -> x.cos() + y where the last size is 6."""
+    """Registers the rule x.sin() * y -> x.cos() + y, for a last size of 6."""
     known = {rule.name for rule in npugraph_ex.replacements()}
 
     def sine(x, y):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records anew the runs of the models of known bound for ``test_verdict``, on a machine that does nothing else:
+"""Records the runs of ``test_verdict`` again, of models with a known bound. The machine must do nothing else:
 
 python -m tests.python.report.record_models
 """
@@ -24,7 +24,7 @@ import npugraph
 from npugraph.report.facts import facts
 
 RECORDED = Path(__file__).with_name("recorded")
-# What verdict() reads.
+# The facts that verdict() reads.
 OF_A_TASK = (
     *("name", "kind", "stream", "waits", "reason", "type"),
     *("bytes_read", "bytes_written", "operations", "nanoseconds", "least_nanoseconds"),
@@ -48,7 +48,7 @@ def host() -> Run:
 
 
 def waiting() -> Run:
-    """The other process comes late to each collective."""
+    """Returns a run in which the other process comes late to each collective."""
     environment = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29531"}
     other = subprocess.Popen([sys.executable, "-m", __spec__.name, "late"], env=environment | {"RANK": "1"})
     os.environ.update(environment | {"RANK": "0"})
@@ -91,7 +91,7 @@ def main() -> None:
         for name, run in MODELS.items():
             npugraph.reset()
             torch.manual_seed(0)
-            kept = run()  # as long as it lives, so does what it compiled
+            kept = run()  # the artifact lives as long as this function
             (artifact,) = npugraph.artifacts()
             write(RECORDED / f"{name}.json", facts(artifact))
             del kept

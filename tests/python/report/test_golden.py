@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told about a graph follows the graph: its explanation, the list of near misses, and the page."""
+"""All reports on a graph follow the graph: its explanation, the list of near misses, and the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sorts_in_between(x, y):
 
 
 def told(fn, size: int) -> str:
-    """All that says what became of the graph; without times, and with lines counted from that of ``fn``."""
+    """Returns all texts about the graph of ``fn``, without times. Line numbers count from the first line of ``fn``."""
     torch._dynamo.reset()
     run = torch.compile(fn, backend="npugraph_ex", dynamic=False, options={"name": "golden"})
     run(torch.randn(8, size), torch.randn(8, size))
@@ -53,7 +53,7 @@ def told(fn, size: int) -> str:
 
 
 def _stable(text: str) -> list[str]:
-    """Of an explanation what the graph alone decides."""
+    """Returns the lines of an explanation that depend on the graph alone."""
     sections = text.split("\n\n")
     kept = [s for s in sections if s.startswith(("Generated", "What is not", "Replaced", "Patterns", "\nPatterns"))]
     return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page about an artifact: what it shows, drawn by a browser."""
+"""The page about an artifact, as a browser draws it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.python.report.browser import look
 
 VIEWS = ("run", "time", "streams", "memory", "graph", "fusion", "compile")
 
-# Of each view: pictures with shapes that can be seen, and rows of tables.
+# For each view: the number of shapes that can be seen, the number of rows of tables, the text, and whether it is too
+# wide.
 QUESTION = """
   const seen = (item) => { const box = item.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const views = {};
@@ -75,7 +76,7 @@ def test_every_view_is_drawn(tmp_path) -> None:
     assert views["streams"]["shapes"] == tasks
     kinds = {buffer.kind for buffer in artifact.buffers}
     placed = [buffer for buffer in artifact.buffers if buffer.offset >= 0]
-    # A layer for each kind, a cover for each step, the blocks of the arena.
+    # The view draws a layer for each kind, a cover for each step, and the blocks of the arena.
     assert views["memory"]["shapes"] == len(kinds) + tasks + 1 + len(placed)
     for task in artifact.tasks:
         assert task.name in views["time"]["text"]

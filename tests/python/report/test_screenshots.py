@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page on a desk and on a phone: pictures for people, in build/screenshots, and what can be said of its layout."""
+"""The page on a desk and on a phone: pictures for people, in build/screenshots, and checks of its layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PICTURES = Path(__file__).resolve().parents[3] / "build/screenshots"
 WIDTHS = {"desktop": 1440, "phone": 390}
 HEIGHT = 4000
 
-# Texts that cannot be read: cut off at the sides of the page, smaller than 10 pixels, or covered.
+# Finds texts that cannot be read: cut off at the sides of the page, smaller than 10 pixels, or covered.
 QUESTION = """
   const seen = (item) => { const box = item.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const scrolls = (item) => item.closest(".rows") !== null;

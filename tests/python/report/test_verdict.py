@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bounds a model is told from what was recorded of it: runs of four models of known bound, and small cases."""
+"""The verdict on what bounds a model: recorded runs of four models with a known bound, and small cases."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_starts_and_ends_a_run_is_the_hosts() -> None:
     found = judged([task(bytes_read=8000), task(bytes_read=8000)], 10_000, (2000, 1000), (5000, 1000))
     assert (found.bound, found.parts["host"], found.parts["memory"]) == ("host", 8000, 2000)
     assert judged([task(kind="python", nanoseconds=90_000)], 100_000, (0, 90_000)).bound == "host"
-    assert judged([task(nanoseconds=4000)], 4500, (0, 4000)).bound == "host"  # all start
+    assert judged([task(nanoseconds=4000)], 4500, (0, 4000)).bound == "host"  # so short a task is only a start
 
 
 def test_streams_that_stand_still_wait_or_are_the_hosts() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts with a planted defect each, for the ladder. ``# here`` marks the line that it has to name."""
+"""Scripts for the ladder, most of them with a planted defect. ``# here`` marks the line that it has to name."""
 
 CUSTOM_PASS = """
 import torch
@@ -48,7 +48,7 @@ with torch.no_grad():
     model(torch.randn(3, 3), torch.randn(3, 3))
 """
 
-# The operator computes something else each time, so that what a task made is not what the oracle makes again.
+# The operator computes something else each time, so the ladder gets another result when it computes a task again.
 UNSTEADY_TASK = """
 import torch
 
@@ -94,7 +94,7 @@ with torch.no_grad():
         model(torch.randn(size, 8))
 """
 
-# Training, with gradients, a cache that is written, dropout and several sizes.
+# A script without a defect: training, a cache that is written, dropout and several sizes.
 FINE = """
 import torch
 
@@ -142,6 +142,6 @@ raise SystemExit(3)
 
 
 def marked_line(script: str) -> int:
-    """Number of the line that ends in ``# here``."""
+    """Returns the number of the line that ends in ``# here``."""
     (number,) = (i for i, line in enumerate(script.splitlines(), 1) if line.endswith("# here"))
     return number

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs ladders one after the other in one process, which imports torch once: run_ladders.py '[[folder, arguments]]'.
 
-What each prints goes to ``output`` and ``errors`` in its folder, its exit code to ``code``.
+The output of each ladder goes to ``output`` and ``errors`` in its folder, and its exit code to ``code``.
 """
 
 import contextlib

@@ -124,7 +124,7 @@ def test_the_page_about_the_machine(monkeypatch, capsys) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_limits_of_the_control_group_are_on_the_page(version, monkeypatch, tmp_path) -> None:
-    """The least of the group's own and of those around it; there may be none."""
+    """The page shows the lowest limit of the group and of the groups around it, if any of them has one."""
     own = tmp_path / "own_groups"
     monkeypatch.setattr(env, "_OWN_GROUPS", own)
     monkeypatch.setattr(env, "_GROUPS", tmp_path)

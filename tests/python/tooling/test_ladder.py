@@ -20,7 +20,7 @@ from tests.python.tooling.ladder_scripts import marked_line
 pytestmark = pytest.mark.feature("9.12")
 
 
-# Name -> script, and arguments of the ladder; each runs in a folder of its own.
+# Name -> script, and arguments of the ladder. Each ladder runs in a folder of its own.
 LADDERS = {
     "custom_pass": ("CUSTOM_PASS", ["script.py"]),
     "wide": ("CUSTOM_PASS", ["--rtol", "0.1", "script.py"]),
@@ -50,7 +50,7 @@ class Result:
 
 @pytest.fixture(scope="module")
 def ladders(tmp_path_factory):
-    """The results by name."""
+    """Returns the results of all ladders by name."""
     root = tmp_path_factory.mktemp("ladders")
     for name, (script, _) in LADDERS.items():
         (root / name).mkdir()
@@ -101,7 +101,7 @@ def test_the_task_that_differs_from_its_oracle(ladders) -> None:
 
 
 def test_the_code_of_a_task(ladders) -> None:
-    """Where no pass makes the difference, the ladder goes on with the tasks. Passes gave the value another name."""
+    """If no pass makes the difference, the ladder goes on with the tasks. Here passes have renamed the value."""
     result = ladders["bits"]
     assert result.code == 1, result.output + result.errors
     assert result.field("what makes the difference") == "option generate_code"
@@ -135,7 +135,7 @@ def test_a_script_that_is_right(ladders, name) -> None:
 
 
 def test_most_values_are_compared(ladders) -> None:
-    """The others are random, or have no name in the graph as it was imported."""
+    """The other values are random, or have no name in the graph as it was imported."""
     runs, compared, written = map(int, re.findall(r"\d+", ladders["fine_step"].output))
     assert runs == 5  # two steps of training, and one without
     assert 0.8 * written < compared <= written

@@ -19,7 +19,7 @@ pytest_plugins = ["pytester"]
 
 
 class Cached(torch.nn.Module):
-    """A cache that is written in place, an operator that is read elsewhere, and arithmetic that fuses."""
+    """Writes a cache in place, reads one result in several places, and has arithmetic that fuses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def refused(*arguments, **budget) -> str:
 def test_a_model_within_its_budget(x) -> None:
     artifacts = assert_graph(Cached(), [x], copied_bytes=1000, captures=1, tasks_at_most=8, graphs=1)
     assert [a.counters["replays"] for a in artifacts] == [2]
-    assert len(assert_graph(Cached(), (x,), copied_bytes=1000)) == 1  # an earlier compile plays no part
+    assert len(assert_graph(Cached(), (x,), copied_bytes=1000)) == 1  # an earlier compile does not count
 
 
 def test_too_many_tasks_are_listed_with_their_lines(x) -> None:
@@ -200,7 +200,7 @@ def test_beyond(assert_graph):
 
 
 def test_the_plugin(pytester, monkeypatch) -> None:
-    """Failures show the budget, and not the code that looks at it."""
+    """A failure shows the budget, and not the code that checks it."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(test_inner=INNER)
     result = pytester.runpytest_subprocess("-p", "npugraph_pytest")
@@ -216,7 +216,7 @@ def test_the_plugin(pytester, monkeypatch) -> None:
 
 
 def test_loading_the_plugin_imports_nothing() -> None:
-    """Every run of pytest pays for it where npugraph is installed."""
+    """Where npugraph is installed, every run of pytest loads the plugin."""
     check = "import sys, npugraph_pytest; print([m for m in ('torch', 'npugraph') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "[]\n"
 

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# "Add an operator": one row. With the kernel's recipe it names its kernel.
+# "Add an operator": one row. The recipe for a kernel makes the row name the kernel.
 OPERATOR = """\
 {.schema = "recipes::cube(Tensor self) -> Tensor",
  .traits = kElementwise | kForeign, .shape = shapes::unary},
@@ -89,7 +89,7 @@ npugraph.graph 1 @expands {
 }
 """
 
-# "Add a kernel": the operation and its row; the operator's row names it.
+# "Add a kernel": the operation and its row. The operator's row names the kernel.
 KERNEL_OPERATION = """\
 struct Cube {
   static float apply(float x) { return x * x * x; }
@@ -108,7 +108,7 @@ npugraph.graph 1 @lowers {
 
 
 class Tree:
-    """A copy of what the torch-free half is built from."""
+    """A copy of the files from which the half without torch is built."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of the tree itself: each must accept a right tree and name what is wrong in a wrong one."""
+"""The scripts that check the source tree: each accepts a right tree and names what is wrong in a wrong one."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
 
 def run(script: str, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of scripts/<script>."""
+    """Returns the exit code and the output of scripts/<script>."""
     command = [sys.executable, str(SCRIPTS / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.stderr
@@ -220,7 +220,8 @@ def test_other():
 
 
 def features_page(root: Path, marks: str, rows: dict[str, str], remarks: dict[str, str]) -> str:
-    """What the script writes for a tree with one marked test and one section of rows, or what it complains of."""
+    """Returns the page that the script writes for a tree with one marked test and one section of rows, or its
+    complaints."""
     files = {
         "scripts/features_page": (SCRIPTS / "features_page").read_text(),
         "tests/python/features.py": f"SECTIONS = {{'1. Options': {rows!r}}}\nREMARKS = {remarks!r}\n",
@@ -301,7 +302,7 @@ def test_the_page_of_features_is_current() -> None:
 
 def test_the_types_of_the_extension_are_current(tmp_path) -> None:
     folder = SCRIPTS.parent / "python/npugraph/_C"
-    # In a process of its own: what other tests import puts more into the module.
+    # This runs in a process of its own, because imports of other tests add to the module.
     done = subprocess.run([sys.executable, SCRIPTS / "stubs", tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     current, written = ({path.name: path.read_text() for path in at.glob("*.pyi")} for at in (tmp_path, folder))
@@ -342,7 +343,7 @@ def test_long_builds_tell_a_log_how_far_they_are(tmp_path: Path, began: str) -> 
     }
     write(tmp_path, files)
     (tmp_path / ".venv/bin/ninja").chmod(0o755)
-    if began == "long ago":  # half a minute without a line brings one
+    if began == "long ago":  # after half a minute without output, a line is printed
         write(tmp_path, {".venv/bin/date": "#!/bin/sh\necho 0\n"})
         (tmp_path / ".venv/bin/date").chmod(0o755)
     done = subprocess.run(["bash", tmp_path / "scripts/build"], check=True, capture_output=True, text=True)

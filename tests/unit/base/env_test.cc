@@ -134,7 +134,7 @@ TEST(Env, TheCacheIsWhereItsVariableSaysElseWhereTheUserKeepsCaches) {
 
 TEST(Env, ProcessEnvironmentIsReadOnce) { EXPECT_EQ(&environment(), &environment()); }
 
-// Tests run in the root of the tree.
+// The path is relative: tests run in the root of the source tree.
 TEST(Env, DocumentAgreesWithTheTable) {
   std::ifstream file("docs/env_vars.md");
   std::stringstream text;

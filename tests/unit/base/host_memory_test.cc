@@ -10,7 +10,7 @@
 namespace npugraph {
 namespace {
 
-// A directory with files as a system shows them.
+// A directory with the files of /proc and /sys that host_memory_left() reads.
 class HostMemory : public testing::Test {
  protected:
   HostMemory() {

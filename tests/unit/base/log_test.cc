@@ -10,7 +10,7 @@
 namespace npugraph {
 namespace {
 
-// Collects messages; the level and the sink are as before when the test ends.
+// Collects messages. The destructor restores the level and the default sink.
 class LogTest : public testing::Test {
  protected:
   LogTest() : level_before_(log_level()) {
@@ -73,7 +73,7 @@ TEST(Log, StderrGetsOneLineEach) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "npugraph: warning: take care\n");
 }
 
-// What is printed to stdout of one message of each level.
+// Logs one message of each level and returns the text that is printed to stdout.
 std::string printed_from(int least, bool events) {
   set_stdout_level(least, events);
   testing::internal::CaptureStdout();

@@ -18,7 +18,7 @@ TEST(Pages, PopulatedMemoryIsThere) {
   ASSERT_NE(memory, MAP_FAILED);
   auto* const bytes = static_cast<volatile std::byte*>(memory);
   bytes[kPage - 1] = std::byte{7};
-  populate_pages(static_cast<std::byte*>(memory) + kPage - 1, kBytes - kPage);  // neither end is one of a page
+  populate_pages(static_cast<std::byte*>(memory) + kPage - 1, kBytes - kPage);  // neither end is at a page boundary
   EXPECT_TRUE(bytes[kPage - 1] == std::byte{7});
   std::vector<unsigned char> resident(kBytes / kPage);
   ASSERT_EQ(mincore(memory, kBytes, resident.data()), 0);

@@ -22,7 +22,7 @@ class TraceTest : public testing::Test {
   }
 };
 
-// The complete events of the trace, by name. Ends it.
+// Ends the trace and returns its complete events by name.
 nlohmann::json spans() {
   nlohmann::json out = nlohmann::json::object();
   const nlohmann::json document = nlohmann::json::parse(to_json(stop()));

@@ -22,7 +22,7 @@ class NoCatalog : public lower::OperatorCatalog {
   bool can_run(const ir::Op&) const override { return false; }
 };
 
-// y = x + x, twice.
+// Computes x + x twice and adds the results.
 inline constexpr std::string_view kDoubles = R"(npugraph.graph 1 @doubles {
   input %x : f32[4] user "x"
   %a : f32[4] = aten.add.Tensor(%x, %x)
@@ -31,7 +31,7 @@ inline constexpr std::string_view kDoubles = R"(npugraph.graph 1 @doubles {
   return %c
 })";
 
-// `make`: with generated code, that this makes.
+// If `make` is given, code is generated, and `make` makes the tasks.
 inline std::unique_ptr<Artifact> compile_text(std::string_view text, const lower::OperatorCatalog& catalog,
                                               std::vector<PhaseTime> front_end = {}, runtime::MakeTask make = {},
                                               CompileRequest request = {}) {

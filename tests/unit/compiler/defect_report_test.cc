@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where this process writes reports. Set before anything reads the environment.
+// The directory in which this process writes reports. It is set before anything reads the environment.
 const std::string& report_directory() {
   static const std::string directory = [] {
     std::string name = fs::temp_directory_path() / "defect_report_test.XXXXXX";
@@ -44,7 +44,7 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The last word of the first line that names a file.
+// Returns the end of the message, which names the file of the report; empty if the message names none.
 std::string file_in(const std::string& message) {
   const std::string lead = "\nThe graph is in ";
   const size_t at = message.find(lead);
@@ -60,7 +60,7 @@ class BrokenCatalog : public NoCatalog {
   std::function<void()> fail_;
 };
 
-// No kernel of ours does this.
+// None of our kernels computes erfinv.
 constexpr std::string_view kProduct = R"(npugraph.graph 1 @product {
   input %x : f32[64, 64] user "x"
   %y : f32[64, 64] = aten.erfinv(%x)
@@ -118,7 +118,7 @@ TEST_F(DefectReport, TheMessageIsOneLineAndTheRestIsInTheFile) {
   EXPECT_TRUE(contents(file_in(message)).starts_with("broken\nat length\n"));
 }
 
-// Until it ends, temporary files lie in `path`.
+// While this object lives, temporary files are made in `path`.
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(const std::string& path) { ::setenv("TMPDIR", path.c_str(), 1); }

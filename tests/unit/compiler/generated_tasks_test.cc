@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of the generated tasks of a Program, and what becomes of those that are refused.
+// Code for the generated tasks of a Program, and the tasks that replace refused ones.
 #include "compiler/generated_tasks.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace npugraph::compiler {
 namespace {
 
-// Two chains of equal code, and another one.
+// Two chains with equal code, and another chain.
 constexpr std::string_view kChains = R"(npugraph.graph 1 @chains {
   input %x : f32[40] user "x"
   input %y : f32[40] user "y"
@@ -49,7 +49,7 @@ TEST(GeneratedTasks, OnlyWhatIsRefusedRunsNodeByNode) {
 }
 
 TEST(GeneratedTasks, EqualCodeIsMadeOnce) {
-  const std::string same = replace_all(std::string(kChains), "40", "48");  // in no other test
+  const std::string same = replace_all(std::string(kChains), "40", "48");  // no other test uses these sizes
   const std::string other = std::string(same).replace(same.find("aten.neg(%y)"), 8, "aten.abs");
   for (const auto& [text, builds] : {std::pair(same, 2), {same, 0}, {other, 1}}) {
     const auto counters = compile_text(text, NoCatalog(), {}, make_task)->counters();

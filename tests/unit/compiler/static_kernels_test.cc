@@ -31,7 +31,7 @@ std::shared_ptr<const program::Program> program_of(std::string_view text) {
   return {artifact, &artifact->executable()->program()};
 }
 
-// Asks for the task `t` of kSymbolic for these sizes; whether there is one.
+// Asks for the static kernel of task `t` of kSymbolic for these sizes, and returns whether there is one.
 bool ask(StaticKernels& kernels, const program::Program& program, size_t t, int64_t s0, int64_t s1) {
   const std::vector<Scalar> symbols = {Scalar::of_int(s0), Scalar::of_int(s1)};
   const runtime::Specialise specialise = kernels.for_symbols(symbols);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random valid graphs: rows of the table with the types that their rules give, views, writes, sizes that nodes define,
-// streams, origins, opaque values, constants. The same seed gives the same graph everywhere.
+// Random valid graphs: operators of the table with the types that their rules give, views, writes, sizes that nodes
+// define, streams, origins, opaque values, constants. The same seed gives the same graph everywhere.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class RandomGraph {
     }
   }
 
-  // A tensor for which `holds`, or kNone.
+  // A tensor for which `holds` is true, or kNone if none is found.
   template <typename Predicate>
   ValueId find_tensor(Predicate holds) {
     for (int i = 0; i < 20; ++i) {
@@ -198,7 +198,7 @@ class RandomGraph {
     }
   }
 
-  // Writes to memory in which elements do not share places.
+  // Adds a write to a tensor whose elements do not share memory.
   void add_write() {
     const ValueId x = find_tensor([](const TensorType& t) {
       return is_float(t) && std::none_of(t.strides.begin(), t.strides.end(), [](const Expr& s) { return s.is_int(0); });
@@ -245,7 +245,7 @@ class RandomGraph {
     }
   }
 
-  // Nodes that define a size or a scalar.
+  // Adds a node that defines a size or a scalar.
   void add_defining() {
     const ValueId x = any_tensor();
     Node node;
@@ -265,7 +265,8 @@ class RandomGraph {
     }
   }
 
-  // Operators that the table does not know, opaque values, callables, undefined results.
+  // Adds a node with an operator that the table does not know, a callable and an opaque result, an undefined result, or
+  // a side effect.
   void add_foreign() {
     const ValueId x = any_tensor();
     Node node;

@@ -34,7 +34,7 @@ TEST(Text, RandomGraphsRoundTrip) {
   }
 }
 
-// What follows a damaged text is either a graph or a UserError, never anything else.
+// A damaged text gives either a graph or a UserError.
 TEST(Text, DamagedTextIsRefused) {
   std::mt19937 random(7);
   const std::string text = print(RandomGraph(3).make(30));

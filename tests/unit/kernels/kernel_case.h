@@ -34,7 +34,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Zeros of both signs, infinities, NaN, large numbers, and small ones that meet each other.
+// Zeros of both signs, infinities, NaN, large numbers, and small numbers of which many are equal.
 inline double interesting_number(Random& random) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   constexpr double kSpecial[] = {0.0,  -0.0, kInf,    -kInf, std::numeric_limits<double>::quiet_NaN(),
@@ -56,7 +56,7 @@ inline void fill_random(Random& random, DType dtype, bool moderate, std::vector<
   });
 }
 
-// Dense, permuted, padded or, for what is only read, repeated.
+// Random strides: dense, permuted, padded or, for operands that are only read, 0.
 inline Sizes random_strides(Random& random, const Sizes& sizes, bool input) {
   Sizes order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -119,7 +119,7 @@ class KernelCase {
     add_operand(random, dtype, sizes, NG_READ);
   }
   void add_result(Random& random, DType dtype, const Sizes& sizes) { add_operand(random, dtype, sizes, NG_WRITE); }
-  // A constant, or one whose value comes with the call.
+  // Adds a scalar that is a constant, or whose value comes with the call.
   void add_scalar(Random& random, Scalar value) {
     const ng_scalar number = value.kind == ScalarKind::kFloat ? ng_scalar{.f = value.f} : ng_scalar{.i = value.i};
     const ng_value_kind kind = value.kind == ScalarKind::kFloat  ? NG_VALUE_FLOAT
@@ -134,7 +134,7 @@ class KernelCase {
   const std::string& name() const { return name_; }
   DType result_type() const { return static_cast<DType>(operands_.back().dtype); }
 
-  // UserError with the kernel's message where it refuses.
+  // Throws a UserError with the kernel's message if the kernel refuses.
   ng_task make(const Kernel& kernel) const {
     std::string reason;
     ng_task made{};

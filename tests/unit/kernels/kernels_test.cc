@@ -60,7 +60,7 @@ bool takes(const Kernel& kernel, const Elementwise& type) {
   return true;
 }
 
-// What an elementwise kernel takes; empty for other kernels.
+// The types that an elementwise kernel takes; empty for other kernels.
 std::vector<Elementwise> elementwise_types(const Kernel& kernel) {
   const std::string_view name = kernel.name;
   if (!name.starts_with("kernel.unary_") && !name.starts_with("kernel.binary_") && name != "kernel.where") return {};
@@ -98,7 +98,7 @@ void expect_same_bits(KernelCase& test, const Kernel& kernel, bool parallel = fa
 
 KernelCase elementwise_case(const Kernel& kernel, const Elementwise& type, Random& random, const Sizes& sizes) {
   KernelCase test(kernel.name);
-  // At least one tensor: the last input.
+  // The last input is always a tensor.
   for (size_t i = 0; i < type.inputs.size(); ++i) {
     const bool may_be_scalar = i > 0 || type.inputs.size() == 2;
     if (may_be_scalar && i + 1 < type.inputs.size() && random.one_in(5)) {
@@ -145,7 +145,7 @@ bool test_memory(const Kernel& kernel, Random& random) {
   return true;
 }
 
-// The bound on the rounding errors of a sum of k products of numbers up to 1.
+// Compares f32 elements within a bound on the rounding errors of a sum of k products of numbers up to 1.
 void expect_close(const std::vector<char>& actual, const std::vector<char>& expected, int64_t k) {
   ASSERT_EQ(actual.size(), expected.size());
   const double bound = 0x1p-24 * static_cast<double>((k + 1) * (k + 1));
@@ -179,7 +179,7 @@ bool test_product(const Kernel& kernel, Random& random) {
   return true;
 }
 
-// A kernel without a case here fails.
+// Fails for a kernel that no case covers.
 TEST(Kernels, EveryKernelAgreesWithItsReference) {
   Random random(1);
   for (const Kernel& kernel : table()) {
@@ -190,7 +190,7 @@ TEST(Kernels, EveryKernelAgreesWithItsReference) {
   }
 }
 
-// At least `elements` of them, in one to three dimensions.
+// A shape with at least `elements` elements, in one to three dimensions.
 Sizes large_shape(Random& random, int64_t elements) {
   Sizes sizes(random.below(3), 1);
   for (int64_t& size : sizes) size = 2 + random.below(40);
@@ -199,7 +199,7 @@ Sizes large_shape(Random& random, int64_t elements) {
   return sizes;
 }
 
-// So many that every thread has work.
+// Enough for every thread to have work.
 constexpr int64_t kManyElements = 3 * 32768;
 constexpr int64_t kManyBytes = 3 * 256 * 1024;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of every instruction set that this processor runs; the table's test sees the fastest only.
+// The products of every instruction set that this processor has; the test of the kernel table uses only the fastest
+// one.
 #include "kernels/linear.h"
 
 #include <vector>

@@ -29,10 +29,10 @@ TEST(Convolution, IsDirectWhereGroupsHaveFewChannelsAndAWindowFits) {
   EXPECT_TRUE(is_direct_of(96, {1, 1}, {1, 1}, {96, 1, 7, 7}));
   EXPECT_TRUE(is_direct_of(1, {2}, {1}, {4, 3, 9}));
   EXPECT_TRUE(is_direct_of(32, {2, 2}, {1, 1}, {128, 4, 3, 3}));
-  EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {64, 3, 7, 7}));   // a product
-  EXPECT_FALSE(is_direct_of(4, {1, 1}, {1, 1}, {4, 1, 33, 33}));  // taps
-  EXPECT_FALSE(is_direct_of(4, {1, 1}, {50, 90}, {4, 1, 3, 3}));  // its window
-  EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {4, 512, 3, 3}));  // its window, and taps
+  EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {64, 3, 7, 7}));   // computed as a product
+  EXPECT_FALSE(is_direct_of(4, {1, 1}, {1, 1}, {4, 1, 33, 33}));  // too many taps
+  EXPECT_FALSE(is_direct_of(4, {1, 1}, {50, 90}, {4, 1, 3, 3}));  // too large a window
+  EXPECT_FALSE(is_direct_of(1, {1, 1}, {1, 1}, {4, 512, 3, 3}));  // too large a window, and too many taps
 }
 
 TEST(Convolution, WithChannelsLastIsDirectWhereItIsDepthwise) {
@@ -42,8 +42,8 @@ TEST(Convolution, WithChannelsLastIsDirectWhereItIsDepthwise) {
     return is_direct(convolution, weights);
   };
   EXPECT_TRUE(is_direct_of(96, 1, {96, 1, 7, 7}));
-  EXPECT_FALSE(is_direct_of(96, 9, {96, 1, 7, 7}));   // its window
-  EXPECT_FALSE(is_direct_of(96, 1, {192, 1, 3, 3}));  // two channels of the result for each of the image
+  EXPECT_FALSE(is_direct_of(96, 9, {96, 1, 7, 7}));   // too large a window
+  EXPECT_FALSE(is_direct_of(96, 1, {192, 1, 3, 3}));  // two result channels for each image channel
   EXPECT_FALSE(is_direct_of(1, 1, {4, 3, 3, 3}));
 }
 

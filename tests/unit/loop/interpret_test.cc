@@ -22,7 +22,7 @@ std::vector<Scalar> ints(std::initializer_list<int64_t> values) {
   return scalars;
 }
 
-// The InternalError that running gives.
+// Runs a kernel and returns the message of the InternalError that it throws.
 std::string defect(std::string_view text, std::vector<HostBuffer> buffers, std::vector<Scalar> scalars = {}) {
   try {
     run(text, std::move(buffers), std::move(scalars));

@@ -47,7 +47,8 @@ inline std::string interpret(RandomCase& c) {
   return loop::interpret(c.kernel, buffers, c.scalars);
 }
 
-// Whether two elements are equal: zeros of both signs are, all NaNs are, functions within their tolerance.
+// Whether two elements count as equal. Zeros of both signs do, all NaNs do, and results of functions do within their
+// tolerance.
 inline bool is_same(DType dtype, Bits a, Bits b, int64_t ulps) {
   if (a == b) return true;
   if (!is_floating(dtype)) return false;
@@ -61,7 +62,7 @@ inline bool is_same(DType dtype, Bits a, Bits b, int64_t ulps) {
   return static_cast<uint64_t>(std::abs(static_cast<int64_t>(a - b))) <= static_cast<uint64_t>(ulps);
 }
 
-// The first element of the buffers that differs; empty if none does.
+// Describes the first element of the buffers that differs; empty if none does.
 inline std::string difference(const RandomCase& expected, const RandomCase& got) {
   for (size_t i = 0; i < expected.buffers.size(); ++i) {
     const RandomBuffer& want = expected.buffers[i];
@@ -102,7 +103,7 @@ class RandomKernel {
   }
 
  private:
-  // A value with what is known of it: floats are integers up to `bound` (or NaN, infinite). Integers may be anything.
+  // A value and a bound on it: floats are integers up to `bound` (or NaN, infinite). Integers may have any value.
   struct Known {
     Value value;
     double bound = 0;
@@ -115,7 +116,7 @@ class RandomKernel {
   struct Output {
     BufferId id;
     DType dtype;
-    size_t buffer;  // in the case
+    size_t buffer;  // index in the buffers of the case
   };
 
   int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint32_t>(n)); }
@@ -184,7 +185,8 @@ class RandomKernel {
     }
   }
 
-  // Where gathers read: inside of [0, n), and sometimes one element outside (always the same, so that all failures agree).
+  // Fills the indices of gathers with numbers in [0, n). Sometimes one of them is -1; it is always the same one, so
+  // that all failures agree.
   void fill_places(size_t buffer) {
     const bool outside = options_.failures && chance(8);
     for (int64_t i = 0; i < columns_; ++i) {
@@ -203,7 +205,7 @@ class RandomKernel {
     for (const Known& known : outer) store_row(known);
   }
 
-  // One loop over columns; what it reduces is added to `outer`.
+  // Adds a loop over columns. The values that it reduces are appended to `outer`.
   void add_columns(std::vector<Known>& outer) {
     std::vector<Known> reduced;
     const For::Kind kind = chance(4) ? For::Kind::kSerial : For::Kind::kVector;
@@ -244,7 +246,7 @@ class RandomKernel {
     const Input input = pick(inputs_);
     const Expr index = random_index(j);
     if (!chance(4)) return {b_.load(input.id, index), input.bound};
-    // Masked elements may lie outside.
+    // Masked elements may be outside of the buffer.
     const Value place = b_.index(j + 3);
     const Value otherwise = b_.constant(input.dtype, static_cast<double>(below(2)));
     return {b_.load(input.id, row_ * n_ + j + 3, place < b_.index(n_), otherwise), input.bound};
@@ -261,7 +263,7 @@ class RandomKernel {
     return {b_.load(input.id, as_index(place), inside, b_.constant(input.dtype, 1)), input.bound};
   }
 
-  // A loop inside the loop over columns that reduces something.
+  // Adds an inner loop to the loop over columns. It reduces something.
   void add_inner_loop(const Expr& j) {
     const Input input = inputs_[0];
     const int64_t extent = 1 + below(3);
@@ -275,7 +277,7 @@ class RandomKernel {
 
   void add(Value value, double bound) { values_.push_back({value, bound}); }
 
-  // A value of this type: one there is, or one that is cast.
+  // An existing value of this type, or another value cast to it.
   Known value_of(DType dtype) {
     for (int k = 0; k < 4; ++k) {
       const Known& known = pick(values_);
@@ -289,7 +291,7 @@ class RandomKernel {
     if (to == DType::kF16) return known.bound <= 60000;
     if (to == DType::kF8E4M3FN) return known.bound <= 400;
     if (to == DType::kF8E5M2) return known.bound <= 50000;
-    // What does not fit an integer is not compared: NaN and infinities are cast by clamping first.
+    // The cast of a float that does not fit the integer cannot be compared, so cast_known() replaces such floats first.
     return !is_floating(from) || is_floating(to) || to == DType::kBool;
   }
 
@@ -390,7 +392,7 @@ class RandomKernel {
   void add_reduction(std::vector<Known>& reduced) {
     const bool is_float = chance(2);
     const DType dtype = is_float ? DType::kF32 : pick(std::vector{DType::kI32, DType::kI64, DType::kBool, DType::kI8});
-    // Reduced values are of the body: a value from outside is not.
+    // Only values that the loop body defines can be reduced, and `a` may come from outside.
     const Known a = value_of(dtype);
     const Value own =
         dtype == DType::kBool ? a.value ^ b_.constant(dtype, below(2) != 0 ? 1.0 : 0.0) : unary(Op::kNeg, a.value);
@@ -404,7 +406,7 @@ class RandomKernel {
     reduced.push_back({b_.reduce(combination(dtype, a.bound), own), std::max(a.bound * 128, 1.0)});
   }
 
-  // One that keeps floats exact over the columns.
+  // A combination that keeps floats exact over all columns.
   Combine combination(DType dtype, double bound) {
     if (dtype == DType::kBool) return chance(2) ? Combine::kAnd : Combine::kOr;
     if (is_floating(dtype)) {
@@ -446,7 +448,7 @@ class RandomKernel {
     }
   }
 
-  // Of arguments for which the sign of zero does not matter.
+  // Applies a random function to an argument for which the sign of zero does not matter.
   Value random_function() {
     constexpr Op kAnywhere[] = {Op::kExp,   Op::kExp2, Op::kExpm1, Op::kLog,  Op::kLog2, Op::kLog10,
                                 Op::kLog1p, Op::kSin,  Op::kCos,   Op::kTan,  Op::kAtan, Op::kSinh,
@@ -483,7 +485,7 @@ class RandomKernel {
   BufferId at_{}, in_place_{};
   std::vector<Input> inputs_;
   std::vector<Output> outputs_, row_outputs_;
-  int64_t row_places_[4] = {};  // how many are used, by output
+  int64_t row_places_[4] = {};  // number of used places, by row output
   std::vector<Known> values_;
   std::optional<BufferId> local_;
   bool local_stored_ = false;

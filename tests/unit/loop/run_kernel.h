@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs kernels by the interpreter on vectors.
+// Runs kernels in the interpreter, on vectors.
 #pragma once
 
 #include <string>

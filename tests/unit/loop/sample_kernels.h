@@ -6,7 +6,7 @@
 
 namespace npugraph::loop::testing {
 
-// Every statement and every clause.
+// A kernel with every statement and every clause.
 inline constexpr std::string_view kEverything = R"(npugraph.loop 1 @everything {
   scalar m : int
   scalar n : int

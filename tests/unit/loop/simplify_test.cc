@@ -16,7 +16,8 @@ constexpr std::string_view kHead =
     "npugraph.loop 1 @k {\n  scalar n : int\n  in x : f32\n  in h : bf16\n  in a : i32\n  out y : f32\n  out b : i32\n"
     "  local t : f32[n]\n";
 
-// The body of a kernel with the buffers of kHead after simplification, one statement a line without indentation.
+// Simplifies a kernel with the buffers of kHead and this body. Returns the new body, one statement a line, without
+// indentation.
 std::string simplified(std::string_view body) {
   Kernel kernel = parse(cat(kHead, body, "\n}\n"), "test");
   simplify(kernel);
@@ -37,7 +38,7 @@ std::string simplified(std::string_view body) {
 constexpr std::string_view kX = "%0 : f32 = load x[0]\n";
 constexpr std::string_view kA = "%0 : i32 = load a[0]\n";
 
-// What `statements` that define %9 from %0 (of x) become, with a store of %9.
+// The simplified body of `statements` and a store of %9. The statements define %9 from %0, which is loaded first.
 std::string of_float(std::string_view statements) { return simplified(cat(kX, statements, "\nstore y[0] = %9")); }
 std::string of_integer(std::string_view statements) { return simplified(cat(kA, statements, "\nstore b[0] = %9")); }
 

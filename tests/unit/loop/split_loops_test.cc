@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kHead = "npugraph.loop 1 @k {\n  in x : f32\n  in w : f32\n  out y : f32\n";
 
-// The body of a kernel with the buffers of kHead, cut for vectors of 16 and simplified; empty where nothing is cut.
+// Splits the loops of a kernel with the buffers of kHead for vectors of 16, and simplifies it. Returns the new body,
+// empty if no loop is split.
 std::string cut(std::string_view body) {
   Kernel kernel = parse(cat(kHead, body, "\n}\n"), "test");
   if (!split_loops(kernel, 16)) return "";
@@ -24,7 +25,7 @@ std::string cut(std::string_view body) {
   return text.substr(kHead.size(), text.size() - kHead.size() - 2);
 }
 
-// Two halves side by side: the first of x, the second of w, cut at `at`.
+// The body of a loop that stores two halves: elements before `at` come from x, the others from w.
 std::string halves(std::string_view loop, std::string_view at, std::string_view end = "}") {
   return cat("%0 : f32 = constant 0.0 ", loop, " { %1 : i64 = index i %2 : i64 = index ", at,
              " %3 : bool = lt %1, %2 %4 : bool = ge %1, %2 %5 : f32 = load x[i] where %3 else %0 ",

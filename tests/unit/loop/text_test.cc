@@ -93,7 +93,7 @@ TEST(LoopText, MalformedTextIsRefusedWithItsPlace) {
   EXPECT_EQ(refusal(edited("constant -5", "constant -500000000000")), "test: %3: -500000000000 does not fit i32");
 }
 
-// Any prefix of a text, and a text without any one of its lines, is refused or still a kernel that round-trips.
+// Every prefix of the text is refused. A text with one other character is refused, or is a kernel that round-trips.
 TEST(LoopText, DamagedTextIsRefused) {
   const auto check = [](const std::string& text) {
     try {

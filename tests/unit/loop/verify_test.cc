@@ -8,7 +8,7 @@
 namespace npugraph::loop {
 namespace {
 
-// What verify says of a kernel with this head and body, in text form.
+// Returns the rule that a kernel with this head and body breaks; empty if it breaks none.
 std::string violation(std::string_view head, std::string_view body) {
   try {
     parse(cat("npugraph.loop 1 @k {\n", head, "\n", body, "\n}\n"), "t");
@@ -175,7 +175,7 @@ TEST(LoopVerify, Heads) {
   for (const Case& c : cases) EXPECT_EQ(violation(c.body, ""), c.expected) << c.body;
 }
 
-// What a text cannot say, and a program that builds kernels can.
+// Violations that the text form cannot express, but that code that builds kernels can make.
 TEST(LoopVerify, NumbersOutOfRange) {
   const Kernel good = parse(testing::kEverything, "test");
   const auto broken = [&](auto edit) {

@@ -15,7 +15,7 @@ std::string attention(const std::string& arguments, const std::string& returned 
          returned;
 }
 
-// The text of the only task, empty if it is none of attention.
+// The text of the only task; empty if it is not an attention task.
 std::string text_of(const std::string& graph, bool generate = true) {
   const program::Program program = lowered(graph, {.generate = generate});
   EXPECT_EQ(program.tasks.size(), 1U);

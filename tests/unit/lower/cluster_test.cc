@@ -87,7 +87,7 @@ constexpr const char* kFactors = R"(
     %m : f32[128, 512] = aten.addmm(%b, %x, %t)
     )";
 
-// What a product computes is all of its result, so nothing that reads a part of it can be its end.
+// A product computes its whole result, so a node that reads only a part of it cannot be its epilogue.
 constexpr const char* kMoreRows = R"(
     symbol n : int
     input %g : f32[n + 7, 64] user "g"
@@ -107,7 +107,7 @@ TEST(Products, DoNotEndInTheirFirstRows) {
     EXPECT_EQ(fused(std::string(kMoreRows) + "%s : f32[n, 64] = " + part + reader), "matmul.mm loop.mul.relu") << part;
 }
 
-// Sums are numbers: their bits as another type are read from memory.
+// An epilogue gets the sums as numbers. A view of their bits as another type must be read from memory.
 TEST(Products, DoNotEndInTheirBits) {
   EXPECT_EQ(fused(std::string(kFactors) + R"(
     %i : i32[128, 512] = aten.view.dtype(%m, i32) view(0)
@@ -118,7 +118,7 @@ TEST(Products, DoNotEndInTheirBits) {
             0u);
 }
 
-// What is added to each row has the rows of the product, which those of the view are not.
+// A matrix that is added has the rows of the product, which are not the rows of the view.
 TEST(Products, DoNotEndInOtherRowsWhereAMatrixIsAdded) {
   const auto tasks = [](const std::string& bias, const std::string& sizes) {
     return fused("input %b : f32" + bias + R"( user "b"
@@ -148,7 +148,7 @@ TEST(LoopNest, SymbolicSizesAreScalars) {
   EXPECT_EQ(program.tasks[0].scalars.size(), 1u);
   const std::string& text = std::get<std::string>(program.tasks[0].args.at(0));
   EXPECT_NE(text.find("scalar s0"), std::string::npos) << text;
-  EXPECT_NE(text.find("local row"), std::string::npos) << text;  // the exponentials
+  EXPECT_NE(text.find("local row"), std::string::npos) << text;  // holds the exponentials of a row
 }
 
 }  // namespace

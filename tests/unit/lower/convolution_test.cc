@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes part of the task of a convolution.
+// Which nodes become part of the task of a convolution.
 #include "lower/lower_testing.h"
 
 namespace npugraph::lower {
@@ -51,7 +51,7 @@ TEST(Convolutions, StoreWhatOthersReadToo) {
   EXPECT_EQ(tasks_of(generated("%y : f32[2, 32, 20, 20] = aten.relu(%c)\nreturn %c, %y")), "convolution loop.relu");
 }
 
-// Of one image and channel, a part of the rows is as dense as all of them.
+// With one image and one channel, a part of the rows is as dense as the whole result.
 TEST(Convolutions, DoNotEndInAPartOfTheirPixels) {
   EXPECT_EQ(tasks_of(lowered(R"(
     symbol n : int

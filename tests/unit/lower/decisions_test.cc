@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each node becomes, and what is said about those that are not generated code.
+// The tasks that nodes become, and the reasons of tasks that are not generated code.
 #include "lower/clusters/decisions.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Decisions, ARefusedClusterRunsNodeByNode) {
             std::string("loop.exp.gelu: \n") + kNone + "kernel.unary_neg: too hard\nkernel.unary_abs: too hard\n");
 }
 
-// Few multiplications are done before threads have started; large weights are read faster by all of them.
+// A product with few multiplications is done before threads have started. Large weights are read faster by all threads.
 TEST(Decisions, SmallProductsAreKernels) {
   constexpr const char* kProducts = R"(
     input %x : f32[8, 64] user "x"

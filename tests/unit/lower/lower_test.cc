@@ -18,7 +18,7 @@ TEST(Lower, ASymbolWithoutItsNodeIsForgotten) {
   EXPECT_EQ(program.symbols[0].name, "u1");
 }
 
-// Kernel and arguments of the only task.
+// The kernel of the first task, and the number of its arguments.
 std::string kernel_of(const std::string& node) {
   const program::Program program = lowered(R"(
     input %x : f32[4] static "x"
@@ -39,7 +39,7 @@ TEST(Lower, KernelsComputeWhatTheHostComputes) {
   EXPECT_EQ(kernel_of("f32[4] = aten.mul.Tensor(%i, %x)"), "kernel.binary_mul 2");
 }
 
-// What the last task may write over, by name of buffer.
+// The names of the buffers that the last task may write over.
 std::string may_write_over(const std::string& body) {
   const program::Program program =
       lowered("input %x : f32[2, 2] user \"x\"\ninput %y : f32[2, 2] static \"y\"\n" + body);

@@ -14,7 +14,7 @@
 
 namespace npugraph::lower {
 
-// A host that runs everything, with out-variants for those operators that torch has one for.
+// A host that runs every operator and has out variants for a few of them.
 class Catalog : public OperatorCatalog {
  public:
   std::optional<OutVariant> out_variant(const ir::Op& op) const override {

@@ -40,13 +40,13 @@ TEST(MergeProducts, OfOneFirstFactorAreOneTask) {
     return %p, %r)");
   ASSERT_EQ(tasks_of(program), "matmul.addmm.mm.relu");
   const program::Task& task = program.tasks[0];
-  // x; w, b, p; v, r.
+  // Operands: x; w, b, p; v, r.
   ASSERT_EQ(task.operands.size(), 6u);
   EXPECT_EQ(task.operands[3].access, program::Access::kWrite);
   EXPECT_EQ(task.operands[5].access, program::Access::kWrite);
   const auto kernels = loop::parse_all(std::get<std::string>(task.args[0]), "test");
   ASSERT_EQ(kernels.size(), 2u);
-  // Sums besides.
+  // Each kernel also has a buffer for its sums.
   EXPECT_EQ(kernels[0].buffers.size(), 3u);
   EXPECT_EQ(kernels[1].buffers.size(), 2u);
 }
@@ -84,7 +84,7 @@ TEST(MergeProducts, NotOfDifferentFactors) {
             "matmul.mm matmul.mm");
 }
 
-// As the gate of a feed-forward network and what it is multiplied with.
+// Like the gate of a feed-forward network and the product that it is multiplied with.
 TEST(MergeProducts, GateGoesInStepWithWhatItIsMultipliedWith) {
   const program::Program program = program_of(R"(
     %p : f32[128, 512] = aten.mm(%x, %w)
@@ -95,7 +95,7 @@ TEST(MergeProducts, GateGoesInStepWithWhatItIsMultipliedWith) {
     return %r)");
   ASSERT_EQ(tasks_of(program), "matmul.mm.mm.silu.mul matmul.mm");
   const program::Task& task = program.tasks[0];
-  // x; w, p; w, p, m.
+  // Operands: x; w, p; w, p, m.
   ASSERT_EQ(task.operands.size(), 6u);
   EXPECT_EQ(task.operands[2].access, program::Access::kWrite);
   EXPECT_EQ(task.operands[4].access, program::Access::kRead);
@@ -104,7 +104,7 @@ TEST(MergeProducts, GateGoesInStepWithWhatItIsMultipliedWith) {
 }
 
 TEST(MergeProducts, NotWhereOneReadsTheOtherElsewhere) {
-  // Other columns of it.
+  // It reads other columns.
   EXPECT_EQ(tasks(R"(
     %p : f32[128, 512] = aten.mm(%x, %w)
     %q : f32[128, 64] = aten.mm(%x, %v)
@@ -113,7 +113,7 @@ TEST(MergeProducts, NotWhereOneReadsTheOtherElsewhere) {
     %r : f32[128, 64] = aten.relu(%m)
     return %r)"),
             "matmul.mm matmul.mm.mul.relu");
-  // One column of it.
+  // It reads one column for all of its own.
   EXPECT_EQ(tasks(R"(
     %p : f32[128, 512] = aten.mm(%x, %w)
     %q : f32[128, 512] = aten.mm(%x, %w)
@@ -121,7 +121,7 @@ TEST(MergeProducts, NotWhereOneReadsTheOtherElsewhere) {
     %m : f32[128, 512] = aten.mul.Tensor(%f, %q)
     return %m)"),
             "matmul.mm matmul.mm.mul");
-  // Another product of it.
+  // It reads the first product as its factor, too.
   EXPECT_EQ(tasks(R"(
     %p : f32[128, 256] = aten.mm(%x, %o)
     %q : f32[128, 256] = aten.mm(%p, %o)
@@ -137,12 +137,12 @@ TEST(MergeProducts, OneMayStillOverwriteItsResidual) {
     %m : f32[128, 256] = aten.add.Tensor(%z, %q)
     return %p, %m)");
   ASSERT_EQ(tasks_of(program), "matmul.mm.mm.add");
-  // x; o, p; o, z, m.
+  // Operands: x; o, p; o, z, m.
   const program::Task& task = program.tasks[0];
   expect_only_share(task, {.written = 5, .read = 4});
 }
 
-// As query, key and value whose norms stand between them.
+// Like query, key and value, with their norms between the products.
 TEST(MergeProducts, OverTasksThatTouchNoneOfTheirs) {
   EXPECT_EQ(tasks(R"(
     %p : f32[128, 512] = aten.mm(%x, %w)

@@ -6,7 +6,7 @@
 namespace npugraph::lower {
 namespace {
 
-// Of each operand that a generated task writes, "copied" or "made".
+// Returns "copied " or "made " for each operand that a task writes.
 std::string writes_of(const std::string& body) {
   const program::Program program = lowered(body, {.generate = true});
   std::string found;

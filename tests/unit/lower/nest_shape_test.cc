@@ -26,7 +26,7 @@ const target::Target kTarget{.level = target::Level::kX86V4,
                              .l2_bytes = 1 << 20,
                              .l3_bytes = 32 << 20};
 
-// The only loop of a graph.
+// The loop nests of a graph with one cluster.
 class Nest {
  public:
   explicit Nest(const std::string& body)
@@ -43,7 +43,7 @@ class Nest {
     return make_cheapest_nest(graph_, terms(), cluster().results, strides(), clusters_.ramps(), kTarget);
   }
 
-  // Results of the kernel as the interpreter computes them.
+  // Runs the kernel in the interpreter and returns its last result.
   std::vector<float> run(const loop::Kernel& kernel, const LoopNest& nest) const {
     std::vector<std::vector<float>> memory;
     for (const ir::ValueId id : nest.reads) {
@@ -126,7 +126,7 @@ std::string product(const std::string& rows, const std::string& length) {
          "] = aten.add.Tensor(%a, %c)\nreturn %s";
 }
 
-// Whether the three that share `c` follow each other.
+// Whether the three elements that read one element of `c` are computed one after the other.
 bool reads_again(const LoopNest& nest) { return loop::print(nest.kernel).find("mod(i0, 3)") != std::string::npos; }
 
 TEST(Nests, ReadLargeBroadcastOperandsOnce) {

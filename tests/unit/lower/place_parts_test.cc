@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concatenations whose parts are computed in place, by what becomes of the tasks.
+// Concatenations whose parts are computed in place: the tasks that they become.
 #include <gtest/gtest.h>
 
 #include "lower/lower_testing.h"
@@ -18,7 +18,7 @@ std::string text_of(const Program& program, const std::vector<program::Dim>& dim
   return text;
 }
 
-// "buffer+offset [sizes] {strides}" of what a task writes.
+// "buffer+offset [sizes] {strides}" of the last operand of a task, which it writes.
 std::string written(const Program& program, size_t task) {
   const Operand& operand = program.tasks.at(task).operands.back();
   return program.buffers[operand.buffer].name + "+" + program.expr(operand.byte_offset).str() + " [" +
@@ -103,10 +103,10 @@ TEST(PlaceParts, KnowsSymbolicSizes) {
   EXPECT_EQ(written(program, 0), "c+12*s0 [s0 3] {3 1}");
 }
 
-// Everything that keeps a part in memory of its own.
+// A part stays in memory of its own for each of these reasons.
 TEST(PlaceParts, LeavesPartsThatOthersSee) {
   const auto with = [](const std::string& nodes) { return tasks_of(lowered(kInputs + nodes)); };
-  // Returned, read later, written later.
+  // It is returned, read later, or written later.
   EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\nreturn %c, %a"),
             "kernel.unary_neg aten.cat.out*");
   EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\n%d : f32[2, 3] = aten.abs(%a)\n"
@@ -115,7 +115,7 @@ TEST(PlaceParts, LeavesPartsThatOthersSee) {
   EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\n%d : f32[2, 3] = aten.relu_(%a)\n"
                  "return %c, %d"),
             "kernel.unary_neg aten.cat.out* kernel.unary_relu");
-  // A part of its memory, or a view that the concatenation has no window for.
+  // It is only a piece of its memory, or it has a view that is no window of the concatenation.
   EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%s : f32[1, 3]{3, 1} = aten.slice.Tensor(%a, 0, 0, 1) view(0)\n"
                  "%c : f32[3, 3] = aten.cat([%s, %y])\nreturn %c"),
             "kernel.unary_neg aten.cat.out*");
@@ -136,7 +136,7 @@ TEST(PlaceParts, LeavesOperatorsThatCareAboutLayout) {
   };
   const std::string gelus = "aten.gelu.out aten.gelu.out ";
   EXPECT_EQ(with("%c : f32[5, 16] = aten.cat([%row, %a])"),
-            gelus + "kernel.copy*");  // aligned rows, as they would lie alone
+            gelus + "kernel.copy*");  // its rows are dense and aligned, as in memory of their own
   EXPECT_EQ(with("%c : f32[4, 20] = aten.cat([%a, %w], 1)"), gelus + "aten.cat.out*");  // other strides
   EXPECT_EQ(tasks_of(lowered(R"(
     input %w : f32[4, 4] user "w"
@@ -144,7 +144,7 @@ TEST(PlaceParts, LeavesOperatorsThatCareAboutLayout) {
     %b : f32[4, 4] = aten.gelu(%w)
     %c : f32[5, 4] = aten.cat([%odd, %b])
     return %c)")),
-            "aten.gelu.out aten.cat.out*");  // 16 bytes behind
+            "aten.gelu.out aten.cat.out*");  // its place would not be aligned: it is 16 bytes behind the start
 }
 
 TEST(PlaceParts, LeavesConversionsAndOddRanks) {

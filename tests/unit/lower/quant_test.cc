@@ -98,7 +98,7 @@ TEST(LowerQuantised, ProductsOfIntegersTakeTheirScalesBehindTheSums) {
   EXPECT_NE(std::get<std::string>(program.tasks[0].args.at(0)).find("in sums : i32"), std::string::npos);
 }
 
-// What a product computes is all of its result.
+// A product computes its whole result, so a node that reads only a part of it cannot be its epilogue.
 TEST(LowerQuantised, ProductsDoNotEndInTheirFirstRows) {
   const auto tasks = [](const std::string& product) {
     return tasks_of(lowered("symbol n : int\ninput %y : f32[n, 32] user \"y\"\n" + product + R"(

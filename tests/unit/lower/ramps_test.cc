@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in order and constants are computed where loops read them; triangles compare places.
+// Loops compute the ramps and constants that they read. Triangles (tril) compare indices.
 #include <gtest/gtest.h>
 
 #include "lower/lower_testing.h"
@@ -41,7 +41,7 @@ TEST(Ramps, AreThereForOtherReadersToo) {
   EXPECT_EQ(fused(where + "%s : i64[s0] = aten.take(%p, %p)\nreturn %y, %s"), "aten.arange loop.le.where aten.take");
 }
 
-// What takes no more than a type from them is made in registers too.
+// A tensor of ones that takes only sizes and type from a ramp is computed in registers, too.
 TEST(Ramps, AreNotReadByOtherGenerators) {
   EXPECT_EQ(fused(R"(
     %p : i64[s0] = aten.arange(s0)
@@ -88,7 +88,7 @@ TEST(Ramps, CountFromTheirStartInSteps) {
   EXPECT_NE(text_of(program).find("+ 8"), std::string::npos) << text_of(program);
 }
 
-// Floats round where they are added up.
+// Loops compute ranges of integers only, because those of floats are rounded.
 TEST(Ramps, OfFloatsInOrderStayWithTheHost) {
   EXPECT_EQ(
       fused("%p : f32[s0] = aten.arange(s0)\n%y : f32[s0, s0] = aten.add.Tensor(%x, %p)\nreturn %y").substr(0, 11),
@@ -207,13 +207,14 @@ TEST(Scatters, IntoOperandsWriteNumbersAnywhere) {
   EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter_.src(%w, 1, %i, %u)\nreturn"), "loop.scatter_");
 }
 
-// A loop over the elements of the index would share what it computes with one over those of the source.
+// The writes loop over the elements of the index. These are fewer than the elements of the source, so the loops could
+// not share what they compute.
 TEST(Scatters, OfPartOfTheSourceIntoOperandsStayWithTheHost) {
   EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter_.src(%w, 1, %i, %v)\nreturn"),
             "aten.scatter_.src");
 }
 
-// The last of several elements of one place stays, or all of them are added in their order.
+// If several elements go to one place, the last one must stay, or all must be added in their order.
 TEST(Scatters, OfSeveralElementsStayWithTheHost) {
   EXPECT_EQ(fused(std::string(kRows) + "%s : f32[8, 100] = aten.scatter.src(%w, 1, %k, %v)\nreturn %s"),
             "aten.scatter.src");

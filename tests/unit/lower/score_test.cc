@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What running nodes together is worth, and which may not move.
+// The bytes that running nodes together saves, and the nodes that must not move.
 #include "lower/clusters/score.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Score, SymbolsAreOfUsualSize) {
   EXPECT_EQ(scored, (std::vector<std::pair<int, Expr>>{{9, 2 * kUsualSize + 1}, {3, 2 * s0}, {7, 2 * kUsualSize - 1}}));
 }
 
-// Whether node 0 may run where node `at` does; why not.
+// Returns why node 0 must not run in the place of node `at`; empty if it may.
 std::string objection(const std::string& body, ir::NodeId at) {
   const ir::Graph graph = parsed(body);
   const ir::AliasInfo aliases(graph);

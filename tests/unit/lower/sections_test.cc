@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections of streams: what becomes of them in tasks.
+// Sections become the streams and waits of tasks.
 #include "lower/sections.h"
 
 #include "lower/lower_testing.h"
@@ -32,7 +32,8 @@ TEST(Sections, EventsBecomeWaits) {
             "0, 1, 0 <- 1");
 }
 
-// The wait for a collective stands with the first task that needs the result: other tasks of its section have run before.
+// The wait for a collective comes right before the first task that needs its result. Other tasks of that section run
+// before the wait.
 TEST(Sections, CollectivesAreAwaitedWhereTheirResultsAreRead) {
   const Program program = lowered(R"(
     section 0 stream(0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which results go past the caches, and which operands are fetched ahead. No cache holds a row of 2^30 elements.
+// Which results bypass the caches, and which operands are fetched ahead. No cache holds a row of 2^30 elements.
 #include <gtest/gtest.h>
 
 #include "lower/lower_testing.h"

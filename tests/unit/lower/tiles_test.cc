@@ -59,7 +59,7 @@ TEST(Tiles, DoNotRunWithReductions) {
             "loop.mul loop.sum");
 }
 
-// Neither of the two has neighbours along the rows of the other.
+// The two operands and the result are contiguous along three different dimensions.
 TEST(Tiles, NotOfThreeOrders) {
   EXPECT_EQ(tasks_of(lowered(R"(
     input %x : f32[40, 50, 60] user "x"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the table: `op(args)` over the values below -> type of the results, "?" where the rule cannot tell, or the error.
+// Rules of the table: `op(args)` on the values below -> types of the results, "?" if the rule cannot tell, or the
+// error.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -23,9 +24,9 @@ constexpr std::string_view kValues =
     "input %it : i64[3, 2]{1, 3}  input %ic : i64[3]  input %ids : i64[6]  input %wh : bf16[4, 5]  input %ch : f32[3]\n"
     "input %o : opaque \"sparse\"\n";
 
-// Types, and offsets of views, of this call.
+// The types that the rule infers for this call, with the offsets of views; "?", or the error.
 std::string infer(const std::string& call) {
-  // An operator without checks on results takes any number of them.
+  // Gives each returned tensor a placeholder type. One result is enough for a list of tensors.
   const std::string name = call.substr(0, call.find('('));
   const ir::Op& op = require(name);
   std::string results;
@@ -254,7 +255,7 @@ TEST(Infer, CopiesAndFreshTensors) {
   EXPECT_EQ(infer("aten.zeros_like(%y)"), "f32[2, 3, 4]{12, 1, 3}");
 }
 
-// Where eager keeps channels last and FakeTensor does not, and what FakeTensor cannot run.
+// Operators for which eager keeps channels last and FakeTensor does not, and operators that FakeTensor cannot run.
 TEST(Infer, CopiesThatFakeTensorMakesOtherwise) {
   EXPECT_EQ(infer("aten.native_channel_shuffle(%img, 3)"), "f32[2, 3, 8, 8]{192, 1, 24, 3}");
   EXPECT_EQ(infer("aten.reflection_pad3d(%vol, [1, 2, 0, 0, 0, 0])"), "f32[2, 3, 4, 4, 7]{336, 1, 84, 21, 3}");
@@ -279,7 +280,7 @@ TEST(Infer, PaddingNamesWhatDoesNotFit) {
   EXPECT_EQ(infer("aten.roll(%u, [1], [0])"), "f32[u0]{1}");
 }
 
-// Where FakeTensor says something else than eager, or nothing.
+// Operators for which FakeTensor gives another type than eager, or none.
 TEST(Infer, PoolingAsInEager) {
   EXPECT_EQ(infer("aten.max_pool2d_with_indices(%img, [3], [2], [1])"),
             "f32[2, 3, 4, 4]{48, 1, 12, 3}; i64[2, 3, 4, 4]{48, 1, 12, 3}");
@@ -374,7 +375,7 @@ TEST(Infer, OtherElementTypes) {
   EXPECT_EQ(infer("aten.view_as_real(%c)"), "f32[4, 2]{2, 1} at 0");
 }
 
-// From here on: operators that FakeTensor does not show, or in which it differs from eager.
+// From here on, tests are about operators for which FakeTensor gives no type, or another one than eager.
 TEST(Infer, ElementwiseWithLayoutsOfTheirOwn) {
   EXPECT_EQ(infer("aten.pow.Scalar(2, %y)"), "f32[2, 3, 4]{12, 4, 1}");
   EXPECT_EQ(infer("aten.masked_fill.Scalar(%row, %b, 0)"), "f32[2, 3, 4]{12, 4, 1}");

@@ -8,7 +8,7 @@
 namespace npugraph::passes {
 namespace {
 
-// A host that evaluates everything to nothing in particular and remembers what it was asked for.
+// A host that evaluates every node to empty constants and records the operators of these nodes.
 struct Host {
   std::vector<std::string> evaluated;
   std::string refused;  // the operator that it cannot evaluate
@@ -28,7 +28,7 @@ struct Host {
   }
 };
 
-// Operators left after folding `body`.
+// Returns the operators that are left after folding `body`.
 std::string fold(std::string_view body, Host& host) {
   ir::Graph graph = graph_of(body);
   PassContext context = host.context();
@@ -89,7 +89,7 @@ TEST(FoldConstants, FoldsAViewOnceForAllItsPlacesInANode) {
   EXPECT_EQ(host.evaluated, (std::vector<std::string>{"aten.arange", "aten.view", "aten.mul.Tensor"}));
 }
 
-// The write would be known to belong at the start, although it stands behind what may fail.
+// If the source of the write were a constant, the write would move to the start, ahead of a node that may fail.
 TEST(FoldConstants, KeepsThePlaceOfWrites) {
   constexpr const char* kBody = R"(
     input %x : f32[4] static "x"

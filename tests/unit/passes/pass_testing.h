@@ -16,7 +16,7 @@ inline ir::Graph graph_of(std::string_view body) {
   return ir::parse("npugraph.graph 1 @test {\n" + std::string(body) + "\n}", "test", ops::registry());
 }
 
-// Names of the operators in program order, one behind the other.
+// Names of the operators in program order, each followed by a blank.
 inline std::string operators_of(const ir::Graph& graph) {
   std::string names;
   for (const ir::NodeId id : graph.order()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What depends on PassContext::copy_epilogues; everything else is in tests/ir/passes.
+// Tests that depend on PassContext::copy_epilogues. The other tests of the pass are in tests/ir/passes.
 #include "passes/memory/reinplace_inputs.h"
 
 #include <gtest/gtest.h>

@@ -45,7 +45,8 @@ class Builder {
     sizes_.push_back(size);
     return static_cast<int32_t>(program_.buffers.size()) - 1;
   }
-  // A task that reads `reads` and writes `writes`; the first read and the first write may share when `may_share`.
+  // Adds a task that reads `reads` and writes `writes`. With `may_share`, the first result may share memory with any
+  // one of the operands that are read.
   program::Task& task(const std::vector<int32_t>& reads, const std::vector<int32_t>& writes, bool may_share = false) {
     program::Task task;
     task.name = "test.op";
@@ -191,7 +192,7 @@ TEST(Plan, AResultTakesTheMemoryOfADyingOperand) {
   EXPECT_EQ(life(program, t1), Life(kNone, kNone));
 }
 
-// Each would be wrong, or is not worth its bookkeeping.
+// Sharing would be wrong in each of these cases, or is not worth its bookkeeping.
 TEST(Plan, MemoryIsNotShared) {
   const auto shared = [](auto change) {
     Builder b;
@@ -209,9 +210,9 @@ TEST(Plan, MemoryIsNotShared) {
   EXPECT_TRUE(shared([](Builder&, int32_t, int32_t) {}));
   // The operand is used later.
   EXPECT_FALSE(shared([](Builder& b, int32_t from, int32_t) { b.task({from}, {}); }));
-  // The task does not say that it may.
+  // The task does not allow it.
   EXPECT_FALSE(shared([](Builder& b, int32_t, int32_t) { b.program().tasks[1].may_share.clear(); }));
-  // The task reads another window of it as well.
+  // The task reads another window of the operand's buffer as well.
   EXPECT_FALSE(shared([](Builder& b, int32_t from, int32_t) {
     Operand window = b.window(from, Access::kRead);
     window.byte_offset = {4};
@@ -231,7 +232,7 @@ TEST(Plan, MemoryIsNotShared) {
       shared([](Builder& b, int32_t, int32_t) { b.program().tasks[1].operands[1].access = Access::kReadWrite; }));
 }
 
-// Also not where nobody reads the first one.
+// They do not take the memory of the same operand, even if nobody reads one of them.
 TEST(Plan, TwoResultsDoNotTakeTheSameMemory) {
   Builder b;
   const int32_t x = b.input(8), from = b.buffer(BufferClass::kArena, 8), unread = b.buffer(BufferClass::kArena, 8);
@@ -263,7 +264,7 @@ TEST(Plan, MemoryIsSharedThoughDimensionsAreCutDifferently) {
   EXPECT_FALSE(shared_with({{2}, {4}}, {{0}, {1}}));
 }
 
-// As a gate.
+// The task reads one of its own results, as a product reads its gate.
 TEST(Plan, AResultTakesTheMemoryOfWhatItsOwnTaskMade) {
   Builder b;
   const int32_t x = b.input(8), gate = b.buffer(BufferClass::kArena, 8), to = b.buffer(BufferClass::kArena, 8);

@@ -94,7 +94,7 @@ TEST(Strands, AWaitNamesAnEarlierTaskOfAnotherStream) {
   }
 }
 
-// A Program whose tasks are dealt to streams, with some events.
+// A Program whose tasks are distributed over streams at random, with some waits.
 Program in_strands(uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int32_t below) { return std::uniform_int_distribution<int32_t>(0, below - 1)(random); };
@@ -113,7 +113,7 @@ Program in_strands(uint32_t seed) {
   return program;
 }
 
-// Which tasks come before which, told anew from streams and waits.
+// Which tasks come before each task, computed anew from streams and waits.
 std::vector<std::vector<bool>> reachable(const Program& program) {
   const size_t count = program.tasks.size();
   std::vector<std::vector<bool>> before(count, std::vector<bool>(count, false));
@@ -138,7 +138,8 @@ std::vector<size_t> touching(const Program& program, size_t buffer) {
   return tasks;
 }
 
-// Buffers whose lives do not meet may lie at one place, so every task of one comes before every task of the other.
+// Buffers whose lives do not overlap may share memory. Checks that every task of the earlier buffer comes before every
+// task of the later one.
 void expect_no_shared_memory(const Program& program) {
   const auto before = reachable(program);
   for (size_t a = 0; a < program.buffers.size(); ++a) {

@@ -60,7 +60,7 @@ TEST(Definition, ConstantsAreValues) {
   EXPECT_EQ(at(7).kind, NG_VALUE_OTHER);
 }
 
-// In the order of ng_call::scalars, wherever they stand.
+// Their indices count in the order of ng_call::scalars, inside and outside of lists.
 TEST(Definition, SymbolsAreScalarsOfTheCall) {
   const Expr rows = Expr::symbol("s0"), scale = Expr::symbol("f0", ScalarKind::kFloat);
   const Task task = task_with({std::vector<Expr>{rows, Expr::constant(Scalar::of_int(4)), rows}, scale});

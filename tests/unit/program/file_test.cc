@@ -203,7 +203,7 @@ TEST_F(ProgramFile, WhatItWasMadeWithMustBeThere) {
   const std::string start = "cannot load a Program from " + path_ + ": ";
   EXPECT_EQ(refusal_of({{"torch", "2.14.0"}}), start + "it was made with torch 2.13.0; this process has 2.14.0");
   EXPECT_EQ(refusal_of({{"engine", "3"}}), start + "it does not say with which engine it was made");
-  // Another version of the ABI, with the checksum that the file then has.
+  // Changes the version of the ABI in the file, and computes its checksum anew.
   save(small_program(), {}, path_);
   std::string bytes = contents();
   const size_t at = bytes.find(cat("\"task ABI\" \"", NG_TASK_ABI_VERSION, "\""));
@@ -228,7 +228,7 @@ TEST_F(ProgramFile, FilesThatOthersMayWriteAreRefused) {
 }
 
 TEST_F(ProgramFile, FilesOfOtherUsersAreRefused) {
-  // Only root can give a file away, and for everybody else this one is root's.
+  // Only root can give a file to another user. For other users, /etc/passwd is such a file, because root owns it.
   std::string foreign = "/etc/passwd";
   if (::geteuid() == 0) {
     save(small_program(), {}, path_);

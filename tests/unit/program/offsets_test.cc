@@ -19,7 +19,8 @@ using Lives = std::vector<SizedLife>;
 
 int64_t round_up(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
-// By definition: the most bytes alive at one moment, and every moment at which it can change is a start.
+// The lower bound by definition: the most bytes that are alive at one moment. This number rises only where a life
+// starts.
 int64_t slow_lower_bound(const Lives& lives) {
   int64_t most = 0;
   for (const SizedLife& moment : lives) {

@@ -28,7 +28,7 @@ class RandomProgram {
  public:
   RandomProgram(uint32_t seed, RandomProgramOptions options) : random_(seed), options_(options) {}
 
-  // What a front end would make: lives, releases, segments and the classes of late buffers are not filled in.
+  // A Program as a front end makes it: lives, releases, segments and the classes of late buffers are not filled in.
   Program unplanned() {
     program_.name = "random";
     add_inputs();
@@ -195,7 +195,7 @@ class RandomProgram {
   RandomProgramOptions options_;
   Program program_;
   std::vector<Shape> shapes_;        // per buffer
-  std::vector<Shape> known_shapes_;  // of what a task may write next
+  std::vector<Shape> known_shapes_;  // shapes of results that a task may write next
   std::vector<int32_t> readable_;
 };
 

@@ -13,7 +13,7 @@ Operand window(int32_t buffer, Access access) {
   return {.buffer = buffer, .access = access, .sizes = {{4}}, .strides = {{1}}};
 }
 
-// Reads buffer `from`, writes buffer `to` in the place of it if it may.
+// A task that reads buffer `from` and writes buffer `to`, which may share its memory.
 Task step(std::string name, int32_t from, int32_t to) {
   return {.kind = TaskKind::kLoop,
           .name = std::move(name),
@@ -63,7 +63,7 @@ TEST(SuperKernel, KeepsInPlaceResultsThatNoOtherPartMeets) {
   EXPECT_EQ(merged.may_share[0].written, 1);
   EXPECT_EQ(merged.may_share[1].written, 5);
   EXPECT_EQ(merged.may_share[1].read, 4);
-  // What the first part reads is read again; what the last one writes was written before.
+  // No sharing: a later part reads the operand, or an earlier part writes the result.
   EXPECT_TRUE(super_kernel(std::vector{step("loop.a", 0, 1), copy(0, 2)}, "s", 0).may_share.empty());
   EXPECT_TRUE(super_kernel(std::vector{copy(0, 3), step("loop.a", 2, 3)}, "s", 0).may_share.empty());
 }
@@ -77,7 +77,7 @@ TEST(SuperKernel, PartsNeitherAllocateNorDefine) {
   EXPECT_FALSE(can_be_part(Task{.kind = TaskKind::kLoop, .defines = {{.symbol = 0}}}));
 }
 
-// Programs are read from files.
+// Programs are read from files, so the arguments of a super kernel may be wrong.
 TEST(SuperKernel, RefusesWhatIsNone) {
   const Task good = super_kernel(parts(), "block", 0);
   for (size_t cut = 0; cut < good.args.size(); ++cut) {
@@ -103,7 +103,7 @@ TEST(SuperKernel, RefusesWhatIsNone) {
   EXPECT_THROW(parts_of(with(6, std::vector<Expr>{2, 2, 2, 1, 9, 2})), UserError);
   EXPECT_THROW(parts_of(with(6, std::vector<Expr>{2, 2, 2, 1, -1, 2})), UserError);
   EXPECT_THROW(parts_of(with(6, std::vector<Expr>{2, 2, 1, 1, 2, 2})), UserError);
-  EXPECT_THROW(parts_of(with(9, TensorRef{0})), UserError);  // of another part
+  EXPECT_THROW(parts_of(with(9, TensorRef{0})), UserError);  // an operand of another part
 }
 
 TEST(SuperKernel, IsAStepForEachOfItsParts) {

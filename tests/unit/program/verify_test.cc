@@ -10,7 +10,7 @@
 namespace npugraph::program {
 namespace {
 
-// The sample after a change.
+// Returns the rule that the sample breaks after a change; empty if it breaks none.
 std::string violation(const std::function<void(Program&)>& change) {
   Program program = parse(testing::kSampleProgram, "test");
   change(program);

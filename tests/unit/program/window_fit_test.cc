@@ -11,7 +11,8 @@
 namespace npugraph::program {
 namespace {
 
-// Writes a window, as text, of a buffer of f32 in the arena. `s0` and `s1` are sizes of inputs, `k` is any number.
+// A Program whose task writes the window `window` of an arena buffer of `bytes` bytes, both in text form. `s0` and `s1`
+// are sizes of an input, `k` is any number.
 Program program_of(const std::string& bytes, const std::string& window) {
   return parse(cat(R"(npugraph.program 4 @windows {
   symbol s0 : int = size(0, 0)
@@ -33,7 +34,7 @@ Program program_of(const std::string& bytes, const std::string& window) {
                "test");
 }
 
-// kNever is what a Program is refused for.
+// A Program whose window never fits is refused: returns kNever then.
 Fit fit(const std::string& bytes, const std::string& window) {
   try {
     const Program program = program_of(bytes, window);
@@ -58,7 +59,7 @@ TEST(WindowFit, OfParts) {
   EXPECT_EQ(fit("4*s0*s1", "0 : f32[s0, 1]{s1, 1}"), Fit::kUnknown) << "rows may have no elements";
 }
 
-// More rows than there are: however many there are, they are too many.
+// The window has more rows than its buffer, for all sizes.
 TEST(WindowFit, OfMoreRowsThanThereAre) {
   EXPECT_EQ(fit("4*s0*s1", "0 : f32[s0 + 7, s1]{s1, 1}"), Fit::kNever);
   EXPECT_EQ(fit("4*s0*s1", "4*s1 : f32[s0, s1]{s1, 1}"), Fit::kNever);

@@ -127,7 +127,7 @@ TEST(SharedPool, GraphsTakeTurnsWithOneBlock) {
   }
   const auto is_ours = [](const PoolInfo& pool) { return pool.name.starts_with("arena pool (0, 77)"); };
   const auto all = pools();
-  EXPECT_EQ(std::ranges::count_if(all, is_ours), 1);  // the one that was taken last died with its caller
+  EXPECT_EQ(std::ranges::count_if(all, is_ours), 1);  // the block that was taken last is destroyed with its caller
   first.trim();
   const auto left = pools();
   EXPECT_EQ(std::ranges::count_if(left, is_ours), 0);

@@ -11,7 +11,7 @@
 #include "runtime/threads/worker_pool.h"
 #include "runtime/watch/ledger.h"
 
-// The thread sanitizer refuses new threads in a forked child unless told otherwise; nothing else reads this.
+// The thread sanitizer calls this function. By default, it refuses new threads in a forked child.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() { return "die_after_fork=0"; }
 
 namespace npugraph::runtime {
@@ -53,7 +53,7 @@ TEST(Concurrency, CallsOverlapInTime) {
   define_chain(host);
   std::barrier meeting(2);
   host.define("increment", [&](ng_call& call) {
-    meeting.arrive_and_wait();  // both have written their intermediate by now
+    meeting.arrive_and_wait();  // both calls have written their intermediate by now
     return elementwise([](float x) { return x + 1; })(call);
   });
   const auto executable = make(host, kChain, {.max_concurrent = 2});
@@ -68,7 +68,7 @@ TEST(Concurrency, CallsOverlapInTime) {
   EXPECT_EQ(executable->instances().size(), 1u);  // one size, whoever bound it
 }
 
-// A task may call its own Executable: nested calls never wait, and give back what they took beyond the limit.
+// A task may call its own Executable. Nested calls never wait, and release the memory that they take beyond the limit.
 TEST(Concurrency, NestedCalls) {
   TestHost host;
   define_chain(host);

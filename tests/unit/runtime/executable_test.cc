@@ -138,7 +138,7 @@ TEST(Executable, WithoutCaptureEveryCallBindsAnew) {
   EXPECT_TRUE(executable->instances().empty());
 }
 
-// Writes down when ranges begin and end.
+// Records when ranges begin and end.
 class ProfilingHost : public TestHost {
  public:
   void* begin_range(const char* name) override {
@@ -170,8 +170,8 @@ TEST(Executable, ReportsMemoryAndTraffic) {
   Argument x(Floats(100, 1.0f));
   const Results results(*executable, host, {x.bound()});
   const MemoryInfo memory = executable->memory();
-  EXPECT_EQ(memory.live_bytes, 448);    // 400 in cache lines
-  EXPECT_EQ(memory.arena_bytes, 1472);  // and 1000 of the task that makes them
+  EXPECT_EQ(memory.live_bytes, 448);    // 400 bytes in whole cache lines
+  EXPECT_EQ(memory.arena_bytes, 1472);  // plus 1000 bytes of workspace, in whole cache lines
   EXPECT_EQ(memory.lower_bound_bytes, 1472);
   EXPECT_EQ(memory.heap_bytes, 400);
   EXPECT_EQ(memory.scratch_bytes, 0);
@@ -210,7 +210,7 @@ TEST(Executable, TrimFreesEverythingIdle) {
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
 }
 
-// Instances share one arena: when a larger one makes it grow, the smaller one follows.
+// Instances share one arena. If a larger one makes it grow, the smaller one moves to the new memory.
 TEST(Executable, SmallerInstanceFollowsAnArenaThatGrew) {
   TestHost host;
   define_chain(host);
@@ -242,7 +242,7 @@ TEST(Executable, UnknownTaskIsRefused) {
   EXPECT_THROW(make(host, kChain), UserError);
 }
 
-// y = x * n, and n times what is told to a task of the host; f32[s0], and n2 that sizes a result.
+// y = x * (n + 1) + m over f32[s0]. Task 0, whose kind the test chooses, gets n + 1; task 1, a kernel, gets m.
 constexpr const char* kToldNumbers = R"(npugraph.program 4 @told {
   symbol s0 : int = size(0, 0)
   symbol n : int = input(1)

@@ -7,7 +7,7 @@
 namespace npugraph::runtime {
 namespace {
 
-// Stores memory of its own in buffer `operand` of a call.
+// Allocates an object that holds `values`, and stores it in buffer `operand` of a call.
 void adopt(TestHost& host, ng_call& call, size_t operand, const Floats& values) {
   ng_buffer& buffer = call.buffers[operand];
   buffer.object = host.allocate(static_cast<int64_t>(4 * values.size()), &buffer.data);
@@ -68,7 +68,7 @@ TEST(Heap, TaskAllocatesAndTheRuntimeReleases) {
   }
   EXPECT_EQ(live, std::vector<int>({0, 1, 0, 1}));  // b1 is gone when task 2 starts
   EXPECT_EQ(host.live, 0);
-  EXPECT_EQ(executable->memory().heap_bytes, 16);  // at most two of 8 bytes
+  EXPECT_EQ(executable->memory().heap_bytes, 16);  // at most two objects of 8 bytes at a time
 }
 
 TEST(Heap, NothingLeaksWhenALaterTaskFails) {
@@ -93,7 +93,8 @@ TEST(Heap, TaskThatStoresNothingIsAnError) {
   EXPECT_EQ(Results(*executable, host, {x.bound()}).result.error, "task 0 (make) stored no object for a result");
 }
 
-// nonzero, then a task over what it found; the last symbol is a scalar that a task returns.
+// Task 0 returns the positive elements and defines their number, u0. Task 1 defines their sum, u1, as a scalar. Task 2
+// multiplies the elements by u1.
 constexpr const char* kSegments = R"(npugraph.program 4 @segments {
   symbol s0 : int = size(0, 0)
   symbol u0 : int = task(0)
@@ -192,7 +193,7 @@ TEST_F(Segments, BindsAnewOnlyWhatChanged) {
   EXPECT_EQ(executable->traffic()[2].bytes_read, 4);
 }
 
-// What failed to bind is bound at the next call, though the symbols are then what they were.
+// A task that failed to bind is bound again at the next call, although the symbols have the same values.
 TEST_F(Segments, FailedBindIsTriedAgain) {
   bool refuses = true;
   host.on_bind("scale", [&](ng_call&) { return refuses ? NG_ERROR : NG_OK; });
@@ -213,7 +214,7 @@ TEST_F(Segments, WorkspaceGrowsBetweenSegments) {
   EXPECT_EQ(executable->memory().scratch_bytes, 1 << 20);
 }
 
-// Values that are not strided memory travel as objects.
+// Values that are not strided memory are passed as objects.
 TEST(Heap, OpaqueValuesAreCarriedAsObjects) {
   TestHost host;
   host.define("pack", [&](ng_call& call) {

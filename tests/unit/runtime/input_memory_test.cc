@@ -7,7 +7,7 @@
 namespace npugraph::runtime {
 namespace {
 
-// y = 2 * the elements of the storage from its start, where x begins at element 2.
+// y holds the doubled elements of x and of the two elements before it: x begins at element 2 of its storage.
 constexpr const char* kNamesPlaces = R"(npugraph.program 4 @places {
   symbol s0 : int = size(0, 0)
   buffer b0 input(0) live(0, 0)

@@ -94,7 +94,7 @@ TEST(Trace, HasASpanForEveryTask) {
   EXPECT_EQ(events[1].category, "task");
 }
 
-// A task that reads its own result of the call before, and one that keeps a pointer to memory that died.
+// The task reads its result before it writes it, and keeps a pointer to the result, which is dead after the call.
 TEST(Poison, ShowsReadsOfDeadMemory) {
   TestHost host;
   define_chain(host);

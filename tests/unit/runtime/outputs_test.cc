@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call returns: windows, shared objects, inputs, constants, scalars.
+// Outputs of calls: windows, shared objects, inputs, constants, scalars.
 #include <gtest/gtest.h>
 
 #include "runtime/runtime_test_util.h"
@@ -74,7 +74,7 @@ TEST(Outputs, EveryKind) {
   EXPECT_EQ(host.live, 0);
 }
 
-// A caller may write what it was given, so that constants are never given away.
+// A caller may write to an output, so constants are copied.
 TEST(Outputs, ConstantsAreCopied) {
   TestHost host;
   auto program = std::make_shared<program::Program>(program::parse(R"(npugraph.program 4 @constant {
@@ -96,7 +96,7 @@ TEST(Outputs, ConstantsAreCopied) {
   EXPECT_EQ(Results(executable, host, {}).values(0), Floats({2}));
 }
 
-// Results that were already handed out are given back when a later one cannot be made.
+// If a result cannot be allocated, the call fails without a leak, and the next call works.
 TEST(Outputs, NothingLeaksWhenAnAllocationFails) {
   TestHost host;
   define_chain(host);

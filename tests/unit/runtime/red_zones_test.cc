@@ -8,7 +8,7 @@
 namespace npugraph::runtime {
 namespace {
 
-// Objects with room for red zones.
+// A host that allocates objects with red zones.
 class ZonedHost : public TestHost {
  public:
   void* allocate(int64_t bytes, void** data) override {
@@ -27,7 +27,7 @@ class RedZonesTest : public testing::Test {
   RedZonesTest() { set_red_zones(true); }
   ~RedZonesTest() override { set_red_zones(false); }
 
-  // What calls of kChain, for three elements, raise; empty where nothing is found.
+  // Calls kChain with three elements and returns the message of the error that it throws; empty if it throws none.
   std::string error_of_chain(int calls = 1) {
     const auto executable = make(host, kChain);
     Argument x(Floats{1, 2, 3});
@@ -97,7 +97,7 @@ TEST_F(RedZonesTest, OfWorkspacesAreOverrun) {
       << error;
 }
 
-// What is said of memory does not count them.
+// Reported sizes of memory do not include red zones.
 TEST_F(RedZonesTest, AreNoPartOfTheArena) {
   define_chain(host);
   const auto executable = make(host, kChain);

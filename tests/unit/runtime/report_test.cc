@@ -9,7 +9,7 @@
 namespace npugraph::runtime {
 namespace {
 
-// A run of two tasks, which begins at `begin`: 1 ns of the host, the tasks with 2 ns between them, 3 ns of the host.
+// A run of two tasks that begins at `begin`: 1 ns in the host, the tasks with 2 ns between them, and 3 ns in the host.
 TimedRun run(int64_t begin, int64_t first, int64_t second) {
   const TimeSpan one{begin + 1, begin + 1 + first};
   const TimeSpan two{one.end_ns + 2, one.end_ns + 2 + second};

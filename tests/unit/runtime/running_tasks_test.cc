@@ -24,7 +24,7 @@ class RunningTasks : public testing::Test {
     std::filesystem::remove(path_);
   }
 
-  // What stands in the file, after the time and the thread.
+  // The entries of the file, without time and thread.
   std::vector<std::string> lines() const {
     std::ifstream in(path_);
     std::vector<std::string> found;
@@ -54,7 +54,7 @@ TEST_F(RunningTasks, TellsWhatRunsAndSinceWhen) {
   end_running();
   EXPECT_EQ(lines(), std::vector<std::string>{"outer"});
   end_running();
-  end_running();  // of a run that began before anybody asked
+  end_running();  // ends a run that began before recording
   EXPECT_TRUE(lines().empty());
   begin_running(std::string(2000, 'x'));
   EXPECT_EQ(lines().size(), 1u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host whose tasks are lambdas and whose objects are counted, and a caller that keeps a call's inputs and outputs together.
+// A host whose tasks are lambdas and whose objects are counted, and classes for the inputs and outputs of calls.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class TestHost : public Host {
     std::vector<float> memory;
   };
 
-  // Tasks of this name run `body`, and `bind` (with the number of binds before) when they are bound.
+  // Tasks of this name run `body`, and call `bind` when they are bound.
   void define(const std::string& name, Body body) { functions_[name].body = std::move(body); }
   void on_bind(const std::string& name, Body bind) { functions_[name].bind = std::move(bind); }
   void workspace(const std::string& name, int64_t bytes) { functions_[name].workspace = bytes; }
@@ -131,7 +131,7 @@ struct Argument {
   BoundInput bound() { return {.data = values.data(), .object = this, .sizes = sizes.data()}; }
 };
 
-// A call's results; gives their references back.
+// Calls the executable and holds the outputs; the destructor releases them.
 class Results {
  public:
   Results(Executable& executable, TestHost& host, std::vector<BoundInput> inputs, CallingStream stream = {})

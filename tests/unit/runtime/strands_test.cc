@@ -67,7 +67,7 @@ class StrandsTest : public ::testing::Test {
   }
   void TearDown() override { WorkerPool::instance().set_size(1); }
 
-  // The task waits for `other` inside; both must run at once, or neither ends.
+  // Defines a task that waits inside for another task of this kind: both must run at once, or neither ends.
   void meet(const std::string& name, std::barrier<>& both, TestHost::Body body) {
     host.define(name, [&both, body](ng_call& call) {
       both.arrive_and_wait();
@@ -154,7 +154,7 @@ TEST_F(StrandsTest, AnEventOrdersStreams) {
   }
 }
 
-// `second` does not end before `sum` has read what it was to write.
+// `second` writes its result only after `sum` has read it.
 TEST_F(StrandsTest, WithoutAnEventTheRaceIsThere) {
   std::barrier<> both(2);
   host.define("second", [&](ng_call& call) {
@@ -246,7 +246,7 @@ TEST_F(StrandsTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
     EXPECT_EQ(workers, limited ? std::set<int32_t>({1, 2}) : std::set<int32_t>{1});
     call({2, 1});
     EXPECT_EQ(executable->counters().recaptured_limits, 1);
-    call({1, 0});  // of products alone
+    call({1, 0});  // a limit for products only
     EXPECT_EQ(workers, std::set<int32_t>{2});
     EXPECT_EQ(executable->counters().recaptured_limits, 2);
     EXPECT_EQ(executable->counters().captures, 3);
@@ -259,7 +259,7 @@ TEST_F(StrandsTest, TasksOfTheFirstStreamAreLoggedUnderTheOneOfTheCall) {
   record_running_tasks(path);
   std::string running;
   host.define("sum", [&](ng_call& call) {
-    std::stringstream lines;  // one of each thread, in the order of their first tasks
+    std::stringstream lines;  // one line for each thread, in the order of their first tasks
     lines << std::ifstream(path).rdbuf();
     running = lines.str();
     return add(call);
@@ -291,7 +291,7 @@ TEST_F(StrandsTest, WithOneWorkerTasksRunInTheirOrder) {
   for (int32_t t = 0; t < 3; ++t) EXPECT_EQ(log[t].task, t);
 }
 
-// Calls at once: one has the workers, the others run their tasks alone.
+// If several threads call at once, one call has the workers, and the others run their tasks alone.
 TEST_F(StrandsTest, CallsOfSeveralThreads) {
   const auto executable = make(host, two_streams("", "waits(1)"));
   std::vector<std::thread> callers;
@@ -304,7 +304,7 @@ TEST_F(StrandsTest, CallsOfSeveralThreads) {
   for (std::thread& caller : callers) caller.join();
 }
 
-// Each strand needs memory for two of its results at a time, and has its own.
+// Each strand needs memory for two of its results at a time, and strands do not share memory.
 TEST_F(StrandsTest, MemoryIsUsedAgainWithinAStrand) {
   std::string text = R"(npugraph.program 4 @chains {
   buffer b0 input(0) bytes(64) live(0, 5)
@@ -336,7 +336,7 @@ TEST_F(StrandsTest, MemoryIsUsedAgainWithinAStrand) {
   EXPECT_EQ(executable->memory().arena_bytes, 4 * 64);
 }
 
-// Workspaces of tasks that run at once are apart.
+// Workspaces of tasks that run at once do not overlap.
 TEST_F(StrandsTest, EachTaskHasItsWorkspace) {
   std::barrier<> both(2);
   std::atomic<void*> first{nullptr}, second{nullptr};

@@ -103,7 +103,7 @@ TEST(WorkerPool, WorkersTakeTheControlWordOfTheCaller) {
 thread_local int32_t number_in_team = 0;
 std::atomic<int> teams_run{0};
 
-// Two threads, made anew for each region.
+// A team of two threads. The second one is made anew for each region.
 Team team_of_two() {
   return {[](void (*body)(void*), void* arg, uint32_t threads) {
             EXPECT_EQ(threads, 2U);
@@ -124,7 +124,7 @@ TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
   WorkerPool& pool = WorkerPool::instance();
   const int32_t size = pool.size();
   pool.set_size(2);
-  // With one processor there are no regions: SmallLoopsStayInTheCaller and SizeFollowsTheHost say what happens then.
+  // With one processor there are no regions. SmallLoopsStayInTheCaller and SizeFollowsTheHost test that case.
   if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
   pool.set_team(team_of_two());
   const uint64_t regions = pool.regions();
@@ -172,7 +172,7 @@ TEST(WorkerPool, ATeamThatStandsByRunsManyRegions) {
     with_team([&] { nested_ran = ranges_of(0, 9999, 10) == ranges; });
     std::thread other([&] { EXPECT_EQ(ranges_of(0, 9999, 10), ranges); });
     other.join();
-    // A region in which one range takes until the others are done: whoever else is there must take them.
+    // The first range of this region waits until others are done, so the second thread must run those.
     std::atomic<int> done{0};
     parallel_for(0, 8, 1, [&](int64_t first, int64_t) {
       if (first == 0)

@@ -33,7 +33,7 @@ TEST(Convert, EveryHalfIsExactInFloatAndComesBack) {
   }
 }
 
-// Between two neighbours the nearer one, at the middle the even one.
+// A number between two neighbours becomes the nearer one; the middle becomes the even one.
 TEST(Convert, HalfRoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const float low = to_float(Half{static_cast<uint16_t>(bits)});

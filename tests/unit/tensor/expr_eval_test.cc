@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on symbols, so that evaluation and not folding is tested; folding is compared with it.
+// Applies operators to symbols, so that evaluation is tested instead of folding. Folding is compared with evaluation.
 #include <cmath>
 #include <limits>
 

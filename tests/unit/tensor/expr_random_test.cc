@@ -18,7 +18,7 @@ constexpr int kPoints = 12;
 using Point = std::array<int64_t, kSymbols>;
 using Maybe = std::optional<__int128>;
 
-// An integer expression as it was written.
+// An integer expression before normalisation.
 struct Tree {
   ExprOp op = ExprOp::kConst;
   int64_t number = 0;  // value of a constant, index of a symbol
@@ -82,7 +82,7 @@ __int128 floor_div(__int128 a, __int128 b) {
   return q;
 }
 
-// Nothing where a division by zero is met.
+// Returns nothing if there is a division by zero.
 Maybe reference(const Tree& tree, const Point& point) {
   if (tree.op == ExprOp::kConst) return tree.number;
   if (tree.op == ExprOp::kSymbol) return point[static_cast<size_t>(tree.number)];

@@ -32,7 +32,7 @@ inline Scalar value(const Expr& e, const Values& values = {}) {
 
 inline Scalar value(std::string_view text, const Values& values = {}) { return value(expr(text), values); }
 
-// The message of the UserError that `fn` throws; fails the comparison with a telling text if there is none.
+// The message of the UserError that `fn` throws; "no error" if it throws none.
 template <typename Fn>
 std::string error_of(Fn fn) {
   try {

@@ -62,7 +62,7 @@ TEST(Lexer, AcceptsAndExpects) {
   lexer.expect("return");
   EXPECT_FALSE(lexer.at("return"));  // a string is no keyword
   EXPECT_EQ(lexer.expect_string("a string"), "return");
-  EXPECT_FALSE(lexer.at("v"));  // a value is none either
+  EXPECT_FALSE(lexer.at("v"));  // a value is no keyword either
   EXPECT_EQ(lexer.expect_value("a value"), "v");
   EXPECT_EQ(lexer.expect_integer("a number"), -12);
 }

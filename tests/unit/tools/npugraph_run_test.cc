@@ -65,7 +65,7 @@ class NpugraphRun : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// y = x . w^T + x0 * f, with x dense in its first dimension; the second result is the input that was doubled in place.
+// y = x * w^T + x0 * f, where x is column-major and x0 is its first column. The outputs are y, its transpose and 2*s0.
 constexpr const char* kLinear = R"(npugraph.program 4 @linear {
   symbol s0 : int = size(0, 0)
   symbol f0 : float = input(2)

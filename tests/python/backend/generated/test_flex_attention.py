@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flex_attention is generated attention where its functions hide keys or add to scores, else products and loops."""
+"""flex_attention becomes generated attention if its functions only hide keys or add to scores, and products and loops
+otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ DOCUMENTS = torch.tensor([0] * 5 + [1] * 6 + [2] * 5)
 
 Mod = Callable[..., torch.Tensor]
 
-# score_mod, mask_mod
+# Name -> score_mod, mask_mod
 ATTENTION: dict[str, tuple[Mod | None, Mod | None]] = {
     "plain": (None, None),
     "causal": (None, lambda b, h, i, j: i >= j),
@@ -78,7 +79,7 @@ def test_what_it_is_compiled_to(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_what_is_added_is_not_rounded_to_16_bits(dtype: torch.dtype) -> None:
-    """Scores are float32, in which neighbours among 2,048 keys differ by a half, and -1e5 is a number."""
+    """Scores are float32. Neither 16-bit type holds all of the addends here: steps of 0.5 for 2,048 keys, and -1e5."""
 
     def call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         return flex_attention(
@@ -124,7 +125,7 @@ def test_changing_sizes() -> None:
 
 
 def test_gradients_of_what_score_mod_reads() -> None:
-    """Those of query, key and value torch refuses on the CPU."""
+    """Torch has no gradients of query, key and value on the CPU."""
     slopes = SLOPES.clone().requires_grad_()
 
     def call(query, key, value):

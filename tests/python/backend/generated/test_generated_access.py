@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated loops that read or write elsewhere than at their own place: gathers, concatenations, in-place operators."""
+"""Generated loops that read or write at other places than their own: gathers, concatenations, in-place operators."""
 
 from __future__ import annotations
 

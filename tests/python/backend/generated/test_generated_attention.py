@@ -20,7 +20,7 @@ def attentions() -> int:
 
 
 def heads(batch: int, count: int, rows: int, size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """As linear layers leave them: [batch, rows, count * size] seen by heads."""
+    """Returns heads in the layout that linear layers give: a transposed view of [batch, rows, count * size]."""
     return torch.randn(batch, rows, count * size).to(dtype).view(batch, rows, count, size).transpose(1, 2)
 
 
@@ -116,7 +116,7 @@ def kinds() -> list[str]:
 
 
 def positions(q: torch.Tensor, k: torch.Tensor, first: torch.Tensor | int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of the queries and of the keys, as masks compare them."""
+    """Returns the positions of the queries and of the keys, with dimensions that broadcast to those of a mask."""
     return (torch.arange(q.shape[-2]) + first)[None, None, :, None], torch.arange(k.shape[-2])[None, None, None, :]
 
 
@@ -134,7 +134,7 @@ def test_a_mask_of_positions_is_not_made(queries: int, window: int | None) -> No
         makes = [lambda n=n: (*qkv(queries, 64), torch.tensor(n)) for n in (0, 11, 64 - queries)]
         check(fn, *makes, exact=False, options=GENERATE)
     assert [kind for kind in kinds() if kind == "attention"] == ["attention"]
-    assert len(kinds()) <= 2  # the position of one query is a sum
+    assert len(kinds()) <= 2  # the position of a single query is a sum, which is a task
 
 
 @pytest.mark.parametrize("lowest", [float("-inf"), torch.finfo(torch.float32).min])
@@ -249,7 +249,7 @@ def test_any_size_of_heads(size: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("mask", [None, torch.bool, torch.float32])
 def test_meaning_of_the_operator(mask: torch.dtype | None) -> None:
-    """What eager computes is what is generated."""
+    """Generated code computes what the operator computes in eager mode."""
     attention = torch.ops.npugraph.attention
 
     def fn(q, k, v, position, *masks):
@@ -271,7 +271,7 @@ def test_meaning_of_the_operator(mask: torch.dtype | None) -> None:
 
 @pytest.mark.parametrize("first", [2, 4], ids=["some heads first", "no heads first"])
 def test_no_heads(first: int) -> None:
-    """Neither what is generated nor the operator's meaning divides by how many there are."""
+    """Neither generated code nor the operator in eager mode divides by the number of heads."""
 
     def fn(x, y):
         part = x[y.shape[0] :]

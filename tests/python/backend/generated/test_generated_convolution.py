@@ -14,7 +14,7 @@ from tests.python.backend.checks import compile_ex
 
 
 def kinds(fn, *inputs: torch.Tensor, tolerance: float = 1e-5, **arguments) -> list[str]:
-    """Compares with float64, and gives the kinds of the tasks."""
+    """Compares the result with float64, and returns the kinds of the tasks."""
     npugraph.reset()
     with torch.no_grad():
         y = compile_ex(fn, **arguments)(*inputs)
@@ -191,7 +191,7 @@ def test_convolution_in_bfloat16() -> None:
     torch.manual_seed(0)
     inputs = [x.bfloat16() for x in (torch.randn(1, 5, 12, 12), torch.randn(16, 5, 3, 3), torch.randn(16))]
     found = kinds(lambda x, w, b: F.conv2d(x, w, b, padding=1), *inputs, tolerance=1e-2)
-    assert found in (["convolution"], ["aten"])  # as the processor multiplies bf16 or not
+    assert found in (["convolution"], ["aten"])  # depends on whether the processor multiplies bf16
 
 
 def test_images_that_are_not_contiguous() -> None:

@@ -21,7 +21,7 @@ def tasks() -> list:
 
 
 def make_weights(n: int, k: int, group: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Packed weights, scales and zeros, and the weights in fp64."""
+    """Returns packed weights, their scales and zeros, and the same weights in fp64."""
     codes = torch.randint(0, 16, (n, k), dtype=torch.int32)
     scales = torch.stack([torch.rand(k // group, n) / 20 + 0.01, torch.randn(k // group, n) / 10], dim=2).to(dtype)
     scale, zero = (scales[:, :, i].double().T.repeat_interleave(group, dim=1) for i in (0, 1))
@@ -79,7 +79,7 @@ def test_any_number_of_rows_in_one_program() -> None:
 
 
 def test_scales_that_torch_would_read_elsewhere_stay_with_it() -> None:
-    """Strided scales are refused before the program runs, not read as if they were dense."""
+    """Strided scales get no generated code, because it would read them as if they were dense."""
     packed, scales, _ = make_weights(64, 128, 32, torch.float32)
     strided = torch.zeros(4, 64, 4)[:, :, :2].copy_(scales)
     x = torch.randn(3, 128)

@@ -44,7 +44,7 @@ def test_weights_of_8_bits(rows: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("rows", [1, 7, 64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_layers_that_convert_their_weights(rows: int, dtype: torch.dtype) -> None:
-    """Integers become floats in registers, and the scales follow the sums."""
+    """Integers become floats in registers, and the sums are multiplied by the scales."""
 
     def fn(x, weights, scales):
         return torch.nn.functional.linear(x, weights.to(x.dtype)) * scales, x @ weights.t().to(x.dtype)
@@ -78,7 +78,7 @@ def test_products_of_integers_are_exact(rows: int, k: int) -> None:
 
 
 def dynamically_quantised(x, weights, scales, bias):
-    """Activations to 8 bits with a scale for each row, the product of integers, and both scales behind it."""
+    """Quantises activations to 8 bits with a scale for each row, multiplies integers, and applies both scales."""
     of_rows = (x.float().abs().amax(dim=1, keepdim=True) / 127).clamp(min=1e-5)
     codes = torch.clamp(torch.round(x.float() / of_rows), -128, 127).to(torch.int8)
     return (torch._int_mm(codes, weights.t()) * of_rows * scales).to(x.dtype) + bias
@@ -98,7 +98,7 @@ def test_dynamically_quantised_linear_layers(rows: int, dtype: torch.dtype) -> N
         aten = compile_ex(dynamically_quantised, options={"generate_code": False})(*given)
         torch._dynamo.reset()
         got = compile_ex(dynamically_quantised, options=GENERATE)(*given)
-    # The same integers are multiplied, so all but a rounding of the ends is equal.
+    # Both multiply the same integers, so only the rounding of the operators behind the product differs.
     torch.testing.assert_close(got, aten, rtol=1e-6 if dtype == torch.float32 else 1e-2, atol=1e-6)
     assert kinds() == ["loop", "matmul"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated loops that compute from places: positions, constants, triangles, several indices, scatters."""
+"""Generated loops that compute with places of elements: positions, constants, triangles, several indices, scatters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def no_grad():
 
 
 def check_both(fn, *calls, **arguments) -> list[str]:
-    """`check` with generated code and without; the names of the tasks of the first."""
+    """Does `check` with generated code and without it. Returns the names of the tasks with generated code."""
     torch._dynamo.reset()
     artifacts = check(fn, *calls, rounds=1, options=GENERATE, **arguments)
     names = [task.name for artifact in artifacts for task in artifact.tasks]

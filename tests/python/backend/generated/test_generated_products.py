@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated matrix products: rows that fill no vector, factors in either layout, products of one factor as one task."""
+"""Generated matrix products: numbers of rows that fill no vector, factors in either layout, and products with a common
+factor as one task."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def check(compiled, module, x) -> None:
 
 
 class Projections(torch.nn.Module):
-    """Query, key and value of grouped attention; weights [n, k], or [k, n]."""
+    """Query, key and value of grouped attention. Weights are [n, k], or [k, n] if ``transposed``."""
 
     def __init__(self, transposed: bool) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ def kinds() -> list[str]:
 
 
 def some_values(*sizes: int) -> torch.Tensor:
-    """With ties, values beyond all limits, infinities and NaN."""
+    """Returns random values, and among them ties, values beyond all limits, infinities and NaN."""
     x = torch.randn(*sizes) * 3
     x.view(-1)[:8] = torch.tensor([0.05, -0.15, 0.25, 1e9, -1e9, float("inf"), float("-inf"), float("nan")])
     return x
@@ -92,7 +92,7 @@ def test_any_number_of_rows_in_one_program() -> None:
 
 
 def test_wide_integers_stay_with_torch() -> None:
-    """f32 does not hold their limits."""
+    """float32 cannot represent their limits."""
 
     def fn(x):
         return ops().quantize_per_tensor(x, 1e-9, 0, -(2**31), 2**31 - 1, torch.int32)
@@ -112,7 +112,7 @@ def test_wrong_limits_raise_as_in_eager() -> None:
 
 
 def layer(zeros: torch.Tensor | None, rows: int, bias: bool = True) -> tuple:
-    """A linear layer whose inputs, weights and results are quantised, and its arguments."""
+    """Returns a linear layer whose inputs and weights are quantised, and its arguments."""
 
     def fn(x, codes, scales, zeros, bias):
         d = ops().dequantize_per_tensor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated reductions and scans over any dimensions: as accurate as eager, whatever is split, strided or empty."""
+"""Generated reductions and scans over any dimensions are as accurate as eager, also of strided and empty tensors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated copies between layouts: the elements of eager, for any sizes and types."""
+"""Generated copies between layouts give the same elements as eager, for any sizes and types."""
 
 from __future__ import annotations
 

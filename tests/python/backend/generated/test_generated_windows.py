@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated pools, padding and reversal: what eager gives, at every border."""
+"""Generated pools, padding and reversal give the same results as eager, also at borders."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of what products, convolutions and attention compute, read by what could be their end, forward and backward.
+"""Operators that read a part of the result of a product, convolution or attention, forward and backward.
 
-A product writes all of its rows, so an end of fewer rows would be overrun."""
+Such an operator looks like an epilogue of the product. But a product writes all of its rows, which would overrun the
+smaller result of the operator."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from .checks import assert_same, check, compile_ex
+from tests.python.backend.checks import assert_same, check, compile_ex
 
 ROWS = (5, 6, 9, 17, 64, 33)
 
@@ -37,7 +38,7 @@ PARTS: dict[str, Callable[..., torch.Tensor]] = {
     "into_cat": lambda g, w, x: torch.cat([(g @ w)[: x.shape[0]] * x, x.sin()]),
     "of_cat": lambda g, w, x: (torch.cat([x.sin(), g]) @ w)[: x.shape[0]] * x,
     "columns": lambda g, w, x: (g @ w)[: x.shape[0], :2].exp() * x[:, :2],
-    "bits": lambda g, w, x: ((g @ w).view(torch.int32)[: x.shape[0]] >> 31) & x.view(torch.int32),  # of the sign
+    "bits": lambda g, w, x: ((g @ w).view(torch.int32)[: x.shape[0]] >> 31) & x.view(torch.int32),  # sign bits
     "other_rows_with_a_matrix": lambda g, w, x: torch.addmm(g, g, w).view(1, -1, 4)[:, : x.shape[0]].tanh() * x,
 }
 
@@ -108,7 +109,7 @@ def test_a_part_of_attention() -> None:
 
 
 def test_a_part_of_a_quantised_product() -> None:
-    """Each result is a sum of 64 terms, in some order of float32."""
+    """Each result is a float32 sum of 64 terms in some order, which bounds its error."""
     codes = torch.randint(-128, 127, (32, 64), dtype=torch.int8)
     scales = torch.rand(32)
     weights = (codes.double() * scales.double()[:, None]).T

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of its own for the sizes of a capture: which sizes get it, that processes share it, and that it may fail."""
+"""Static kernels, which are code for the sizes of one capture: which sizes get them, that processes share them, and
+that the task runs without them if they cannot be made."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def counts(artifact: npugraph.Artifact) -> list[int]:
 
 
 def run(rows: list[int], fn=step, **options) -> npugraph.Artifact:
-    """The artifact of symbolic sizes, after calls of so many rows that were right."""
+    """Compiles ``fn`` with symbolic sizes, checks a call for each number of rows, and returns the only artifact."""
     compiled = compile_ex(fn, dynamic=True, options=options)
     with torch.no_grad():
         for row in rows:
@@ -72,11 +73,11 @@ def test_only_the_named_sizes_get_kernels():
     named = ["not among the values that the options name" in line for line in lines]
     assert named == [True, False, True, False]
     npugraph.reset()
-    names["_vllm_aclnn_static_kernel_sym_index"] = 7  # there is none
+    names["_vllm_aclnn_static_kernel_sym_index"] = 7  # there is no such symbol
     assert counts(run([8], static_kernel_compile=True, **names))[0] == 0
 
 
-# Processes that have nothing in common but torch, imported once: two at once, then another one.
+# Two processes at once, then another one. In memory they share only torch, which is imported before they fork.
 PROGRAM = (
     AT_ONCE
     + """
@@ -103,11 +104,12 @@ if __name__ == "__main__":
 
 @pytest.mark.feature("1.16", "3.14", "11.22")
 def test_processes_share_what_one_of_them_builds(tmp_path: Path):
-    """Without LOCAL_WORLD_SIZE, nor anything else that says who else there is, each kernel is built once.
+    """Each kernel is built once, although neither LOCAL_WORLD_SIZE nor anything else tells a process of the others.
     tests/unit/codegen/jit/make_code_test.cc has eight threads at once."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env=os.environ | {"NPUGRAPH_CACHE": str(tmp_path)},
+        env={name: value for name, value in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
+        | {"NPUGRAPH_CACHE": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
@@ -122,8 +124,8 @@ def test_processes_share_what_one_of_them_builds(tmp_path: Path):
     assert later["artifact"]["static_kernel_loads"] == 2
 
 
-# No memory of the process becomes executable any more, as on systems that forbid it: a filter of system calls for
-# mprotect with PROT_EXEC (seccomp(2)), for all threads.
+# Forbids the process to make more memory executable, as some systems do. A filter of system calls (seccomp(2)) refuses
+# mprotect with PROT_EXEC in all threads.
 FORBIDDEN = """
 import ctypes, struct
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in a process of its own, which has no machine code yet: each kind of generated task at one size, then at many
-others. Prints as JSON, for each kind, how often LLVM was called at the first size and at the others."""
+"""A program for a fresh process, which has no machine code yet. It runs each kind of generated task at one size, then
+at many others, and prints as JSON, for each kind, how often LLVM was called at the first size and at the others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done once a module has been imported, whoever finds and loads it."""
+"""``after_import`` calls a function once a module has been imported, with any finder and loader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGE = "npugraph_test_package"
 
 
 class OneLoaderForAll(importlib.machinery.SourceFileLoader):
-    """A finder and loader of all modules of a package, as that of pytest, which rewrites assertions, is."""
+    """Finds and loads all modules of a package, as the loader of pytest does, which rewrites assertions."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(PACKAGE, str(folder / PACKAGE / "__init__.py"))
@@ -68,7 +68,7 @@ def test_a_loader_of_many_modules_stays_as_it_is(folder: Path) -> None:
 
 
 def test_what_cannot_be_done_after_an_import_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The import fails: nobody goes on without what was to be done."""
+    """If the function fails, the import fails with its error, and the next import calls the function again."""
     monkeypatch.syspath_prepend(str(folder))
     tries: list[int] = []
 
@@ -102,7 +102,7 @@ def test_who_only_looks_for_a_module_takes_nothing_away(folder: Path, monkeypatc
 
 
 def test_dynamo_is_imported_under_the_assertion_rewriting_of_pytest(tmp_path: Path) -> None:
-    """Its own loader loads torch._dynamo and all below."""
+    """The loader of pytest then loads torch._dynamo and its submodules."""
     (tmp_path / "conftest.py").write_text("import pytest\npytest.register_assert_rewrite('torch._dynamo')\n")
     (tmp_path / "test_import.py").write_text(
         "import torch\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators from torch.library: captured as operators, written arguments written in place."""
+"""Operators from torch.library are captured as operators, and the arguments that they write are written in place."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_parts_of_inputs_are_written_where_they_stand(part) -> None:
 
 @pytest.mark.feature("2.14")
 def test_inputs_that_are_parts_are_written_where_they_stand() -> None:
-    """Also strided ones, and those that begin behind the start of their memory."""
+    """The same holds for strided inputs, and for inputs that begin behind the start of their memory."""
 
     def fn(x):
         scale_(x, 3.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes and scalars that follow from the contents of tensors: one compile for all of them, no Python."""
+"""Sizes and scalars that depend on the contents of tensors: one compile serves all, and nothing runs in Python."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_check_that_fails_says_so() -> None:
 
 
 def rows(n, *counts):
-    """Calls with n rows, of which a mask takes so many."""
+    """Returns for each count a function that makes arguments: ``n`` rows, and a mask that selects ``count`` of them."""
     return [lambda count=count: (torch.randn(n, 4), torch.arange(n) % 7 < count) for count in counts]
 
 
@@ -158,7 +158,7 @@ def test_items_that_a_later_operation_pins() -> None:
     assert torch.equal(compiled(x, torch.tensor(3)), x[:3] + x[3:])
 
 
-# Of an empty row there is no extreme, median or mode.
+# Reductions without a value for an empty row: it has no extreme, median or mode.
 WITHOUT_IDENTITY = {
     "max": lambda x: x.max(),
     "min": lambda x: x.min(),
@@ -175,9 +175,9 @@ WITHOUT_IDENTITY = {
     "through other work": lambda x: (x * 2).max() + 1,
     "of integers": lambda x: x.int().min(),
 }
-# Torch does not look at the sizes of their operands when it compiles, so that an error has eager's words.
+# Torch does not check the operand sizes of these while it compiles, so they fail at the call, with eager's text.
 LEFT_TO_RUNS = {"max", "min", "through other work", "of integers"}
-# How a program comes to no rows: by a tensor and a number; a number that leaves some rows, and one that leaves none.
+# Ways to get rows from a tensor and a number, each with a number that gives some rows and one that gives none.
 EMPTIED = {
     "contents": (lambda x, n: x[x[:, 0] < n], 3, 0),
     "sums of sizes": (lambda x, n: x[n:], 2, 5),
@@ -188,7 +188,8 @@ EMPTIED = {
 @pytest.mark.parametrize("emptied", EMPTIED)
 @pytest.mark.parametrize("name", WITHOUT_IDENTITY)
 def test_reductions_of_nothing(name, emptied) -> None:
-    """They raise as in eager, whoever knows that there is nothing, and the next call works."""
+    """They raise as in eager, and the next call works. This holds no matter whether the sizes are known at the compile,
+    at the call, or only in the run."""
     rows_of, some, none = EMPTIED[emptied]
 
     def fn(x, n):

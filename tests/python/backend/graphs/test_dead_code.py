@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nobody reads is not run, but for what has another purpose than its result; copies of a tensor to itself go."""
+"""Operators whose results nobody reads are not run, unless they have side effects. Copies of a tensor to itself are
+removed."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_dead_operators_go_and_effects_stay() -> None:
 
 @pytest.mark.feature("2.17")
 def test_the_pass_removes_what_other_passes_leave() -> None:
-    """Of graphs that others made: torch removes what is dead in those that it traces."""
+    """The graph is one of make_fx, which keeps dead operators. Graphs from torch.compile have none."""
 
     def fn(x):
         x.exp().cumsum(0)
@@ -95,7 +96,7 @@ def test_copies_of_a_tensor_to_itself_go(part) -> None:
 
 @pytest.mark.feature("2.19")
 def test_copies_of_other_places_stay() -> None:
-    """A part onto another one, the same elements in another order, and a copy of equal values."""
+    """The copies are one of a part onto another part, and one of the same elements in another order."""
 
     def fn(x, y):
         x[:2].copy_(x[2:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes over FX graphs, their order, and what users bring along: passes of their own, and other entry points."""
+"""The passes over FX graphs and their order, custom passes of users, and other entry points such as ``compile_fx``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Look:
 
 
 def run(fn, *inputs, **options):
-    """What a custom post pass sees of the graph, and the artifact; results are eager's."""
+    """Checks the results against eager. Returns what a custom post pass saw of the graph, and the artifact."""
     look = Look()
     compiled = compile_ex(fn, options={"post_grad_custom_post_pass": look, **options})
     with torch.no_grad():
@@ -44,7 +44,7 @@ def run(fn, *inputs, **options):
 X = torch.randn(4, 6)
 I = torch.arange(6).reshape(2, 3)
 
-# Nodes that give back their input, each in the middle of two operators.
+# Nodes that return an input unchanged, each between two operators.
 NOOPS = {
     "slice": (lambda x: aten.slice(x.sin(), 0, 0, 4).cos(), X),
     "slice_scatter": (lambda x: aten.slice_scatter(x.sin(), x.cos(), 0, 0, 4).exp(), X),
@@ -101,7 +101,7 @@ def test_other_operators_stay(fn, kept) -> None:
     ids=["alias", "device_put"],
 )
 def test_noops_of_graphs_that_others_made_go(noop, fn) -> None:
-    """Ours have none: eager mode itself refuses to put a tensor where it is."""
+    """Graphs from torch.compile have no such nodes: eager mode refuses to put a tensor on the device that it is on."""
     look = Look()
     gm = make_fx(fn, tracing_mode="fake")(X)
     assert noop in targets(gm)
@@ -121,7 +121,7 @@ def test_remove_noop_ops_saves_tasks() -> None:
 
 
 def test_plain_graphs_need_no_fx_passes() -> None:
-    """Where nobody looks at the FX graph, none of them runs, and no part of Inductor is imported for them."""
+    """If nothing needs the FX passes, they do not run."""
     compile_ex(lambda x: x.sin().clone().cos())(X)
     (artifact,) = npugraph.artifacts()
     assert artifact.stages[0] == "import"
@@ -162,7 +162,7 @@ def test_custom_passes_in_their_places() -> None:
 
 @pytest.mark.feature("2.10", "2.12")
 def test_a_custom_pass_that_makes_an_operand_of_a_view_strided() -> None:
-    """Views became reshapes, so that they work on it."""
+    """view_to_reshape turns views into reshapes, which also work on strided operands."""
 
     def pre(gm, example_inputs, config):
         (sin,) = gm.graph.find_nodes(op="call_function", target=aten.sin.default)
@@ -238,7 +238,7 @@ def test_custom_decompositions() -> None:
 
 @pytest.mark.feature("10.01")
 def test_operators_arrive_as_autograd_makes_them() -> None:
-    """No table of decompositions is applied, neither of Inductor nor of core ATen."""
+    """No table of decompositions is applied, neither that of Inductor nor that of core ATen."""
 
     def fn(x):
         y = torch.nn.functional.layer_norm(x, (6,)).softmax(-1)
@@ -297,7 +297,7 @@ def test_compile_fx_of_a_traced_graph() -> None:
 
 @pytest.mark.feature("2.08c", "11.19")
 def test_built_in_rules_are_for_operators_of_torch_npu() -> None:
-    """Without that package none is listed or tried, also none for batched products of torch."""
+    """Without that package no rule is listed or tried, not even for batched products of torch."""
     x, w = torch.randn(3, 5, 128), torch.randn(3, 128, 128)
     _, artifact = run(lambda x, w: torch.bmm(x, w).transpose(0, 1), x, w)
     assert not artifact.replacements
@@ -325,7 +325,7 @@ def test_unknown_names() -> None:
 
 
 def test_boxed_backends_work() -> None:
-    """``fw_compiler`` may also box what it gets."""
+    """``fw_compiler`` may box the function that ``compile_fx`` returns."""
 
     def backend(gm, example_inputs):
         def compiler(gm, inputs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BREAK_GRAPH_OP_LIST: graphs break where it says so, and nowhere else. The environment is read once per process."""
+"""Graphs break at the operators that BREAK_GRAPH_OP_LIST names, and nowhere else. It is read once per process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ with torch.no_grad():
 
 
 def graphs_under(tokens: str | None) -> dict[str, tuple[int, int]]:
-    """Name of a function -> breaks that Dynamo counts, and compiled graphs."""
+    """Returns for each function the number of breaks that Dynamo counts, and the number of compiled graphs."""
     environment = {name: value for name, value in os.environ.items() if name != "BREAK_GRAPH_OP_LIST"}
     if tokens is not None:
         environment["BREAK_GRAPH_OP_LIST"] = tokens

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guards of models with many modules: whatever changes in one of them, the next call computes with."""
+"""Guards of models with many modules: the next call sees every change in one of them."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def function_as_it_was():
 
 
 def compiled_chain(part: type[nn.Module]) -> tuple[nn.Module, Callable[..., torch.Tensor], torch.Tensor]:
-    """Of at least two such parts, with more modules than are checked one by one; called before it is given."""
+    """Returns a chain of at least two modules of type ``part``, its compiled form, which has been called, and an input.
+    The chain has too many modules for a check one by one."""
     each = sum(1 for _ in part().modules())
     chain = nn.Sequential(*[part() for _ in range(max(2, guards.FEWEST_MODULES // each + 1))])
     chain.eval().requires_grad_(False)
@@ -243,11 +244,11 @@ def test_guards_of_arguments_only() -> None:
         assert_same(compiled(x, 3), model(x, 3), exact=False)
         assert {"x", "n"} <= set(kept)
         assert not any("self" in name for name in kept)
-        # Of arguments everything is seen, and of parameters what they hold.
+        # Every change of an argument is seen, and so are new values of a parameter.
         model.linear.weight = nn.Parameter(torch.randn(4, 4))
         assert_same(compiled(x, 5), model(x, 5), exact=False)
         assert_same(compiled(torch.randn(3, 4).double().float(), 5).shape, (3, 4))
-        # Of the model nothing else.
+        # No other change of the model is seen.
         want = model(x, 5)
         model.factor = 7
         assert_same(compiled(x, 5), want, exact=False)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow is tasks that run Programs of their own. Ordered effects run in Python, all around them is captured."""
+"""Control flow becomes tasks that run Programs of their own. Ordered effects run in Python, and everything around them
+is captured."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def no_grad():
 
 
 def check_flow(fn: Callable[..., Any], *calls: Make, task: str, **arguments: Any) -> list[npugraph.Artifact]:
-    """`check_captured` of a graph with one call of control flow, which is the task `task` and not Python."""
+    """Does `check_captured`, and checks that control flow became the nested task `task` and that no task is Python."""
     artifacts = check_captured(fn, *calls, **arguments)
     tasks = [t for artifact in artifacts for t in artifact.tasks]
     kinds = {t.kind for t in tasks if t.name.endswith(task)}
@@ -125,7 +126,7 @@ def test_an_error_in_generated_code_of_a_branch_names_its_task() -> None:
 
 
 def test_operators_in_python_are_called_in_branches_as_outside_of_them() -> None:
-    """Their dispatch modes see what they call."""
+    """Dispatch modes that such an operator enters see the operators that it calls."""
     seen: list[str] = []
 
     class Noted(TorchDispatchMode):

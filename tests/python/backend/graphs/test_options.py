@@ -62,7 +62,7 @@ def no_change(gm, example_inputs, config):
     pass
 
 
-# Values of each option beside its default that are taken, and values that are not: with the error and what it says.
+# For each option the values that it takes, and values that it rejects, with the error and a part of its text.
 SWITCH = ([True, False], [(1, ValueError, "takes True or False, got 1 (int)"), ("no", ValueError, "got 'no' (str)")])
 COUNT = (
     [1, 2**31 - 1],
@@ -216,7 +216,7 @@ def fill(x):
 
 
 def run(fn=update, **options):
-    """The only artifact of the function, compiled with these options and right."""
+    """Compiles ``fn`` with these options, checks a call against eager, and returns the only artifact."""
     compiled = compile_ex(fn, options=options)
     own = torch.randn(4)
     given = own.clone()
@@ -274,7 +274,7 @@ def test_rejected_values(name, value, error, message) -> None:
 
 
 def other_value(name: str):
-    """One that an option takes, and that is not what it does when nobody sets it."""
+    """Returns a value that differs from what the option does if nobody sets it."""
     for value in VALUES[name][0]:
         config = CompilerConfig()
         setattr(config, name, value)
@@ -284,7 +284,7 @@ def other_value(name: str):
 
 
 def said(options: dict) -> list[str]:
-    """What the table has to say of options."""
+    """Returns the warnings about ``options``."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         parse(options)
@@ -351,7 +351,7 @@ def test_options_without_effect_are_named_once_and_the_function_runs() -> None:
     "options",
     [
         DEFAULTS,
-        {"force_eager": True, "inplace_pass": False, "clone_input": False},  # of vLLM
+        {"force_eager": True, "inplace_pass": False, "clone_input": False},  # those of vLLM
         {"use_graph_pool": (0, 1), "reuse_graph_pool_in_same_fx": False},
         {"disable_passes": ["sink_cat"], "remove_cat_ops": True},
     ],
@@ -543,7 +543,7 @@ def side_by_side(x, y):
 @pytest.mark.feature("1.12", "2.09")
 @pytest.mark.parametrize("generate", [False, True])
 def test_remove_cat_ops(generate) -> None:
-    """Both switches give the same bits; on, nothing is copied and no task does nothing else."""
+    """Both values of the option give the same bits. With True, nothing is copied and no task only concatenates."""
     x, y = torch.randn(2, 32, 64).unbind()
     results, names, copied = {}, {}, {}
     for on in (True, False):
@@ -562,7 +562,7 @@ def test_remove_cat_ops(generate) -> None:
 
 
 def test_generate_code() -> None:
-    """Without it every operator is a task of torch's own, which is what generated code is compared with."""
+    """Without generated code, operators are tasks of ATen or precompiled kernels."""
     generated = run()
     assert [task.kind for task in generated.tasks if task.kind != "loop"] == ["kernel"]
     assert not any(task.reason for task in generated.tasks if task.kind == "loop")
@@ -582,7 +582,7 @@ def test_disable_passes() -> None:
 
 @pytest.mark.feature("1.02")
 def test_force_eager_runs_all_passes() -> None:
-    """Those of FX, with those of the user, and those of the graph: it makes the same tasks."""
+    """It runs the passes over the FX graph, those of the user, and those over our graph, and makes the same tasks."""
     found, looked = [], []
 
     def fn(x):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every graph pass has a program that it makes better: with it and without it the numbers are the same, to the bit
-where it is about copies and memory alone."""
+"""For every graph pass there is a program that the pass makes better. The results with and without the pass are close,
+and equal to the bit in the cases with ``exact``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def no_grad():
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """``less``: what there is less of with the pass: tasks, bytes that tasks read and write, or copied bytes."""
+    """A program for one pass. ``less`` names the count that the pass reduces: tasks, bytes that tasks read and write,
+    or copied bytes."""
 
     fn: Callable[..., Any]
     shapes: Sequence[Sequence[int] | torch.Tensor]
@@ -104,7 +105,7 @@ CASES = {
         lambda x: (x.transpose(1, 2) + 1).contiguous().view(2, -1) * 2, [(2, 8, 16)], "copied", exact=True
     ),
 }
-RIGHT_NOT_FAST = {"hoist_copies"}  # errors must lose no write
+RIGHT_NOT_FAST = {"hoist_copies"}  # without it, an error could lose a write of the user's program
 
 
 def test_every_pass_has_a_case() -> None:
@@ -134,7 +135,7 @@ def test_it_makes_a_program_better(name) -> None:
 
 
 def compare(case: Case, name: str, place: str = "cpu") -> None:
-    """The pass ``name`` on and off."""
+    """Compares results and counts of the program with the pass ``name`` and without it."""
     with_it, measured = run(case, [], place)
     without, before = run(case, [name], place)
     torch.testing.assert_close(with_it, without, **({"rtol": 0, "atol": 0} if case.exact else {}))

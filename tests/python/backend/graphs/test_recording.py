@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that are recorded without AOTAutograd: the same as AOTAutograd's, and what is left to AOTAutograd."""
+"""Graphs that are recorded without AOTAutograd equal AOTAutograd's. Some programs are left to AOTAutograd."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def route() -> str:
 
 
 def canonical(text: str) -> str:
-    """Values by number, in order of definition, and without names and lines of the user's program."""
+    """Returns the text with values numbered in the order of definition, and without names and lines of the user's
+    program."""
     numbers = itertools.count()
     names: dict[str, str] = {}
     text = re.sub(r'( @)? "[^"]*"', "", text)
@@ -36,7 +37,8 @@ def canonical(text: str) -> str:
 def run_both(
     monkeypatch: pytest.MonkeyPatch, fn: Callable[..., Any], make: Make, **arguments: Any
 ) -> tuple[list[str], list[Any]]:
-    """Graphs, canonical, and inputs and results of the recorded route and of AOTAutograd's."""
+    """Compiles and calls ``fn`` by way of the recorder, then by way of AOTAutograd. Returns the canonical graphs,
+    and the inputs and results of the two calls."""
 
     def refuse(gm: object) -> None:
         raise NotRecorded("a test")
@@ -55,7 +57,7 @@ def run_both(
 
 
 def check_equal(monkeypatch: pytest.MonkeyPatch, fn: Callable[..., Any], make: Make, **arguments: Any) -> None:
-    """Both routes give one graph, and eager's results and inputs."""
+    """Checks that both routes give the same graph, and the same results and inputs as eager."""
     graphs, seen = run_both(monkeypatch, fn, make, **arguments)
     assert graphs[0] == graphs[1]
     inputs = make()

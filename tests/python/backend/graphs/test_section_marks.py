@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of streams become sections of a graph, and these marks again, of the same meaning."""
+"""Marks of streams become sections of a graph, and sections become marks again that mean the same."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ step = st.one_of(
 
 
 def graph_of(steps: list[Any]) -> fx.GraphModule:
-    """Nodes read what the node before made, whatever orders them. Waits are for events that are there."""
+    """Builds a graph from steps. Each node reads the result of the node before it, even if no mark orders the two.
+    Waits for events that nothing has recorded are left out."""
     graph, depth = fx.Graph(), 0
     events: set[str] = set()
     last, made = graph.placeholder("x"), []
@@ -73,7 +74,7 @@ def raised(gm: fx.GraphModule, strands: Strands | None) -> fx.GraphModule:
 
 
 def meaning(gm: fx.GraphModule, strands: Strands | None) -> dict[str, Any]:
-    """Of each node that has a task: its stream, its limits and the nodes that are done before."""
+    """Returns for each node that has a task its stream, its limits, and the nodes that are done before it."""
     if strands is None:
         for node in gm.graph.nodes:
             node.meta["section"] = 0

@@ -20,7 +20,7 @@ def no_grad():
 
 
 def check_stages(fn, *calls, **arguments) -> None:
-    """Runs every stage of the only graph of `fn` on the inputs that the compiled graph gets."""
+    """Checks that every stage of the only graph of `fn` computes from the same inputs what the compiled graph does."""
     compiled = compile_ex(fn, **arguments)
     for make in calls:
         compiled(*make())
@@ -50,7 +50,8 @@ def check_stages(fn, *calls, **arguments) -> None:
 
 
 def _arguments(artifact, given, numbers):
-    """Tensors in the order of the call, behind them or in front the sizes that they have."""
+    """Returns an argument for each placeholder: the tensors in the order of the call, and between them the numbers that
+    placeholders without a tensor take, which are sizes of the tensors."""
     names = [node.name for node in artifact.to_fx("import").graph.nodes if node.op == "placeholder"]
     symbols = {}
     arguments, tensors = [], iter(t for t in given)
@@ -124,7 +125,7 @@ def test_rounded_sizes() -> None:
 
 
 def test_a_size_that_is_several_inputs() -> None:
-    """As of tensor subclasses, whose sizes are inputs beside those of their parts."""
+    """This happens with tensor subclasses: their sizes are inputs, and so are the sizes of their parts."""
     x = TwoTensor(torch.randn(4, 4), torch.randn(4, 4))
     compile_ex(lambda x: x.t().sin() + x, dynamic=True)(x)
     (artifact,) = npugraph.artifacts()

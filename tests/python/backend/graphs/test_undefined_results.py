@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that return undefined tensors, which Python sees as None, also where fake tensors promise a tensor."""
+"""Operators that return undefined tensors, which Python sees as None, even if fake tensors promise a tensor."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def samples_of_volumes(x: torch.Tensor, w: torch.Tensor, mask: list[bool]) -> An
     return aten.grid_sampler_3d_backward(torch.ones(2, 2, 1, 4, 4), x[:, :, None], grid, 0, 0, False, mask)
 
 
-# With as many results as the mask says.
+# By operator: a call of it, and the length of its mask, which is the number of its results.
 MASKED: dict[str, tuple[Callable[..., Any], int]] = {
     "_slow_conv2d_backward": (slow_convolution, 3),
     "batch_norm_backward": (batch_norm_reserved, 3),
@@ -74,7 +74,8 @@ MASKED: dict[str, tuple[Callable[..., Any], int]] = {
 
 
 def test_all_operators_with_a_mask_are_tried() -> None:
-    """Those with a kernel for the CPU or for all devices; those that other devices overwrite only raise."""
+    """Checks that MASKED has every operator with a mask that has a kernel for the CPU or for all devices. It leaves out
+    operators that are meant to be overridden by other devices, because they only raise."""
 
     def runs(schema: torch.FunctionSchema) -> bool:
         name = f"{schema.name}.{schema.overload_name}".rstrip(".")
@@ -109,7 +110,7 @@ def test_results_that_are_masked_out(operator: Callable[..., Any], mask: list[bo
 
 
 def test_undefined_results_reach_the_caller_as_none() -> None:
-    """Where fake tensors promise a tensor."""
+    """Fake tensors promise a tensor for the first result."""
 
     def fn(x):
         return batch_norm(x, x, [False, True, False])

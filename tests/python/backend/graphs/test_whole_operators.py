@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that stay whole in graphs, and those whose results torch once described wrongly while tracing."""
+"""Operators that stay whole in graphs, and operators whose real results may differ from those that torch traces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def enlarged(x):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("through_aot", [False, True])
 def test_nearest_upsampling_stays_whole(dynamic, through_aot) -> None:
-    """Also where AOTAutograd traces, as it does for outputs in the memory of inputs."""
+    """This also holds if AOTAutograd traces the graph, as it does for outputs in the memory of inputs."""
 
     def fn(x):
         return (enlarged(x), x[0]) if through_aot else enlarged(x)
@@ -73,6 +73,7 @@ def test_torchs_own_rule_is_there_afterwards() -> None:
     ids=["batch_norm", "dropout", "dropout_backward", "matmul_backward", "to_other", "type_as", "div"],
 )
 def test_results_are_described_as_they_are(fn) -> None:
-    """Number, sizes and types of results; sums of the batch norm that nobody computes have no elements."""
+    """Graphs have the right number, sizes and types of results. The saved statistics of the batch norm have no
+    elements, because inference does not compute them."""
     with torch.no_grad():
         check(fn, image, exact=False)

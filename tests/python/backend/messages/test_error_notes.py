@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line in Ascend's form that stands below every error of a compile and of a run."""
+"""Every error of a compile or of a run ends with a line in Ascend's format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ refusing.register_fake(lambda x, kind: torch.empty_like(x))
 
 
 def line_below(error: BaseException) -> str:
-    """The last line that Python prints of it."""
+    """Returns the last line that Python prints of an error."""
     return "".join(traceback.format_exception(error)).splitlines()[-1]
 
 
@@ -75,7 +75,7 @@ def test_errors_of_runs(kind, error, code, text) -> None:
 
     torch._dynamo.reset()
     compiled = compile_ex(fn)
-    for _ in range(2):  # of the capture, and of a replay
+    for _ in range(2):  # first in the capture, then in a replay
         with pytest.raises(error) as caught, torch.no_grad():
             compiled(X)
         assert str(caught.value) == "not this one"
@@ -117,7 +117,7 @@ def test_what_a_program_prints() -> None:
     before, place, line = done.stderr.splitlines()[-3:]
     assert done.returncode == 1
     assert before.startswith("IndexError: ")
-    assert place == "in loop.index.add (index, add)"  # the line is of no file
+    assert place == "in loop.index.add (index, add)"  # code that was given with -c has no file to name
     assert re.fullmatch(
         r"\[ERROR\] [-\d:]+ \(PID:\d+, Device:-1, RankID:-1\) ERR03001 GRAPH invalid parameter in \S+_0", line
     )

@@ -17,7 +17,8 @@ from tests.python.backend.checks import compile_ex
 
 @pytest.fixture(autouse=True)
 def interrupts_raise():
-    """Also where the process was started with interrupts ignored, as shells start jobs in the background."""
+    """Makes interrupts raise KeyboardInterrupt even if the process was started with interrupts ignored, as shells start
+    jobs in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -113,9 +114,9 @@ def triple_(x: torch.Tensor) -> None:
     x.mul_(3)
 
 
-# Ways to write inputs: in place, or by a copy at the end of the graph.
+# Options that decide how inputs are written: in place, or by a copy at the end of the graph.
 WRITES = [{}, {"input_inplace_pass": False}, {"disable_passes": ["reinplace_inputs"]}]
-# What happens inside an operator, and what reaches the caller.
+# Kind -> an action inside an operator, and the class and the message of the exception that reaches the caller.
 KINDS = {
     "error": (lambda: raise_(ValueError("stop here")), ValueError, "stop here"),
     "interrupt": (lambda: raise_(KeyboardInterrupt("stop here")), KeyboardInterrupt, "stop here"),
@@ -126,7 +127,7 @@ KINDS = {
 
 @pytest.fixture
 def interrupt() -> Iterator[Callable[[Callable[[], Any]], None]]:
-    """Makes the next runs of `interruptible` call a function."""
+    """Yields a function that makes the next runs of `interruptible` call its argument."""
     INTERRUPTIONS.clear()
     yield INTERRUPTIONS.append
     INTERRUPTIONS.clear()
@@ -175,7 +176,7 @@ def test_no_write_is_moved_ahead_of_an_operator_that_may_fail() -> None:
 
 
 def test_an_update_that_fails_has_written_nothing() -> None:
-    """So it may write where the program's copy does."""
+    """For this reason, the update may write into the input itself, and no copy is needed."""
 
     def fn(x, i, y):
         x.copy_(torch.index_put(x, (i,), y))
@@ -197,7 +198,7 @@ def test_an_update_that_fails_has_written_nothing() -> None:
 @pytest.mark.parametrize("options", WRITES)
 @pytest.mark.parametrize("size", [4, 100_000])
 def test_completed_writes_survive_an_operator_that_fails(options, size) -> None:
-    """Also where inputs are not written in place. Kernels write small ones, ATen large ones."""
+    """This holds even if inputs are not written in place. Kernels write small inputs, ATen writes large ones."""
 
     def fn(x, t, i):
         x.add_(1)
@@ -245,7 +246,8 @@ def test_storage_that_was_freed_or_shrunk(left) -> None:
 
 
 def test_parameter_whose_storage_was_freed_or_moved() -> None:
-    """Also one that a task writes; what the call before wrote stays, and the memory may come back elsewhere."""
+    """The same holds for a buffer that a task writes. A refused call writes nothing, and the memory may come back at
+    another address."""
 
     class Counting(torch.nn.Module):
         def __init__(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A defect of ours costs the user speed, not the program: the graph runs as torch made it, and one warning says so."""
+"""A defect of npugraph costs the user speed, but the program still works: the graph runs as torch made it, and one
+warning says so."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.python.backend.checks import assert_same, compile_ex
 
 @pytest.fixture(autouse=True)
 def reports(tmp_path, monkeypatch) -> Path:
-    """Where reports lie."""
+    """Returns the folder into which reports are written."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

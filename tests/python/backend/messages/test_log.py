@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the C++ half reach Python's logging where somebody handles them, else stderr."""
+"""Messages of the C++ half go to Python's logging if it has a handler for them, and otherwise to stderr."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an artifact tells about itself, the task log, the pools, the trace, the counters."""
+"""Observability: the facts that an artifact reports, the task log, the pools, the trace and the counters."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_buffers_lie_where_nothing_else_lives() -> None:
         artifact = npugraph.artifacts()[-1]
         end = len(artifact.tasks)
         assert {buffer.kind for buffer in artifact.buffers} <= {"arena", "heap", "output", "workspace"}
-        assert max(buffer.last_task for buffer in artifact.buffers) == end  # of the result
+        assert max(buffer.last_task for buffer in artifact.buffers) == end  # the result lives to the end
         assert all(0 <= buffer.first_task <= buffer.last_task <= end for buffer in artifact.buffers)
         assert any(buffer.bytes == size * 16 * 4 for buffer in artifact.buffers)
         placed = [buffer for buffer in artifact.buffers if buffer.offset >= 0]
@@ -166,7 +166,8 @@ def test_instances_and_counters() -> None:
     for stage in artifact.stages[1:-2]:
         assert found[f"pass.{stage.split('.')[0]}"] >= 0
     of_process = dict(counters["npugraph_ex"])
-    # Pieces of products are made when sizes are known, unless what another test compiled still lives and has them.
+    # The process also counts pieces of matrix products. They are built when sizes are known, unless code that another
+    # test compiled is still alive and contains them.
     for name in ("kernel_builds", "kernel_build_ns"):
         assert of_process.pop(name, 0) >= found.pop(name)
     assert of_process.pop("captured_step_0") == 2
@@ -317,7 +318,7 @@ def test_explain_says_why_small_products_are_not_generated_code() -> None:
 
 
 def test_explain_without_times() -> None:
-    """Times are those of a second run with the same sizes; once taken, other sizes do not take them away."""
+    """The times come from the second run with the same sizes. Later runs with other sizes do not remove them."""
     compiled = compile_ex(lambda x: x.sin() * 2, dynamic=True)
     for rows in (2, 3):
         compiled(torch.ones(rows))

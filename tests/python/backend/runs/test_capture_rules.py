@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of captures and of the memory of graphs: safe where they are not set, obeyed where they are."""
+"""Options of captures and of the memory of graphs: their defaults are safe, and set options are obeyed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def held(name: str) -> int:
 
 
 def working_bytes() -> int:
-    """Of all pools in which graphs compute, each at its largest."""
+    """Returns the bytes of all pools in which graphs compute, each at its largest."""
     return sum(pool.peak_bytes for pool in npugraph.pools() if pool.name.split()[0] in ("arena", "scratch"))
 
 
@@ -203,7 +203,7 @@ def test_graphs_of_one_pool_need_the_memory_of_the_largest() -> None:
 
 @pytest.mark.feature("1.03", "1.04")
 def test_a_pool_of_ones_own_takes_the_place_of_the_one_of_all_sizes() -> None:
-    """Results of several sizes would share memory without it."""
+    """Without a pool of their own, the results of several sizes share memory."""
     options = {"clone_output": False, "reuse_graph_pool_in_same_fx": True}
     for pool in ({}, {"use_graph_pool": (0, 3)}):
         npugraph.reset()
@@ -258,7 +258,7 @@ def test_the_first_run_captures_and_the_next_one_replays_in_the_same_memory() ->
 
 @pytest.mark.feature("1.05", "12b.7")
 def test_no_tensor_of_the_caller_is_written_unless_he_says_so() -> None:
-    """A defect of the original: with its defaults off by one option, calls write into tensors of earlier ones."""
+    """In Ascend's graph mode, later calls overwrite a tensor of the first caller if ``clone_input`` is off."""
     for options in ({}, {"clone_input": True}):
         npugraph.reset()
         compiled = compile_ex(double, options=options)
@@ -348,7 +348,7 @@ def test_inputs_are_staged_in_one_batch() -> None:
     assert cache.tolist() == [3] * 4
     assert window.data_ptr() == back.data_ptr() + 4
     memory = npugraph.artifacts()[0].memory
-    assert memory["copied_bytes_per_replay"] == 2 * 16  # of a and b alone
+    assert memory["copied_bytes_per_replay"] == 2 * 16  # only a and b are copied
     assert memory["arena_bytes"] >= 2 * 16
 
 
@@ -370,7 +370,7 @@ def test_staged_inputs_take_memory_of_the_graph() -> None:
 
 
 def calls_with_limit(limit: int, sizes, fn=double) -> tuple[list[str], list[str]]:
-    """Warnings, and the mode of each call."""
+    """Calls `fn` once with each of `sizes`. Returns the warnings, and the mode of each call."""
     compiled = compile_ex(fn, dynamic=True, options={"capture_limit": limit})
     modes = []
     with warnings.catch_warnings(record=True) as caught:
@@ -415,7 +415,7 @@ def test_the_graph_beyond_the_limit_empties_memory_and_counts_no_capture() -> No
     def live() -> dict[str, int]:
         return {pool.name: pool.live_bytes for pool in npugraph.pools() if artifact.name in pool.owners}
 
-    assert sum(bytes > 0 for name, bytes in live().items() if "=" in name) >= 2  # of each size
+    assert sum(bytes > 0 for name, bytes in live().items() if "=" in name) >= 2  # at least one pool of each size
     counters["npugraph_ex"].clear()
     with pytest.warns(npugraph.NpugraphWarning, match="All of them are dropped"):
         compiled(torch.randn(5, 16))
@@ -531,7 +531,7 @@ def test_another_parameter_is_not_taken_for_a_frozen_one() -> None:
 
 
 def test_options_in_a_cache_for_inference(tmp_path) -> None:
-    """They act in graphs from the file as in those that were just compiled."""
+    """The options act on graphs from the file as they do on graphs that were just compiled."""
     from npugraph.inference import cache_compile
 
     model, options = Scale(), {"clone_output": False}

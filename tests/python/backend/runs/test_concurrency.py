@@ -107,7 +107,7 @@ def test_two_calls_of_a_graph_run_at_the_same_time() -> None:
 
 @pytest.fixture
 def no_forced_switches():
-    """Another thread of Python runs only when this one gives the interpreter away."""
+    """Lets another Python thread run only when the current one releases the interpreter lock."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e6)
     yield
@@ -196,7 +196,7 @@ def test_fork() -> None:
 
 
 def test_tasks_run_on_the_threads_of_torch() -> None:
-    """A second pool beside that of torch would take the processors from it, and it from ours."""
+    """A second pool of threads would compete with torch's own for the processors."""
 
     def threads() -> set[str]:
         return set(os.listdir("/proc/self/task"))
@@ -257,8 +257,8 @@ assert len(set(bits)) == 1
 
 @pytest.mark.parametrize("generate", [False, True])
 def test_number_of_threads_changes_no_bits(thread_counts, generate) -> None:
-    """The setting, also by environment. A graph gets precompiled kernels only where they are too short for two threads;
-    those that do run on 1, 2 and 3 threads are compared in tests/unit/kernels."""
+    """The number of threads is set by a function, or by an environment variable. A graph gets precompiled kernels only
+    for work that is too short for two threads. tests/unit/kernels compares kernels on 1, 2 and 3 threads."""
     here: dict[str, object] = {"COUNTS": (1, 2), "GENERATE": generate}
     exec(compile(BITS, __file__, "exec"), here)
     script = BITS + "print(npugraph._C.num_threads(), bits[0])"

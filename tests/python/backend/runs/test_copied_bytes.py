@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``copied_bytes_per_replay`` counts what is copied on the way into and out of tasks too."""
+"""``copied_bytes_per_replay`` also counts the bytes that are copied on the way into and out of tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ kept: list[torch.Tensor] = []
 
 @torch.library.custom_op("copied_bytes_tests::transposed", mutates_args=())
 def transposed(x: torch.Tensor) -> torch.Tensor:
-    """Promises the strides of ``x`` and returns others."""
+    """Returns other strides than those of ``x``, which its fake implementation promises."""
     return (x * 2).t().contiguous().t()
 
 
@@ -128,7 +128,7 @@ def keys():
 
 
 def test_repeated_heads_count() -> None:
-    """Keys of 2 heads made ready for 4 that share them."""
+    """Repeats the keys of 2 heads for 4 heads that share them."""
 
     def repeat(k):
         return k[:, :, None].expand(1, 2, 2, 8, 16).reshape(1, 4, 8, 16) * 1.5, k.repeat_interleave(2, 1).clone()

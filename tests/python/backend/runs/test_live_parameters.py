@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes in a model between calls, the next call sees; a model that is gone leaves nothing behind."""
+"""Every call sees the changes that were made to the model before it. A deleted model leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_changes_between_calls(grad) -> None:
 
 @pytest.mark.feature("3.02")
 def test_parameters_and_static_addresses_are_bound_where_they_lie() -> None:
-    """Neither is copied, whatever takes their places; that is no reason to capture, as in Ascend's graphs."""
+    """Neither is copied. A parameter whose data is replaced needs no new capture; in Ascend's graphs it does."""
     layer = torch.nn.Linear(8, 8)
     cache = torch.zeros(4, 8)
     torch._dynamo.mark_static_address(cache)
@@ -207,7 +207,7 @@ def guards_alive() -> list[CheckFunctionManager]:
 
 def test_reset_drops_machine_code_that_nothing_uses() -> None:
     def product(x, w):
-        return torch.relu(x @ w) * 1.375  # in no other test
+        return torch.relu(x @ w) * 1.375  # a constant that no other test has
 
     x, w = torch.randn(40, 24), torch.randn(24, 24)
     builds = []

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-# A process of its own: what malloc gives back to the system depends on all that went before.
+# This runs in a process of its own, because the memory that malloc gives back to the system depends on all earlier
+# allocations.
 PROGRAM = '''
 import resource, sys, torch
 
@@ -55,4 +56,4 @@ def test_steady_calls_do_not_fault(rows: int) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(rows)], capture_output=True, text=True, check=True)
     pages_of_a_result = rows * 256 * 4 // 4096
     for count in map(int, done.stdout.split()):
-        assert count < pages_of_a_result  # of 20 calls; what the interpreter itself takes is less
+        assert count < pages_of_a_result  # in 20 calls together; the interpreter itself causes fewer faults

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs as they come: at any place of their storage, too short, on other devices, lazily conjugated, in other threads
-and in the child of a fork."""
+"""Unusual inputs: at any place of their storage, too short, on other devices, lazily conjugated, in other threads and
+in the child of a fork."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_returned_views_of_an_overwritten_window(dynamic: bool) -> None:
 def test_a_storage_that_ends_before_the_named_place() -> None:
     compiled = compile_ex(lambda x: x.as_strided((8,), (1,), 0) + 0)
     compiled(*window(0, 4, 8)())
-    with pytest.raises(RuntimeError, match="out of bounds"):  # eager's
+    with pytest.raises(RuntimeError, match="out of bounds"):  # as in eager
         compiled(*window(0, 4, 6)())
     assert torch.equal(compiled(*window(0, 4, 9)()), torch.arange(8.0))
 
@@ -210,7 +210,8 @@ def test_an_operator_that_is_defined_anew_writes_its_argument() -> None:
 
 
 def traced(fn: Callable[..., object], *args: torch.Tensor) -> tuple[fx.GraphModule, list[InputInfo]]:
-    """A graph of `fn` as the importer gets it, but not functionalised: operators stay as they were called."""
+    """Returns a graph of `fn` for the importer, and its inputs. It is not functionalised: operators stay as they were
+    called."""
     graph = fx.Graph()
     mode = FakeTensorMode()
     nodes = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option ``release_original_weights``: weights that a graph reads only through what it computes from them."""
+"""The option ``release_original_weights`` frees weights that a graph reads only to compute other constants from
+them."""
 
 from __future__ import annotations
 
@@ -97,14 +98,14 @@ class Plain(torch.nn.Module):
 
 
 class Tied(Plain):
-    """Reads one weight as it is, too."""
+    """Casts its weight, and also reads it without a cast."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x.half() @ self.weight.half()).float() + self.weight[0]
 
 
 class Growing(Plain):
-    """What it computes from its weight is larger than the weight."""
+    """Computes a constant from its weight that is larger than the weight."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.double() @ self.weight.double()
@@ -120,7 +121,7 @@ class Written(Plain):
 
 
 class Shared(Plain):
-    """Has a second parameter in the memory of its weight, and reads it as it is."""
+    """Has a second parameter in the memory of its weight, and reads that one without a cast."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +132,7 @@ class Shared(Plain):
 
 
 class Random(Plain):
-    """What it computes from its weight is another thing in each call."""
+    """Computes another value from its weight in each call."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x @ torch.nn.functional.dropout(self.weight, training=True)

@@ -58,7 +58,7 @@ def meeting_beside(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.T
 
 
 def raced(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The reader of ``y`` is done when the streams meet, its writer begins after that."""
+    """The main stream reads ``y`` before the two streams meet, and the side stream writes it after that."""
     marks.scope_enter(LABEL, ["side"])
     y = (meet(x @ a) @ a).tanh()
     marks.scope_exit()
@@ -76,7 +76,7 @@ def ordered(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Te
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> tuple[Callable[..., Any], Any]:
-    """The compiled function and its artifact, after a first call."""
+    """Returns the compiled function and its artifact, after a first call."""
     torch._dynamo.reset()
     run = torch.compile(function, backend="npugraph_ex", fullgraph=True, options=options or None)
     with torch.no_grad():
@@ -242,7 +242,7 @@ def test_limits_that_are_refused(arguments: Any, error: type, message: str) -> N
 
 
 def _order_by_hand(gm: Any, inputs: Any, config: Any) -> None:
-    """Puts the first product on a stream of its own, and the sum behind a point there."""
+    """Puts the first product on a stream of its own, and lets the sum wait for a point behind it."""
     first, *_, last = [node for node in gm.graph.nodes if node.op == "call_function"]
     with gm.graph.inserting_before(first):
         gm.graph.call_function(marks.scope_enter.default, (LABEL, ["side"]))

@@ -15,7 +15,7 @@ WEIGHTS = torch.randn(16, 16)
 
 
 def layer(x: torch.Tensor) -> torch.Tensor:
-    """Two kernels: a product with what follows it, and a softmax."""
+    """Computes two kernels: a product with its epilogue, and a softmax."""
     return torch.softmax(torch.relu(x @ WEIGHTS) + 1, -1)
 
 
@@ -27,7 +27,8 @@ def block(x: torch.Tensor) -> torch.Tensor:
 
 
 def both(fn, *inputs, **options):
-    """The artifact with super kernels, beside results that are those without, bit by bit."""
+    """Checks that results with and without super kernels are equal bit by bit. Returns the artifact with super kernels
+    and the one without."""
     npugraph.reset()
     without = compile_ex(fn)
     merged = compile_ex(fn, options={"super_kernel_optimize": True, **options})
@@ -291,5 +292,5 @@ def test_what_a_scope_takes():
         RuntimeError, match=r"takes options strict-scope-check=bypass or .*, got 'dcci-before-kernel-start'"
     ):
         super_kernel("a", "dcci-before-kernel-start")
-    with super_kernel("a"):  # eager
+    with super_kernel("a"):  # a scope is allowed in eager mode
         layer(torch.randn(4, 16))

@@ -165,7 +165,7 @@ def test_sizes_and_numbers(tmp_path) -> None:
 def test_wrong_arguments(tmp_path, args: Any, kwargs: Any, error: type[Exception], words: str) -> None:
     model = Model()
     run = loaded(tmp_path, model, token(0), Cache())
-    for _ in range(2):  # what was found until then is not taken for all the next time
+    for _ in range(2):  # the second call must not take what the failed one had found for complete
         with pytest.raises(error, match=words):
             run(*args, **kwargs)
     assert_equal_steps(run, model, Cache(), Cache())
@@ -201,7 +201,7 @@ def test_modules_of_torch(tmp_path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     run = loaded(tmp_path, model, token(0))
     assert_same(run(token(1)), (model(token(1)),), exact=False)
-    assert_same(run(input=token(1)), (model(token(1)),), exact=False)  # as Sequential.forward calls it
+    assert_same(run(input=token(1)), (model(token(1)),), exact=False)  # the name of the argument in Sequential.forward
 
 
 def test_a_number_of_no_tensor_is_missed_where_the_tensor_belongs(tmp_path) -> None:
@@ -249,7 +249,7 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_aot_compile(tmp_path) -> None:
-    """Options of running go with the function."""
+    """The saved function keeps the options of running."""
     options = {"force_eager": True, "use_graph_pool": (0, 7), "_vllm_aclnn_static_kernel_sym_range": [5]}
     compiled = compile_ex(doubled, options=options).aot_compile(((torch.ones(2, 3),), {}))
     assert_same(compiled(torch.ones(2, 3)), torch.full((2, 3), 3.0))
@@ -358,7 +358,8 @@ def test_tasks_are_timed_without_the_call(tmp_path) -> None:
 
 
 class Scaled(torch.nn.Module):
-    """One number of the class, one of the object, and the eps of a norm, which the operator takes as a constant."""
+    """Computes with a number of the class, a number of the object, and the eps of a norm, which is a constant for the
+    operator."""
 
     factor = 0.37
 

@@ -32,7 +32,7 @@ cache_compile, readable_cache = npugraph_ex.inference.cache_compile, npugraph_ex
 
 @pytest.fixture(autouse=True)
 def no_grad() -> Iterator[None]:
-    forget()  # torch._dynamo.reset() knows of no backend that it has not called itself
+    forget()  # torch._dynamo.reset() resets only backends that Dynamo has called
     with torch.no_grad():
         yield
     forget()
@@ -103,7 +103,7 @@ def cached(model: Model, folder: Path, method: str = "forward", **arguments: Any
 
 
 def later(model: Model, folder: Path, method: str = "forward", **arguments: Any) -> Any:
-    """The function as a later process has it: nothing is compiled, and nothing shall be."""
+    """Returns the function as a later process gets it, in which nothing is compiled yet."""
     npugraph.reset()
     return cached(model, folder, method, **arguments)
 
@@ -348,7 +348,7 @@ def test_a_model_that_was_changed_is_not_served_stale(tmp_path, monkeypatch, cha
     change(model, monkeypatch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        # Another structure has another text, and so another file.
+        # ``repr(model)`` is part of the key of the file, so a model of another structure has another file.
         assert_same(function(x), model(x), exact=False)
     assert counters["npugraph_ex"]["compiles"] == 1
 
@@ -401,7 +401,7 @@ def test_what_cannot_be_cached(tmp_path) -> None:
 
 @pytest.mark.feature("5.03")
 def test_calls_with_gradients_on_run_without_them(tmp_path) -> None:
-    """With the graphs of calls that have them off."""
+    """They use the graphs of calls with gradients off."""
     model, x = Model(), torch.randn(3, 8, requires_grad=True)
     function = cached(model, tmp_path)
     with torch.enable_grad():
@@ -486,7 +486,7 @@ def test_sizes_that_are_marked_as_fixed(tmp_path) -> None:
 
 @pytest.fixture
 def written(tmp_path) -> tuple[Path, torch.Tensor]:
-    """A cache of one graph."""
+    """Returns the path of a cache file with one graph, and the input of that graph."""
     x = torch.randn(3, 8)
     function = cached(Model(), tmp_path)
     function(x)
@@ -577,7 +577,7 @@ def test_a_pickle_is_made_anew(written, tmp_path) -> None:
 
 @pytest.mark.feature("5.05", "12b.11")
 def test_no_code_runs_from_a_file(written, tmp_path) -> None:
-    """Text that does more than recipes may is refused, whatever the checksum says."""
+    """Text that does more than a recipe may is refused, even if the checksum is right."""
     path, x = written
     content = cache_file.read(path)
     assert b"c__builtin__" not in path.read_bytes()
@@ -595,7 +595,7 @@ def test_no_code_runs_from_a_file(written, tmp_path) -> None:
 
 @pytest.mark.feature("5.05", "12b.11")
 def test_a_file_is_of_no_version_of_python(written, tmp_path, monkeypatch) -> None:
-    """One that another Python wrote is loaded, and nothing of it is bytecode, a pickle or marshalled."""
+    """A file that another version of Python wrote is loaded. No part of a file is bytecode, a pickle or marshalled."""
     path, x = written
     content = cache_file.read(path)
     assert content.meta["python"] == platform.python_version()

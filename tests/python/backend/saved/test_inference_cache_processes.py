@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled graphs that later processes use, in processes of their own."""
+"""Compiled graphs that later processes use, tested in several processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run():
     return {"close": close, "sum": round(y.sum().item(), 3), "path": str(function.path), **_C.process_counters()}
 """
 
-# A process that knows nothing, and what it has imported.
+# Runs in a fresh process, and tells what it has imported.
 ALONE = (
     RUN
     + """
@@ -56,7 +56,8 @@ print(json.dumps(result))
 """
 )
 
-# Processes that have torch from one, so that it is imported once: eight at once, then one after an edit, and one more.
+# Forks processes from one that has imported torch: eight at the same time, then one after an edit of the model, and
+# another one.
 FORKED = (
     RUN
     + AT_ONCE
@@ -95,7 +96,7 @@ def graphs(result: dict[str, Any]) -> tuple[int, int]:
 @pytest.mark.feature("5.01", "5.04", "5.05", "12b.10", "12e.9")
 def test_processes_compile_nothing_twice_until_the_source_changes(folder) -> None:
     files, at_once, edited, after_edit = process(folder, FORKED)
-    # One compiles, and the others wait for what it writes.
+    # One process compiles, and the others wait for the file that it writes.
     first = max(at_once, key=graphs)
     assert sorted(map(graphs, at_once)) == [(0, 1)] * 7 + [(1, 0)]
     assert first["kernel_builds"] > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code stays on disk for the processes that come later."""
+"""Generated code stays on disk for later processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_second_process_loads_what_the_first_one_made(tmp_path: Path) -> Non
     first, second = run(folder), run(folder)
     files = len(list(folder.iterdir()))
     assert folder.stat().st_mode & 0o777 == 0o700
-    # Threads may make the same at the same time.
+    # Two threads may build the same code at the same time, so there may be more builds than files.
     assert first["process"]["kernel_builds"] >= files > 4
     assert "kernel_loads" not in first["process"]
     assert "kernel_builds" not in second["process"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each option on graphs that their process did not compile: loaded Programs, and graphs in a cache. An option acts
-there, or is refused when a Program is loaded and part of the key of a cache, or keeps the graph out of the cache."""
+"""Every option, on graphs that the process did not compile: loaded Programs, and graphs from a cache. An option of
+running acts on them. An option of compiling is refused when a Program is loaded. In a cache it is part of the key, or
+it keeps the graph out of the cache."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _meeting = threading.Barrier(2)
 
 @torch.library.custom_op("test_requests::meet", mutates_args=())
 def meet(x: torch.Tensor) -> torch.Tensor:
-    """Adds one, and another one where two calls meet here."""
+    """Returns ``x + 1``, or ``x + 2`` if ``x`` has 12 elements and two calls meet here."""
     if x.numel() != 12:
         return x + 1
     try:
@@ -65,7 +66,7 @@ def no_grad() -> Iterator[None]:
 
 
 def modes(run: Run, model: Model) -> list[str]:
-    """Of calls with 5, 6 and 5 rows."""
+    """Returns the modes of calls with 5, 6 and 5 rows."""
     seen = []
     for count in (5, 6, 5):
         with npugraph.task_log() as log:
@@ -82,7 +83,7 @@ def modes_and_warnings(run: Run, model: Model) -> tuple[list[str], int]:
 
 
 def static_kernels(run: Run, model: Model) -> list[int]:
-    """Of graphs for 5, 6 and 7 rows."""
+    """Returns the numbers of static kernels that are made for 5, 6 and 7 rows."""
     made = []
     for count in (5, 6, 7):
         before = npugraph._C.process_counters().get("static_kernels", 0)
@@ -139,7 +140,7 @@ def pool_of_the_user(run: Run, model: Model) -> bool:
 
 
 class Effect(NamedTuple):
-    """What ``look`` sees with ``options``, and what without them."""
+    """``look`` returns ``seen`` with ``options``, and ``by_default`` without them."""
 
     options: dict[str, Any]
     look: Callable[[Run, Model], Any]
@@ -173,7 +174,7 @@ EFFECTS = {
     "clone_input": Effect({"clone_input": False}, input_is_overwritten, True, False),
     "clone_output": Effect({"clone_output": False}, result_is_overwritten, True, False),
 }
-# Shown by tests of their own.
+# Options that have tests of their own.
 ELSEWHERE = {
     "capture_error_mode": "tests/python/device/compiled/test_npu_inference_cache.py",
     "disable_static_kernel_compile_cache": "test_code_on_disk, below",
@@ -212,7 +213,7 @@ OF_COMPILES = {
 
 
 class Files(NamedTuple):
-    """Of the model, compiled without any option."""
+    """The files of the model, compiled without any option."""
 
     program: Path
     cache: Path
@@ -294,7 +295,7 @@ def test_wrong_options_are_refused_by_load(files) -> None:
 
 @pytest.mark.feature("5.04")
 def test_options_are_part_of_the_key_of_a_cache(tmp_path) -> None:
-    """But the handle of a pool, which is a number of one process."""
+    """The exception is the handle of a pool, which is a number that only one process knows."""
     model, paths = Model(), {}
     settings = [{}, *({name: value} for name, value in OF_COMPILES.items())]
     settings += [effect.options for effect in EFFECTS.values()]

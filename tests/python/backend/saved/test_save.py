@@ -23,7 +23,8 @@ def no_grad():
 
 
 def scaled(x, y):
-    """Runs without torch, with a constant, and at a place that depends on a symbolic size."""
+    """A function whose Program needs no torch, has a constant, and reads at an offset that depends on a symbolic
+    size."""
     return x[-2:] * torch.tensor([0.5, 2.0, -1.0, 3.0]) + y, (x[-1] - y).neg()
 
 
@@ -46,7 +47,7 @@ def run(*arguments) -> subprocess.CompletedProcess:
 
 
 def inputs_of(artifact: npugraph.Artifact, given: dict[str, torch.Tensor]) -> list[torch.Tensor | int]:
-    """What the Program takes in this call, in its own order: tensors by name, and the number of rows."""
+    """Returns the inputs of the Program for this call, in the Program's order: tensors, and the number of rows."""
     sources = [(is_tensor is not None, source) for is_tensor, _, source in artifact._core.graph("import").inputs()]
     by_source = {f"L['{name}']": tensor for name, tensor in given.items()}
     return [by_source[source] if is_tensor else len(given["x"]) for is_tensor, source in sources]
@@ -75,7 +76,7 @@ def test_npugraph_run_gives_what_eager_gives(tmp_path, generate) -> None:
 
 def test_npugraph_run_links_neither_python_nor_torch() -> None:
     printed = subprocess.run(["ldd", RUN], capture_output=True, text=True, check=True).stdout
-    linked = [line.split()[0] for line in printed.splitlines()]  # without addresses
+    linked = [line.split()[0] for line in printed.splitlines()]  # names without addresses
     assert any("libc.so" in name for name in linked)
     for foreign in ("python", "torch", "c10"):
         assert not any(foreign in name for name in linked)

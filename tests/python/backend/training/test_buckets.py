@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduces of gradients that become one message, and those that may not."""
+"""All-reduces of gradients that are merged into one, and those that must stay apart."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reduced(x: torch.Tensor, op: str = "sum") -> torch.Tensor:
 
 
 def bucketed(function, *inputs: torch.Tensor) -> tuple[int, list[fx.Node]]:
-    """How many all-reduces went, and those that are left; results stay the same."""
+    """Returns how many all-reduces were removed, and those that are left. Checks that the results stay the same."""
     gm = make_fx(function)(*inputs)
     for node in gm.graph.nodes:
         if node.target is REDUCE:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward and backward graphs of inputs whose sizes change: one of symbolic sizes, gradients as in eager."""
+"""Training with inputs whose sizes change: few graphs serve all sizes, and gradients are close to those of float64."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import npugraph
 from tests.python.backend.checks import compile_ex
 from tests.python.backend.training.training_programs import PROGRAMS
 
-# Of Dynamo, where it is not one for the first length and one for all: it guards the remainders of lengths.
+# The number of graphs that Dynamo makes of a program. Most programs have two: one for the first length and one for all.
+# These have more, because Dynamo guards on remainders of lengths.
 GRAPHS = {"windows": 4, "skipped levels": 4}
-QUICK = 6  # programs of `make test`
+QUICK = 6  # the number of programs in `make test`
 
 
 def step(run, model: torch.nn.Module, inputs) -> list[torch.Tensor]:
-    """What a step gives: results, gradients of inputs that have some, and of parameters."""
+    """Returns the results of a step, the gradients of the inputs that have some, and the gradients of the
+    parameters."""
     inputs = [t.detach().clone().requires_grad_(t.requires_grad) for t in inputs]
     model.zero_grad()
     results = run(*inputs)
@@ -55,7 +57,7 @@ def test_gradients_of_changing_sizes(name) -> None:
 
 
 def test_gradients_of_parts_without_elements() -> None:
-    """The gradient of a split joins those of its parts, one of which is computed and empty."""
+    """The gradient of a split joins the gradients of its parts. Here one of them is computed and empty."""
 
     def program(x):
         whole, none = x.split([x.shape[0], 0])

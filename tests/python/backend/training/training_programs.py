@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models that are trained with inputs of changing sizes: what makes a model, and its inputs from a length."""
+"""Small models that are trained with inputs of changing sizes. ``PROGRAMS`` has them by name."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PaddedAttention(Attention):
 
 
 class GroupedRotary(nn.Module):
-    """One head of keys for all queries, positions as rotations, norms of root mean squares."""
+    """Attention with one head of keys for all queries, rotary positions and RMS norms."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class GroupedRotary(nn.Module):
 
 
 class JointAttention(nn.Module):
-    """Two streams of tokens, each with its weights and its modulation, that attend together."""
+    """Attention over two streams of tokens together. Each stream has its own weights and its own modulation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class JointAttention(nn.Module):
 
 
 class FusedStream(nn.Module):
-    """One stream of text and image: one product makes queries, keys, values and what the second factor works on."""
+    """A single stream of text and image. One product makes queries, keys, values and the hidden layer of the MLP."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class FusedStream(nn.Module):
 
 
 class Windows(nn.Module):
-    """Attention within windows of 4 by 4, behind padding."""
+    """Attention within windows of 4 by 4, after padding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ class Sound(nn.Sequential):
 
 
 class Longer(nn.Linear):
-    """Rows that the caller has not given, in front of the product and cut off behind it."""
+    """Appends rows before the product, so that the result has more rows than the input."""
 
     def forward(self, x):
         return super().forward(torch.cat([x.sin(), torch.ones(7, WIDTH)]))
@@ -262,7 +262,7 @@ class Mixture(nn.Module):
 
 
 class Recurrence(nn.Linear):
-    """A linear recurrence as a product with the powers of its decay."""
+    """Computes a linear recurrence as a product with the powers of its decay."""
 
     def forward(self, x):
         places = torch.arange(x.shape[1])
@@ -314,7 +314,7 @@ def square() -> tuple[int, int]:
     return WIDTH, WIDTH
 
 
-# A name: what makes the model, and its inputs from a length.
+# Name -> a function that makes the model, and one that makes its inputs from a length.
 PROGRAMS: dict[str, tuple[Callable[[], nn.Module], Callable[[int], tuple[torch.Tensor, ...]]]] = {
     "longer than the input": (lambda: Longer(*square()), rows),
     "cut to another input": (lambda: Cut(*square()), lambda n: (*rows(n + 7), *rows(n))),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operator with a kernel runs in compiled graphs: a part of PyTorch's operator database, and in ``make long`` all
-of it, each compiled and compared with eager."""
+"""Compiles operators of PyTorch's operator database and compares them with eager: some of them, and in ``make long``
+all."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def comparable(x: torch.Tensor) -> torch.Tensor:
-    """Torch compares no numbers of 8 bits."""
+    """Returns ``x``, in float32 if its numbers are floats of 8 bits, because torch does not compare those."""
     return x.float() if x.is_floating_point() and x.itemsize == 1 else x
 
 
 def compare(name: str) -> None:
-    """The first sample that eager takes."""
+    """Compares a compiled call with eager, for the first sample that eager accepts."""
     op = OPERATORS[name]
     dtypes = op.supported_dtypes("cpu")
     dtype = torch.float32 if torch.float32 in dtypes else next(iter(dtypes))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the operator table tell the types that FakeTensor tells, for constant and for symbolic sizes."""
+"""The rules of the operator table give the same result types as FakeTensor, for constant and for symbolic sizes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.python.operator_types import RIGHT, Verdicts, sampled, table_names, w
 
 PARTS = 24
 
-# Functional rows that no call over fake tensors reaches: why, and which of torch's. tests/unit/ops/infer_test.cc has
-# those with a rule of their own.
+# Functional rows of torch's operators that no call over fake tensors reaches, by reason. tests/unit/ops/infer_test.cc
+# has those with a rule of their own.
 UNCALLED = {
     "torch takes it apart before the call is seen": """
         __and__.Scalar __and__.Tensor __lshift__.Scalar __lshift__.Tensor __or__.Scalar __or__.Tensor __rshift__.Scalar
@@ -27,9 +27,9 @@ UNCALLED = {
     """,
     "its samples are refused under FakeTensor": "hardshrink softshrink",
 }
-# Rows of others that need torch_npu, or several processes.
+# Rows of operators that are not in ATen. They need torch_npu, or several processes.
 OF_OTHERS = ("npu.", "npugraph.receive", "npugraph.send", "npugraph.transfer", "npugraph_ex.")
-# Rows whose rule follows eager where FakeTensor says something else.
+# Rows whose rule agrees with eager and not with FakeTensor.
 AS_IN_EAGER = {"aten._embedding_bag_forward_only"}  # sizes of bags with include_last_offset
 
 

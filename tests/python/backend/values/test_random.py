@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random operators: the numbers of eager under the same seed, and the generator left where eager leaves it."""
+"""Random operators give the same numbers as eager under the same seed, and leave the generator in the same state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_gumbel_softmax() -> None:
 
 
 def test_own_generators() -> None:
-    """Dynamo takes no generator into a graph; around it all is as in eager."""
+    """Dynamo does not take a generator into a graph. With a graph break, results and generators are as in eager."""
     own, other = torch.Generator(), torch.Generator()
 
     def fn(x, generator):

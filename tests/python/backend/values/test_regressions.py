@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from .checks import check, compile_ex
+from tests.python.backend.checks import check, compile_ex
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_sizes_that_are_both_zero() -> None:
 
 
 def fails_after(fn: Callable[..., Any], *given: torch.Tensor) -> None:
-    """Both raise, and leave the same values behind."""
+    """Checks that eager and compiled code both raise IndexError, and leave the same values in their arguments."""
     want = [x.clone() for x in given]
     with pytest.raises(IndexError):
         fn(*want)

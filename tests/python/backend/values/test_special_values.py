@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NaN, infinities, zeros of both signs and denormals: bits of eager, from our kernels and from ATen's."""
+"""NaN, infinities, zeros of both signs and denormals give the bits of eager, in our kernels and in ATen's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.python.backend.checks import compile_ex
 
 NAN, INF = float("nan"), float("inf")
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3e38, -3e38, 1e-45, -1e-45, 1e-39, INF, -INF, NAN]
-# Kernels compute small tensors, ATen large ones.
+# Our kernels compute small tensors, and ATen computes large ones.
 SIZES = {"kernels": 14 * 14, "aten": 14 * 14 * 100}
 
 
@@ -24,14 +24,14 @@ def no_grad() -> Iterator[None]:
 
 
 def pairs(size: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each of the numbers against each other one."""
+    """Returns the operands of all pairs of NUMBERS, repeated to ``size`` elements."""
     a, b = torch.cartesian_prod(torch.tensor(NUMBERS), torch.tensor(NUMBERS)).to(dtype).unbind(1)
     repeats = size // len(a)
     return a.repeat(repeats), b.repeat(repeats)
 
 
 def assert_same_bits(got: torch.Tensor, want: torch.Tensor) -> None:
-    """NaN at the same places, and elsewhere the same bits, so that 0 and -0 differ."""
+    """Checks that NaN is at the same places, and that all other bits are equal, so that 0 and -0 differ."""
     assert got.dtype == want.dtype
     if got.is_floating_point():
         assert torch.equal(got.isnan(), want.isnan())
@@ -39,7 +39,7 @@ def assert_same_bits(got: torch.Tensor, want: torch.Tensor) -> None:
     assert torch.equal(got, want)
 
 
-# By the kernel that computes them; "" where there is none, and ATen computes small ones too.
+# Functions by the name of the kernel that computes small tensors.
 FUNCTIONS = {
     "binary_maximum": torch.maximum,
     "binary_minimum": torch.minimum,
@@ -100,7 +100,7 @@ def test_of_others(fn, dtype, size) -> None:
 
 
 def test_square_root() -> None:
-    """Ours is correctly rounded; that of torch may be off in the last bit."""
+    """Our square root is correctly rounded. That of torch may be off in the last bit."""
     x, _ = pairs(SIZES["kernels"])
     compiled = compile_ex(torch.sqrt)
     assert_same_bits(compiled(x), x.double().sqrt().float())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results have the strides of eager, whatever the layout of the inputs."""
+"""Results have the strides of eager, for any layout of the inputs."""
 
 from __future__ import annotations
 

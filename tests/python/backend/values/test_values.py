@@ -89,7 +89,7 @@ def coo() -> torch.Tensor:
     ],
 )
 def test_values_that_become_sparse(fn) -> None:
-    """Dynamo takes no sparse tensor into a graph, but what comes before."""
+    """Dynamo does not take a sparse tensor into a graph, but it takes the operators before it."""
     with torch.no_grad():
         (artifact,) = check(fn, lambda: (torch.randn(3, 3),), fullgraph=False)
     assert task_names(artifact) == ["kernel.binary_mul"]
@@ -99,7 +99,7 @@ def test_values_that_become_sparse(fn) -> None:
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 @pytest.mark.parametrize("make", [coo, lambda: coo().to_sparse_csr()], ids=["coo", "rows"])
 def test_sparse_arguments(make) -> None:
-    """Dynamo runs a function of a sparse argument as it is."""
+    """Dynamo does not compile a function with a sparse argument, but runs it in eager mode."""
 
     def fn(s, x):
         return (s @ (x * 2)) + 1

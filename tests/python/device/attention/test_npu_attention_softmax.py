@@ -89,7 +89,7 @@ def test_gradients_of_fused_attention_score() -> None:
 
 
 def parts(seed: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Result, maxima and sums of attention to some keys."""
+    """Returns result, maxima and sums of attention to seven keys."""
     query = normal(2, 3, 5, 8)
     out = attention(query.double(), *(normal(2, 3, 7, 8, seed=seed + i).double() for i in range(2)), 0.3)
     return out[0].to(dtype), out[1].float(), out[2].float()
@@ -103,7 +103,7 @@ def merged() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("update_type", [0, 1])
 def test_attention_update(update_type: int) -> None:
     given = [parts(3), parts(6)]
-    empty = torch.zeros(30, 8), torch.full((30,), float("-inf"))  # of no keys
+    empty = torch.zeros(30, 8), torch.full((30,), float("-inf"))  # attention to no keys
     out = [x[0].flatten(0, 2) for x in given] + [empty[0]]
     lse = [(x[1] + x[2].log()).flatten() for x in given] + [empty[1]]
     want = merged()

@@ -13,12 +13,12 @@ import torch_npu
 from tests.python.device.attention_reference import attention, by_heads, from_heads, starts_and_ends
 from tests.python.device.npu_operators import check, check_gradient, check_refused, normal
 
-HEADS, KEY_HEADS, SIZE, BLOCK = 4, 2, 8, [2, 3]  # rows of queries and of keys in a block
+HEADS, KEY_HEADS, SIZE, BLOCK = 4, 2, 8, [2, 3]  # BLOCK: rows of queries and of keys in a block
 QUERIES, KEYS = [3, 5], [7, 4]
 
 
 def blocks(rows: int, columns: int) -> torch.Tensor:
-    """Two batches; row block 0 of the first head of the first batch sees nothing."""
+    """Returns a block mask for two batches. Row block 0 of the first head of the first batch sees nothing."""
     sizes = (2, HEADS, -(-rows // BLOCK[0]), -(-columns // BLOCK[1]))
     out = torch.rand(sizes, generator=torch.Generator().manual_seed(0)).lt(0.6).to(torch.int8)
     out[0, 0, 0] = 0
@@ -28,7 +28,7 @@ def blocks(rows: int, columns: int) -> torch.Tensor:
 def of_sequence(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """[1, heads, rows, n]; ``mask``: [heads, blocks of rows, blocks of columns]."""
+    """Computes one sequence, [1, heads, rows, n]. ``mask``: [heads, blocks of rows, blocks of columns]."""
     rows, columns = query.shape[2], key.shape[2]
     visible = mask.repeat_interleave(BLOCK[0], 1).repeat_interleave(BLOCK[1], 2)[:, :rows, :columns] != 0
     result, maxima, sums = attention(query, key, value, scale or 1 / math.sqrt(SIZE), visible=visible)

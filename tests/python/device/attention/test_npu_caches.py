@@ -13,7 +13,7 @@ from tests.python.device.npu_operators import check, check_close, integers, norm
 
 
 def functional(in_place, *written):
-    """Of a function that writes its arguments of these places: one that returns copies of them."""
+    """Returns a function that calls ``in_place`` on copies of its arguments and returns the written copies."""
 
     def call(*args, **kwargs):
         args = [
@@ -126,7 +126,7 @@ def test_scatter_list() -> None:
 
 
 def put_pages(tokens, cache, slots):
-    """``cache``: [pages, places, ...]"""
+    """Writes each token to its slot of ``cache``, which is [pages, places, ...]. Skips negative slots."""
     for token, slot in zip(tokens, slots.tolist(), strict=True):
         if slot >= 0:
             cache[slot // cache.shape[1], slot % cache.shape[1]] = token.reshape(cache.shape[2:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches of keys and values are written where they stand, however a program writes them, on cpu and npu."""
+"""Caches of keys and values are updated in place, however a program writes them, on cpu and npu."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fresh():
 
 
 def language_model(name: str) -> torch.nn.Module:
-    """Two layers with the shapes of a small Qwen3, or of SmolLM2-135M."""
+    """Returns a model of two layers with the shapes of a small Qwen3 or of SmolLM2-135M."""
     import transformers
 
     torch.manual_seed(0)
@@ -41,7 +41,7 @@ def language_model(name: str) -> torch.nn.Module:
 
 
 def last_graph(artifact: npugraph.Artifact) -> str:
-    """After all graph passes."""
+    """Returns the graph after all graph passes."""
     return artifact.graph(artifact.stages[-3])
 
 
@@ -75,7 +75,7 @@ def token(value: float = -1.0) -> torch.Tensor:
 
 
 def pages() -> tuple[torch.Tensor, torch.Tensor]:
-    """Of 4 places with 2 heads."""
+    """Returns caches of keys and values with 4 pages of 4 places each."""
     return torch.zeros(4, 4, HEADS, SIZE), torch.zeros(4, 4, HEADS, SIZE)
 
 
@@ -127,7 +127,7 @@ IN_PLACE = {"index_copy_": "aten.index_copy_(", "slice": "aten.copy_("}
 
 
 def run_twice(step: Callable[..., Any], make: Callable[[], tuple[Any, ...]], place: str, **options: Any) -> Any:
-    """The artifact of ``step``, which computes and writes what it does in eager mode, where that does."""
+    """Checks that ``step`` computes and writes what it does in eager mode, in the same memory. Returns its artifact."""
     npugraph.reset()
     compiled = compile_ex(step, **options)
     given, expected = on(place, make()), on(place, make())
@@ -144,7 +144,7 @@ def run_twice(step: Callable[..., Any], make: Callable[[], tuple[Any, ...]], pla
 @pytest.mark.parametrize("name", WRITES)
 @PLACES
 def test_nothing_of_the_cache_is_copied(name: str, place: str) -> None:
-    """At most the token is."""
+    """At most the bytes of the token are copied."""
 
     def step(k: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         WRITES[name](k, x, at)
@@ -188,7 +188,7 @@ def test_pages(write: Any, place: str) -> None:
 @pytest.mark.feature("2.14")
 @PLACES
 def test_layers_of_one_cache(place: str) -> None:
-    """Operators write parts of one tensor, one after the other, and what they wrote is read between."""
+    """Each layer writes its part of one tensor in place, and then reads all parts that are written so far."""
 
     def step(key: Any, value: Any, stacked: Any, slots: Any) -> list[torch.Tensor]:
         sums = []

@@ -28,7 +28,7 @@ HEADS, KEY_HEADS, SIZE = 4, 2, 8
 
 
 def sequences(x: torch.Tensor, ends: list[int]) -> list[torch.Tensor]:
-    """Of packed rows [1, heads, rows, size]."""
+    """Returns the sequences in packed rows [1, heads, rows, size]."""
     return [x[:, :, start:end] for start, end in starts_and_ends(ends)]
 
 
@@ -121,7 +121,7 @@ def test_sparse_modes(mode: int, rows: int, columns: int, lse: bool) -> None:
         extra |= {"pre_tokens": 2, "next_tokens": 1}
 
     def reference(*args: Any, **kwargs: Any) -> Any:
-        # One row sees all, whatever the mode.
+        # A single query row sees all keys in every mode.
         return infer(*args, **kwargs) if rows > 1 else infer(*args, **kwargs | {"sparse_mode": 0, "atten_mask": None})
 
     args = inputs("BSND", rows, columns)
@@ -187,7 +187,8 @@ def test_packed(layout: str, mode: int) -> None:
 
 
 def paged(rows: torch.Tensor, lengths: list[int], block_size: int, form: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """A cache with these [batches, heads, rows, size], and its table of blocks, which are in no order."""
+    """Returns a cache that holds ``rows`` [batches, heads, rows, size] in blocks of random order, and its block
+    table."""
     batches, heads, longest, size = rows.shape
     per_batch = -(-longest // block_size)
     order = torch.randperm(batches * per_batch + 2, generator=torch.Generator().manual_seed(5))
@@ -298,7 +299,7 @@ def test_quantised_keys_in_one_tensor_of_scales() -> None:
     check_infer((query, key, value), reference, compiled=False, **given("BSH", **extra))
 
 
-GROUPS, BLOCK = 2, 2  # of elements of a row, rows
+GROUPS, BLOCK = 2, 2  # groups of elements in a row, rows in a block
 
 
 @pytest.mark.parametrize("mode", [6, 7])
@@ -322,7 +323,7 @@ def test_quantised_groups_and_blocks(mode: int) -> None:
 
 
 def words(values: torch.Tensor) -> torch.Tensor:
-    """Values in [-8, 7], eight of the last dimension to an int32, the first in the lowest bits."""
+    """Packs values in [-8, 7] along the last dimension: eight to an int32, the first in the lowest bits."""
     return sum((values[..., i::8].int() & 15) << 4 * i for i in range(8)).int()
 
 
@@ -518,7 +519,7 @@ def test_version_2_with_quantised_queries() -> None:
 
 
 def test_version_2_in_float8() -> None:
-    """Scales of blocks of rows."""
+    """Each scale belongs to a block of rows."""
     args = [normal(2, n, 7, SIZE, seed=n).to(torch.float8_e4m3fn) for n in (HEADS, KEY_HEADS, KEY_HEADS)]
     scales = [normal(2, x.shape[1], 4, 1, seed=5 + i) for i, x in enumerate(args)]
     names = ("dequant_scale_query", "dequant_scale_key", "dequant_scale_value")

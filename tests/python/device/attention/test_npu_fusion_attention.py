@@ -174,7 +174,7 @@ def test_dropout_masks(form: str) -> None:
 
 
 def ones_to_see_dropout(layout: str = "BNSD") -> tuple[Any, ...]:
-    """Scores are equal, and values make each weight a result."""
+    """Returns arguments with equal scores and identity matrices as values, so that each result is one weight."""
     query = torch.zeros(2, 3, 40, 50)
     return query, torch.zeros(2, 3, 50, 50), torch.eye(50).expand(2, 3, 50, 50).contiguous(), 3, layout
 
@@ -185,9 +185,9 @@ def test_dropout_of_a_seed() -> None:
     other = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.8, seed=8)
     assert (first[4:], other[4:]) == ((7, 0, 12000), (8, 0, 12000))
     for result in (first[0], other[0]):
-        assert set(result.unique().mul(40).round().tolist()) == {0, 1}  # 1 / 50 / 0.8
+        assert set(result.unique().mul(40).round().tolist()) == {0, 1}  # a weight that is kept is 1 / 50 / 0.8 = 1 / 40
         assert abs((result > 0).float().mean().item() - 0.8) < 0.02
-    assert 0.25 < ((first[0] > 0) != (other[0] > 0)).float().mean().item() < 0.4  # 2 * 0.8 * 0.2
+    assert 0.25 < ((first[0] > 0) != (other[0] > 0)).float().mean().item() < 0.4  # 2 * 0.8 * 0.2 is expected
 
 
 def test_dropout_of_the_generator() -> None:
@@ -202,7 +202,7 @@ def test_dropout_of_the_generator() -> None:
 
 
 def gradients(args: tuple[Any, ...], op: Any = torch_npu.npu_fusion_attention, **kwargs: Any) -> Any:
-    """A forward result of ``op``, the gradient given to it, and those that autograd makes of it."""
+    """Returns the results of ``op``, the gradient of the first one, and the gradients that autograd computes."""
     leaves = [x.clone().requires_grad_() for x in args[:3]]
     extra = {
         name: kwargs[name].clone().requires_grad_()

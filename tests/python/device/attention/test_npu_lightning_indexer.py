@@ -33,7 +33,7 @@ NAMES = ("layout_key", "actual_seq_lengths_key")
 
 
 def scores_of(query: torch.Tensor, key: torch.Tensor, weights: torch.Tensor, mode: int) -> torch.Tensor:
-    """[1, 1, rows, columns], -inf where a row does not see a column; ``weights``: [1, heads, rows, 1]."""
+    """Returns scores, -inf where a row does not see a column. ``weights``: [1, heads, rows, 1]."""
     out = torch.zeros(1, 1, query.shape[2], key.shape[2], dtype=query.dtype)
     for head in range(query.shape[1]):
         out = out + weights[:, head, None] * torch.relu(query[:, head, None] @ key.mT)
@@ -42,7 +42,7 @@ def scores_of(query: torch.Tensor, key: torch.Tensor, weights: torch.Tensor, mod
 
 
 def best_of(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers and scores, [1, 1, rows, COUNT]."""
+    """Returns the indices and the scores of the best columns of each row, [1, 1, rows, COUNT]."""
     rows = scores.shape[2]
     best = torch.full((1, 1, rows, COUNT), float("-inf"), dtype=scores.dtype)
     chosen = torch.full((1, 1, rows, COUNT), -1)
@@ -119,7 +119,7 @@ def all_scores(layout: str, mode: int, query, key, weights) -> list[torch.Tensor
 
 
 def taken(scores: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """0 where a number is -1."""
+    """Returns the scores at ``indices``, and 0 where an index is -1."""
     return scores.gather(-1, indices.clamp_min(0).long()).masked_fill(indices < 0, 0)
 
 
@@ -159,7 +159,8 @@ def test_lightning_indexer_grad(layout: str, mode: int) -> None:
 
 
 def test_batches_of_one_length() -> None:
-    """Nothing is read, and compiled graphs see the parts; there are fewer keys than are asked for."""
+    """Without lengths nothing is read on the host, and compiled graphs see the operators inside. There are fewer keys
+    than COUNT."""
     query, key, weights = normal(2, 3, HEADS, SIZE), normal(2, 4, 1, SIZE, seed=1), normal(2, 3, HEADS, seed=2)
 
     def scores(query, key, weights) -> list[torch.Tensor]:
@@ -187,7 +188,7 @@ def test_batches_of_one_length() -> None:
 
 
 def test_gradient() -> None:
-    """Of the scores of the chosen keys, of which all are there in mode 0."""
+    """Checks the gradients of the scores of the chosen keys. In mode 0 each row sees all keys."""
     extra = settings("TND", "TND", NAMES, sparse_count=3, sparse_mode=0, return_value=True)
 
     def op(*args: torch.Tensor) -> torch.Tensor:
@@ -205,7 +206,7 @@ def ends_or_lengths(layout: str) -> dict[str, list[int]]:
 
 
 def of_rows(parts: list[torch.Tensor], layout: str) -> torch.Tensor:
-    """[B, 1, S] or [1, T] of [1, 1, rows, 1] each."""
+    """Arranges the rows [1, 1, rows, 1] of each sequence as [B, 1, S] or [1, T]."""
     rows = arranged(parts, layout)[..., 0]
     return rows.transpose(0, 1).contiguous() if layout == "TND" else rows.transpose(1, 2).contiguous()
 
@@ -228,7 +229,7 @@ def test_dense_softmax_lse(layout: str, mode: int) -> None:
 
 
 def test_dense_softmax_lse_without_lengths() -> None:
-    """Batches of one length are one piece, whose sizes may be symbols."""
+    """Without lengths, all batches are computed at once, and sizes may be symbols."""
     query, key, weights = normal(2, 3, HEADS, SIZE), normal(2, 4, 1, SIZE, seed=1), normal(2, 3, HEADS, seed=2)
 
     def reference(query, key, weights) -> tuple[torch.Tensor, torch.Tensor]:
@@ -291,7 +292,7 @@ class Main:
             self.statistics.append(rows.transpose(-3, -2).contiguous().float())
 
     def loss(self, scores: list[torch.Tensor]) -> torch.Tensor:
-        """KL(distribution || softmax(scores)), summed over rows."""
+        """Returns KL(distribution || softmax(scores)), summed over rows."""
         out = torch.zeros((), dtype=torch.float64)
         for x, visible, wanted in zip(scores, self.visible, self.distributions, strict=True):
             logarithms = x.masked_fill(~visible, float("-inf")).log_softmax(-1)
@@ -339,7 +340,8 @@ def test_sparse_grad_kl_loss(layout: str, mode: int, key_heads: int) -> None:
 
 
 def test_grad_kl_loss_without_lengths() -> None:
-    """Batches of one length are one piece; where a distribution is that of the indexer, loss and gradients are 0."""
+    """Without lengths, all batches are computed at once. The distribution is that of the indexer itself, so loss and
+    gradients are 0."""
     query, key, weights = normal(2, 3, 1, SIZE).abs(), normal(2, 4, 1, SIZE, seed=1).abs(), torch.ones(2, 3, 1)
     op = torch_npu.npu_dense_lightning_indexer_softmax_lse
     statistics = op(query, key, weights)

@@ -15,7 +15,7 @@ def rms_norm(x, gamma, epsilon=1e-5):
 
 
 def rope(x, cos, sin):
-    """Places i and i + n/2, as complex numbers."""
+    """Rotates elements i and i + n/2 as complex numbers."""
     a, b = x.chunk(2, -1)
     (c0, c1), (s0, s1) = cos.chunk(2, -1), sin.chunk(2, -1)
     return torch.cat([a * c0 - b * s0, b * c1 + a * s1], -1)
@@ -30,14 +30,14 @@ def quantise(x):
 
 
 def put(cache, slots, tokens):
-    """``cache``: [pages, places, ...]; ``slots`` and ``tokens`` one by one."""
+    """Writes one token after the other to its slot of ``cache``, [pages, places, ...]. Skips negative slots."""
     for slot, token in zip(slots, tokens, strict=True):
         if slot >= 0:
             cache[slot // cache.shape[1], slot % cache.shape[1]] = token.reshape(cache.shape[2:]).to(cache.dtype)
 
 
 def put_kv(cache, tokens, index, mode, piece=None):
-    """``tokens``: [batch, heads, length, dim]"""
+    """Writes ``tokens`` [batch, heads, length, dim] to ``cache`` in the given cache mode."""
     batch, _, length, _ = tokens.shape
     flat = tokens.transpose(1, 2).flatten(0, 1)
     if mode == "Norm":
@@ -265,7 +265,7 @@ def mla_prolog_v2(*args, **given):
 
 
 def mla_arguments(*batch: int) -> tuple:
-    """Up to the caches, which are last."""
+    """Returns the arguments up to the caches, which come last."""
     sizes = [(HIDDEN, RANK), (RANK, HEADS * (NOPE + ROPE)), (HEADS, NOPE, LATENT), (HIDDEN, LATENT + ROPE)]
     sizes += [(RANK,), (LATENT,), (*batch, ROPE), (*batch, ROPE)]
     weights = [normal(*size, seed=i) for i, size in enumerate(sizes)]

@@ -27,7 +27,7 @@ def by_layer(x, weight, descale, mode, scale, offset, bias):
 
 
 def plain(weight):
-    """Of pieces of rows, the rows."""
+    """Returns the rows of a weight that may be stored in pieces of rows."""
     if weight.dim() == 2:
         return weight
     return torch.stack([torch.cat([piece[row] for piece in weight[0]]) for row in range(weight.shape[2])])
@@ -66,7 +66,7 @@ def preprocess(
 
 
 def weights(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """wdqkv and wuq"""
+    """Returns wdqkv and wuq."""
     sizes = ((LATENT + ROPE + QUERY, INPUT), (UP, QUERY))
     if dtype == torch.int8:
         return tuple(integers(-99, 99, *size, dtype=dtype, seed=i) for i, size in enumerate(sizes))

@@ -26,7 +26,7 @@ def as_rows(heads: torch.Tensor) -> torch.Tensor:
 
 
 def arguments(biases: bool = True) -> tuple:
-    """All but dropout_mask and what comes after it."""
+    """Returns the arguments in front of dropout_mask."""
     rows = [normal(BATCHES * n, 8, seed=i) for i, n in enumerate((TARGET, SOURCE, SOURCE))]
     weights = [normal(COLUMNS, 8, seed=3 + i) / 3 for i in range(3)]
     mask, out = normal(BATCHES, HEADS, TARGET, SOURCE, seed=6), normal(10, COLUMNS, seed=7)
@@ -45,7 +45,7 @@ def multi_head(query, key, value, wq, wk, wv, mask, wo, bq, bk, bv, bo, bits, *r
     kept = weights if bits is None else weights * kept_of(bits) / (1 - rest[4])
     context = as_rows(torch.einsum("bhij,bhjd->bhid", kept, v))
     if bits is None:
-        bits = torch.tensor([255] * 22 + [15] + [0] * 9)  # of 180 weights, in bytes that are a multiple of 16
+        bits = torch.tensor([255] * 22 + [15] + [0] * 9)  # 180 bits for 180 weights, padded to a multiple of 16 bytes
     return F.linear(context, wo, bo), bits, q, k, v, weights, kept, context
 
 

@@ -21,14 +21,14 @@ BLOCK, STRIDE, SELECTED, COUNT = (
     2,
     6,
     3,
-)  # rows of compressed blocks, between them, of selected ones; selected blocks
+)  # rows of a compressed block, rows from one to the next, rows of a selected block, number of selected blocks
 SETTINGS = {"head_num": HEADS, "select_block_size": SELECTED, "select_block_count": COUNT}
 PAGE = 3
 TABLE = torch.tensor([[3, 0, 4], [1, 5, 2]], dtype=torch.int32)
 
 
 def slow(checked: bool) -> dict[str, bool]:
-    """Whether ``check`` makes the checks that take most of its time, which need one case of an operator."""
+    """Turns the slowest parts of ``check`` on or off. It is enough to run them for one case of an operator."""
     return {"compiled": checked, "dynamic": checked}
 
 
@@ -97,7 +97,7 @@ def test_compress_infer(with_table: bool, lengths: list[int], slots: list[int]) 
 
 
 def selection(weights: torch.Tensor, blocks: int, dropped: torch.Tensor | None) -> torch.Tensor:
-    """Equations 9 and 10, of [heads, rows, compressed] -> [rows, key heads, COUNT]."""
+    """Selects blocks by equations 9 and 10: [heads, rows, compressed] -> [rows, key heads, COUNT]."""
     heads, rows, columns = weights.shape
     group, a, b = heads // KEY_HEADS, SELECTED // STRIDE, BLOCK // STRIDE
     out = torch.full((rows, KEY_HEADS, COUNT), -1)
@@ -117,7 +117,7 @@ def selection(weights: torch.Tensor, blocks: int, dropped: torch.Tensor | None) 
 def of_compressed(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, topk: torch.Tensor | None
 ) -> tuple[torch.Tensor, ...]:
-    """Of one sequence, packed."""
+    """Computes attention to compressed rows for one packed sequence."""
     q, k, v = (by_heads(x, "TND", 0) for x in (query, key, value))
     rows, columns = q.shape[2], k.shape[2]
     visible = None if mask is None else mask[:rows, :columns] == 0
@@ -132,11 +132,11 @@ def of_compressed(
     return (from_heads(result, "TND"), selection(weights, blocks, dropped), *statistics)
 
 
-QUERY_ENDS, KEY_ENDS, BLOCK_ENDS = [3, 8], [5, 12], [2, 5]  # 12 and 16 rows before compression
+QUERY_ENDS, KEY_ENDS, BLOCK_ENDS = [3, 8], [5, 12], [2, 5]  # KEY_ENDS: of 12 and 16 rows before compression
 
 
 def masks() -> dict[str, torch.Tensor]:
-    """A position sees the compressed rows that end before it."""
+    """Returns masks with which a query sees only the compressed rows that end before its position."""
     mask = torch.tensor([[j * STRIDE + BLOCK > 3 * i for j in range(7)] for i in range(5)])
     return {"atten_mask": mask, "topk_mask": torch.tensor([[j > i for j in range(3)] for i in range(5)])}
 
@@ -170,7 +170,7 @@ def test_compress_attention(ends: bool, with_masks: bool) -> None:
 
 
 def in_pages(rows: list[torch.Tensor], flat: bool) -> torch.Tensor:
-    """Sequences of [rows, heads, size]."""
+    """Stores sequences of [rows, heads, size] in pages."""
     pages = torch.zeros(6, PAGE, *rows[0].shape[1:])
     for sequence, x in enumerate(rows):
         for row in range(len(x)):
@@ -207,7 +207,7 @@ def test_compress_attention_infer(layout: str) -> None:
 
 
 def choice(rows: int, columns: int, seed: int) -> torch.Tensor:
-    """[rows, key heads, COUNT], with -1 for some."""
+    """Returns random choices of blocks, [rows, key heads, COUNT], some of which are -1."""
     blocks = -(-columns // SELECTED)
     generator = torch.Generator().manual_seed(seed)
     orders = [torch.randperm(blocks + 1, generator=generator)[:COUNT] - 1 for _ in range(rows * KEY_HEADS)]
@@ -218,7 +218,7 @@ def choice(rows: int, columns: int, seed: int) -> torch.Tensor:
 def of_selected(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, chosen: torch.Tensor, visible: torch.Tensor | None
 ) -> tuple[torch.Tensor, ...]:
-    """Of one sequence, packed."""
+    """Computes attention to the chosen blocks for one packed sequence."""
     q, k, v = (by_heads(x, "TND", 0) for x in (query, key, value))
     own = torch.zeros(HEADS, q.shape[2], k.shape[2], dtype=torch.bool)
     for row in range(q.shape[2]):
@@ -260,7 +260,7 @@ def test_select_attention(mask: str) -> None:
 
 
 def gradients(reference: Any) -> Any:
-    """The reference of gradients of query, key and value by the first result of another one."""
+    """Returns a reference for the gradients of query, key and value by the first result of ``reference``."""
 
     def call(gradient, query, key, value, *rest: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
         leaves = [x.detach().requires_grad_() for x in (query, key, value)]
@@ -285,7 +285,7 @@ def test_select_attention_grad(mask: str) -> None:
 
 
 def test_select_attention_of_one_sequence() -> None:
-    """Without lengths; sizes may be symbols."""
+    """There is one sequence without lengths, whose sizes may be symbols."""
     query, key, value, chosen, *rest = select_args()
     args = (query, key[:, :1], value[:, :1], chosen[:, :1], *rest)
 
@@ -321,7 +321,7 @@ def test_select_attention_infer(layout: str) -> None:
 
 
 def test_sequences_without_keys() -> None:
-    """A sequence shorter than a block has no compressed rows, and no sequence need have queries."""
+    """A sequence that is shorter than a block has no compressed rows. A sequence may also have no queries."""
     query, key = normal(5, HEADS, SIZE), normal(5, KEY_HEADS, SIZE, seed=1)
     for op, rest, name in (
         (torch_npu.npu_nsa_compress_attention, (SCALE, HEADS, BLOCK, STRIDE, SELECTED, COUNT), "actual_cmp_seq_kvlen"),
@@ -334,7 +334,7 @@ def test_sequences_without_keys() -> None:
 
 
 def test_select_attention_infer_without_pages() -> None:
-    """Batches of one length are one piece, whose sizes may be symbols."""
+    """Without lengths, all batches are computed at once, and sizes may be symbols."""
     query, key, value = (normal(2, n, h, SIZE, seed=n) for n, h in ((3, HEADS), (9, KEY_HEADS), (9, KEY_HEADS)))
     chosen = torch.stack([choice(3, 9, 0), choice(3, 9, 1)])
 

@@ -26,7 +26,7 @@ def cache(heads: int = KEY_HEADS, size: int = SIZE, seed: int = 1, dtype: torch.
 
 
 def rows_of(cache: torch.Tensor, sequence: int, length: int) -> torch.Tensor:
-    """[1, heads, length, size]"""
+    """Returns the cached rows of a sequence, [1, heads, length, size]."""
     rows = [cache[TABLE[sequence, row // BLOCK], row % BLOCK] for row in range(length)]
     return torch.stack(rows, 1)[None]
 
@@ -36,7 +36,7 @@ def by_sequences(
     scale: float,
     visible: Any = lambda rows, columns: None, bias: Any = lambda index, rows, columns: None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Of packed queries [T, heads, size]: result, and logarithms of sums [T, heads, 1]."""
+    """Computes attention for packed queries [T, heads, size]. Returns results and logarithms of sums, [T, heads, 1]."""
     results, lses = [], []
     ends = torch.tensor(lengths).cumsum(0).tolist()
     for index, (start, end) in enumerate(starts_and_ends(ends)):
@@ -59,7 +59,7 @@ def causal(rows: int, columns: int) -> torch.Tensor:
 
 
 def writing(compute: Any) -> Any:
-    """A reference that writes its result to out."""
+    """Returns a reference that writes its result to ``out``."""
 
     def reference(*args: Any, out: torch.Tensor, **_: Any) -> None:
         out.copy_(compute(*args).view_as(out))
@@ -129,7 +129,7 @@ def test_quantised_cache() -> None:
 
 
 def in_pieces(cache: torch.Tensor, n: int = 4) -> torch.Tensor:
-    """The layout NZ."""
+    """Returns ``cache`` in the layout NZ, with pieces of ``n`` elements."""
     return cache.flatten(2).unflatten(2, (-1, n)).transpose(1, 2).contiguous()
 
 
@@ -151,7 +151,7 @@ MASKS = ("by rows", "by positions", "sample", "true where it drops")
 
 
 def mask_of(kind: str) -> torch.Tensor:
-    """That of causal attention, of ROWS rows at the end of CONTEXT rows."""
+    """Returns a mask of causal attention for ROWS rows at the end of CONTEXT rows, in one of several forms."""
     square = torch.zeros(9, 9).masked_fill(torch.ones(9, 9).triu(1).bool(), -10000.0)
     if kind == "by positions":
         return square
@@ -228,7 +228,7 @@ def test_prefix_encoder() -> None:
 
 @pytest.mark.parametrize("kind", ["by positions", "as many positions as queries", "sample", "slopes", None])
 def test_packed_rows_v2(kind: str | None) -> None:
-    """Lengths as ints, and all but tensors of rows and lengths by name."""
+    """Lengths are ints. All arguments but the tensors of rows and the lengths are passed by name."""
     args = normal(7, HEADS, SIZE), normal(7, KEY_HEADS, SIZE, seed=1), normal(7, KEY_HEADS, SIZE, seed=2), ROWS
     slopes = normal(HEADS, seed=6).abs()
 
@@ -338,7 +338,8 @@ def test_latent_caches_in_int8() -> None:
 
 
 def test_ring() -> None:
-    """Keys in two parts, of which the second is that of the queries: together what one call computes."""
+    """Two calls attend to two parts of the keys, the first of them to those of the queries themselves. Together they
+    compute what one call computes for all keys."""
     q_nope, q_rope = normal(7, HEADS, SIZE), normal(7, HEADS, ROPE, seed=1)
     new = normal(7, KEY_HEADS, SIZE, seed=2), normal(7, KEY_HEADS, ROPE, seed=3), normal(7, KEY_HEADS, SIZE, seed=4)
     old = normal(9, KEY_HEADS, SIZE, seed=5), normal(9, KEY_HEADS, ROPE, seed=6), normal(9, KEY_HEADS, SIZE, seed=7)
@@ -393,7 +394,7 @@ def test_load_refused() -> None:
 
 @pytest.mark.parametrize("rows", [6, 8])
 def test_load_into_out(rows: int) -> None:
-    """Rows behind the last sequence stay."""
+    """Rows of the outputs behind the last sequence keep their values."""
     args = cache(), cache(1, 5, seed=2), TABLE, torch.tensor([2, 0, 4])
     out = {"key": torch.ones(rows, KEY_HEADS, SIZE), "value": torch.ones(rows, 1, 5)}
 
@@ -405,7 +406,7 @@ def test_load_into_out(rows: int) -> None:
 
     op = torch_npu.atb.npu_paged_cache_load
     check_atb(op.out, args, reference, compiled=rows == 8, seq_starts=torch.tensor([3, 0, 1]), **out)
-    key, value = op(*args, **{name: x.clone() for name, x in out.items()})  # as servers call it
+    key, value = op(*args, **{name: x.clone() for name, x in out.items()})  # without the overload, as servers do
     assert key.shape == out["key"].shape and value.shape == out["value"].shape
     with pytest.raises(RuntimeError, match=r"value has shape \[5, 1, 5\], and the rows are of shape \[6, 1, 5\]"):
         op(*args, key=out["key"], value=out["value"][:5])

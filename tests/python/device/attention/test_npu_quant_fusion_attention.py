@@ -13,7 +13,7 @@ from tests.python.device.npu_operators import check, check_refused, normal
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 HEADS, KEY_HEADS, SIZE, SCALE = 4, 1, 8, 0.3
 SIZES = {"query": (HEADS, 5), "key": (KEY_HEADS, 7), "value": (KEY_HEADS, 7), "dy": (HEADS, 5)}  # heads, rows
-BLOCK = 2  # rows of a scale
+BLOCK = 2  # rows that share a scale
 
 
 def stored(name: str, layout: str, dtype: torch.dtype, seed: int) -> torch.Tensor:
@@ -22,7 +22,7 @@ def stored(name: str, layout: str, dtype: torch.dtype, seed: int) -> torch.Tenso
 
 
 def scale_of(name: str, seed: int) -> torch.Tensor:
-    """One for each block of rows."""
+    """Returns one scale for each block of rows."""
     heads, rows = SIZES[name]
     return normal(2, heads, (rows + BLOCK - 1) // BLOCK, 1, seed=seed).abs() + 0.5
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths of sequences change from call to call of a compiled graph, and nothing is captured anew."""
+"""Lengths of sequences may change from call to call of a compiled graph without another capture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def score_v2(q: Any, k: Any, v: Any, rows: list[int], keys: list[int]) -> torch.
 
 
 def score_into(q: Any, k: Any, v: Any, rows: list[int], keys: list[int]) -> torch.Tensor:
-    """As the original's graphs hold it: with memory for the results, and for what it needs meanwhile."""
+    """Passes memory for the results and a workspace, as graphs of Ascend's backend do."""
     settings = {"num_heads": 2, "input_layout": "BSH", "scale": 0.3, "actual_seq_lengths": rows}
     settings["actual_seq_lengths_kv"] = keys
     space = torch_npu._npu_fused_infer_attention_score_get_max_workspace(q, k, v, **settings)
@@ -66,7 +66,7 @@ def test_attention_of_changing_lengths(step: Any, place: str) -> None:
 
 @pytest.mark.feature("3.09")
 def test_an_update_comes_before_the_task_that_reads_it() -> None:
-    """Of the lengths of the same call, also where calls follow each other at once."""
+    """Each task reads the lengths of its own call, also when calls follow each other at once."""
     compiled = compile_ex(score, dynamic=True)
     given = inputs("npu")
     results = [compiled(*given, *LENGTHS[i % 4]) for i in range(16)]
@@ -98,7 +98,7 @@ def test_other_sizes_are_captured() -> None:
 @pytest.mark.parametrize("splits", [False, True])
 @PLACES
 def test_paged_attention_of_changing_contexts(splits: bool, place: str) -> None:
-    """Lengths in tensors of the host are read by each run."""
+    """Each run reads lengths that are in host tensors."""
     query, table = normal(3, 4, 8), torch.tensor([[5, 0, 3], [2, 6, 1], [4, 7, 8]], dtype=torch.int32)
     caches = [normal(9, 3, 2, 8, seed=i) for i in (1, 2)]
     query, table, *caches = on(place, (query, table, *caches))
@@ -119,7 +119,7 @@ def test_paged_attention_of_changing_contexts(splits: bool, place: str) -> None:
         torch.testing.assert_close(compiled(given), step(given))
     (artifact,) = npugraph.artifacts()
     assert artifact.counters["captures"] == 1
-    # Which is nothing to tell anew.
+    # Lengths in tensors need no refresh.
     assert (artifact.counters["refreshes"], artifact.counters["replays"]) == (0, 3)
     with npugraph.task_log() as log:
         compiled(given)

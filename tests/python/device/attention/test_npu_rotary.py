@@ -11,7 +11,7 @@ from tests.python.device.npu_operators import FLOATING, check, check_gradient, i
 
 
 def turned(x, mode):
-    """The matrix of the definition: column by column."""
+    """Multiplies by the rotation matrix of the definition, which is filled column by column."""
     n = x.shape[-1]
     matrix = torch.zeros(n, n, dtype=x.dtype)
     for i in range(n):
@@ -79,7 +79,7 @@ def test_interleave_rope() -> None:
 
 
 def rotate_heads(x, head_size, angles, neox):
-    """Pair by pair, as complex numbers. ``angles``: [tokens, 2, pairs]."""
+    """Rotates pairs of elements as complex numbers. ``angles``: [tokens, 2, pairs]."""
     out = x.clone().view(*x.shape[:-1], -1, head_size)
     cos, sin = (angles[..., i, :].unsqueeze(-2) for i in (0, 1))
     pairs = cos.shape[-1]

@@ -30,7 +30,7 @@ ROPE = 2
 
 
 def choices(block_size: int) -> list[torch.Tensor]:
-    """Blocks for each row of each sequence, [1, 1, rows, 3], the last of them none."""
+    """Returns chosen blocks for each row of each sequence, [1, 1, rows, 3]. The last one is -1, which is no block."""
     out = []
     for rows, columns in zip(QUERIES, KEYS, strict=True):
         blocks = -(-columns // block_size)
@@ -46,7 +46,7 @@ def arranged_choices(parts: list[torch.Tensor], layout: str) -> torch.Tensor:
 def of_sequence(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, chosen: torch.Tensor, mode: int, block_size: int, sink=None
 ):
-    """Result, maxima and sums, [1, heads, rows, n]."""
+    """Returns result, maxima and sums, [1, heads, rows, n]."""
     rows, columns = q.shape[2], k.shape[2]
     visible = torch.zeros(rows, columns, dtype=torch.bool)
     for row in range(rows):
@@ -89,7 +89,7 @@ def test_sparse_flash_attention(query_layout: str, key_layout: str, mode: int, b
 
 
 def arguments(layout: str, with_value: bool, with_rope: bool) -> list[torch.Tensor | None]:
-    """Query, key, value, query_rope, key_rope."""
+    """Returns query, key, value, query_rope and key_rope."""
     given = (parts_of(HEADS, QUERIES, 1), parts_of(1, KEYS, 2), parts_of(1, KEYS, 3) if with_value else None)
     ropes = (parts_of(HEADS, QUERIES, 4, size=ROPE), parts_of(1, KEYS, 5, size=ROPE)) if with_rope else (None, None)
     return [None if x is None else arranged(x, layout) for x in (*given, *ropes)]
@@ -131,7 +131,7 @@ def test_sparse_flash_attention_grad(
 
 
 def test_batches_of_one_length() -> None:
-    """Nothing is read, and compiled graphs see the parts."""
+    """Without lengths nothing is read on the host, and compiled graphs see the operators inside."""
     query, key, value = normal(2, 3, HEADS, SIZE), normal(2, 5, 2, SIZE, seed=1), normal(2, 5, 2, SIZE, seed=2)
     chosen = torch.stack([torch.randperm(5, generator=torch.Generator().manual_seed(i))[:3] for i in range(6)])
     chosen = chosen.view(2, 3, 1, 3).int()
@@ -169,7 +169,7 @@ def test_gradient() -> None:
     check_gradient(op, given, lambda *x: result_of("TND", 3, 1, *x))
 
 
-TILE, FIRST = 4, 8  # elements with one scale, and how many of heads are values
+TILE, FIRST = 4, 8  # elements that share a scale, elements of a head that are values
 
 
 def as_bytes(x: torch.Tensor) -> torch.Tensor:

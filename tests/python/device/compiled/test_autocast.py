@@ -12,7 +12,7 @@ from torch.testing._internal.autocast_test_lists import AutocastTestLists, TestA
 
 from tests.python.device import autocast_on_cpu
 
-# Lists of torch's own tests of autocast: the type of results, and where the operators are.
+# Lists of torch's own tests of autocast, with the dtype of the results and the module of the operators.
 _LISTS = {
     "torch_fp16": (torch.float16, torch),
     "torch_fp32": (torch.float32, torch),
@@ -29,7 +29,7 @@ _OTHERS = ("cudnn", "miopen", "_thnn")  # operators of other devices
 
 
 def _rows(name: str) -> list[tuple[str, Any, dict[str, Any], torch.dtype]]:
-    """Operator, arguments, keywords and type of its result."""
+    """Returns the operators of a list, with their arguments, keywords and the dtype of their results."""
     expected = _LISTS[name][0]
     rows = []
     for op, args, *more in getattr(AutocastTestLists(torch.device("npu")), name):
@@ -60,7 +60,7 @@ def test_autocast():
         with torch.autocast("npu", enabled=False):
             assert torch.mm(a, b).dtype == torch.float32
     assert torch.mm(a, b).dtype == torch.float32
-    with torch.autocast("cpu", dtype=torch.bfloat16):  # of another device
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # autocast of another device
         assert torch.mm(a, b).dtype == torch.float32
 
 
@@ -68,7 +68,7 @@ def test_autocast_has_the_lists_that_torch_has_for_devices():
     wanted = set().union(*autocast_on_cpu.lists_of_devices().values())
     more = autocast_on_cpu.registered("AutocastPrivateUse1") - wanted
     assert not wanted - autocast_on_cpu.registered("AutocastPrivateUse1")
-    # Operators that torch writes down apart from its lists.
+    # Torch lists these operators apart from the others.
     assert more == {"aten::binary_cross_entropy", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"}
 
 

@@ -17,7 +17,7 @@ from tests.python.device.captured_calls import capture as captured
 
 
 def results(fn: Callable[..., Any], *arguments: torch.Tensor, device: str = "npu", **options: Any) -> Any:
-    """Of ``fn`` compiled, called twice with ``arguments`` on ``device``."""
+    """Calls ``fn``, compiled, twice with ``arguments`` on ``device``. Returns the results of the second call."""
     compiled = compile_ex(fn, **options)
     own = [one.to(device) for one in arguments]
     with torch.no_grad():
@@ -107,7 +107,7 @@ def test_random_numbers_are_those_of_eager_on_npu():
     x = torch.ones(16, device="npu")
     compiled = compile_ex(fn)
     torch.manual_seed(3)
-    torch.randn(5)  # the two generators are not in step
+    torch.randn(5)  # the two generators have different states
     want, state, cpu_state = fn(x), torch.npu.get_rng_state(), torch.get_rng_state()
     torch.manual_seed(3)
     torch.randn(5)

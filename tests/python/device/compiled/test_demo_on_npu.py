@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo with ``--device npu``: eager, and in `make long` compiled, it says what it says on cpu."""
+"""The demo with ``--device npu`` gives the answer of cpu: in eager mode, and in `make long` compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loaded(*more: str) -> demo.Chat:
 
 @pytest.fixture(scope="module")
 def tokens() -> list[int]:
-    """Of eager on cpu."""
+    """Returns the tokens of the answer in eager mode on cpu."""
     chat = loaded()
     with torch.no_grad():
         return chat.answer(chat.model).tokens
@@ -53,4 +53,4 @@ def test_compiled_tokens_on_npu_are_those_of_cpu(
     assert demo.main([*COMMAND, "--device", "npu"]) == 0
     said = capsys.readouterr().out
     assert ANSWER in said and f"yes, all {len(tokens)}" in said
-    assert [answer.tokens for answer in answers] == [tokens]  # that was shown
+    assert [answer.tokens for answer in answers] == [tokens]  # the answer that was shown

@@ -21,7 +21,7 @@ def fresh():
 
 
 def step(model, *inputs, runs: int = 2):
-    """What is found, and how many of the written values were compared."""
+    """Returns the findings, and the share of the written values that was compared."""
     found = []
     with torch.no_grad(), Stepper(Tolerance(), found.append) as stepper:
         compiled = torch.compile(model, backend="npugraph_ex")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model set on npu: eager is equal to cpu, compiled equal to eager as on cpu; and a training step."""
+"""The model set on npu: eager results equal those of cpu, compiled ones are as accurate as eager ones, and training
+steps equal those of cpu."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from benchmarks.model_case import allowed_error, flatten_outputs, reference64, r
 from benchmarks.models import CASES
 from tests.python.device.autocast_on_cpu import lists_of_devices_on_cpu
 
-# Of each kind one, for `make test`: encoder, decoder with a cache, encoder and decoder, convolutions, state space.
+# One model of each kind for `make test`: encoder, decoder with a cache, encoder and decoder, convolutions, state space.
 FEW = {"bert", "llama", "t5", "resnet", "mamba"}
 SOME = [pytest.param(name, marks=[pytest.mark.long] * (name not in FEW)) for name in CASES]
 
 
 def on_npu(value: Any) -> Any:
-    """``value`` with all tensors, also those in caches, on npu."""
+    """Returns ``value`` with all tensors, also those in caches, on npu."""
     if isinstance(value, torch.Tensor):
         return value.npu()
     if isinstance(value, torch.device):
@@ -68,8 +69,8 @@ def test_compiled_is_as_accurate_as_eager(name: str) -> None:
 
 
 def training_steps(model: torch.nn.Module, ids: torch.Tensor, kind: str) -> list[torch.Tensor]:
-    """Two steps of AdamW: in float32, under autocast, or with scaled gradients in float16, too. Returns the last loss
-    and the parameters."""
+    """Runs two steps of AdamW in float32, under autocast to bfloat16, or under autocast to float16 with scaled
+    gradients. Returns the last loss and the parameters."""
     ids = ids.to(next(model.parameters()).device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
     scaler = torch.amp.GradScaler(ids.device.type, enabled=kind == "float16", init_scale=64)
@@ -85,7 +86,7 @@ def training_steps(model: torch.nn.Module, ids: torch.Tensor, kind: str) -> list
 
 
 SMALL = {"n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 128, "bos_token_id": 0, "eos_token_id": 0}
-GPT2_SMALL: dict[str, int] = {}  # what transformers calls a GPT-2 is that one
+GPT2_SMALL: dict[str, int] = {}  # the defaults of transformers' GPT2Config
 
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defects of Ascend's own backend, in graphs over npu tensors: here each does what its document promises."""
+"""Defects of Ascend's own backend, in graphs over npu tensors. Here each feature does what its document promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fresh():
 
 
 def ways_to_compile():
-    """All front doors of the backend."""
+    """Returns arguments of torch.compile for each way to choose the backend."""
     config = CompilerConfig()
     config.verify = True
 
@@ -69,7 +69,8 @@ def norm_inputs() -> list[torch.Tensor]:
 
 
 def test_halves_go_where_the_pair_puts_them() -> None:
-    """Quotients of 16 bits often lie halfway, where an odd zero point decides which number is the even one."""
+    """Quotients of 16 bits often lie halfway between two integers. An odd zero point decides which of the two is the
+    even one."""
 
     def pair(x1, x2, gamma, scales, zero_points):
         y, _, x = torch_npu.npu_add_rms_norm(x1, x2, gamma)
@@ -94,14 +95,15 @@ def test_the_type_that_was_asked_for_is_that_of_the_fused_result(dtype, fuses) -
     )
     (got, _), (want, _) = run(*inputs), quantise(*inputs, dtype)
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    assert (got.cpu().int() - want.cpu().int()).abs().max() <= 1  # one rounding less is done
+    assert (got.cpu().int() - want.cpu().int()).abs().max() <= 1  # the fused operator rounds once less
     names = [made.rule for made in npugraph.artifacts()[-1].replacements]
     assert len(names) == int(fuses)
 
 
 @pytest.mark.feature("12b.18")
 def test_nothing_depends_on_versions_of_the_vendors_software(monkeypatch) -> None:
-    """Which are told, but not asked; what is not fused is reported with its reason."""
+    """torch_npu reports the versions, but the rules do not ask for them. A pair that is not fused is reported with its
+    reason."""
     found = []
     for cann, soc in (("9.9.0", None), ("7.0.RC1", 104), ("8.3.RC1", 220)):
         npugraph.reset()

@@ -60,7 +60,7 @@ def test_places_out_of_range(name: str, device: str, inference: bool) -> None:
 def test_kinds_of_errors_stay() -> None:
     with pytest.raises(IndexError, match=r"^index 99 is out of bounds for dimension 0 with size 4 \(in npu::npu_sc"):
         torch_npu.npu_scatter_nd_update(torch.zeros(4, 8), torch.tensor([[99]]), torch.ones(1, 8))
-    with pytest.raises(RuntimeError, match=r"^npu_rms_norm: [^(]*$"):  # names it already
+    with pytest.raises(RuntimeError, match=r"^npu_rms_norm: [^(]*$"):  # the message names the operator already
         torch_npu.npu_rms_norm(normal(2, 8), normal(2, 2, 7))
 
 

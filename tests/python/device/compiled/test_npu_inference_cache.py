@@ -68,7 +68,7 @@ def test_npu_and_cpu_tensors_have_graphs_of_their_own(tmp_path) -> None:
 @pytest.mark.parametrize("decompositions", [{}, {torch.ops.aten.relu.default: lambda x: x.clamp(min=0)}])
 @torch.no_grad()
 def test_graphs_with_operators_of_others_are_in_no_cache(tmp_path, decompositions) -> None:
-    """They run in pieces where a graph of npu is captured; whichever way they were compiled."""
+    """Operators of others run in Python at each call, with and without custom decompositions."""
     model, x = Waiting(), torch.ones(4, device="npu")
     function = npugraph_ex.inference.cache_compile(
         model.forward, cache_dir=tmp_path, custom_decompositions=decompositions
@@ -81,7 +81,7 @@ def test_graphs_with_operators_of_others_are_in_no_cache(tmp_path, decomposition
 @pytest.mark.feature("1.09", "5.01")
 @torch.no_grad()
 def test_a_capture_of_a_graph_from_a_file_refuses_to_wait(tmp_path, monkeypatch) -> None:
-    # As if the operator were one of ours, see above.
+    # The operator counts as one of ours, so that its graph is cached, unlike in the test above.
     monkeypatch.setattr(pieces, "_OF_TORCH", (*pieces._OF_TORCH, "test_npu_inference_cache"))
     model, x = Waiting(), torch.ones(4, device="npu")
     options = {"capture_error_mode": "thread_local"}

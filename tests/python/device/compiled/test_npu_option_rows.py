@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What options, captures and caches promise, over tensors of npu. tests/python/backend has more of each, on cpu."""
+"""Promises of options, captures and caches, over tensors of npu. tests/python/backend tests more of each on cpu."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def rows(n: int) -> torch.Tensor:
 
 
 def run(fn, *calls: torch.Tensor, **arguments) -> tuple[npugraph.Artifact, list[str]]:
-    """The only artifact, and the modes of the calls, whose results are right and on npu."""
+    """Calls ``fn``, compiled, and checks that the results are right and on npu. Returns the only artifact, and the mode
+    of each call."""
     compiled, modes = compile_ex(fn, **arguments), []
     for x in calls:
         with npugraph.task_log() as log:

@@ -13,7 +13,7 @@ import npugraph
 from tests.python.backend.checks import compile_ex, task_names
 from tests.python.backend.graphs.test_passes_on_and_off import CASES, compare
 
-# The others have tensors of cpu in them, and make the same graphs on both.
+# The graphs of the other cases contain cpu tensors, and are the same on both devices.
 ON_NPU = sorted(set(CASES) - {"bound_attention", "expand_batch_norm", "fold_constants"})
 
 

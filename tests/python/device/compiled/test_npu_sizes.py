@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of which no definition is published: sizes and types on meta, and an error elsewhere."""
+"""Operators whose definitions are not published have sizes and dtypes on meta, and raise an error elsewhere."""
 
 from __future__ import annotations
 

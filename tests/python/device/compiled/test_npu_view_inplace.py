@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of an input in another shape, as graphs of others hold them, become updates in place."""
+"""A graph that updates an input through a view, and copies the result back into the input, updates it in place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ aten, npu = torch.ops.aten, torch.ops.npu
 PLACES = pytest.mark.parametrize("place", ["cpu", "npu"])
 SHAPE, FLAT = (4, 8, 16), (4, 128)
 
-# Functional operator, its other arguments, and the type of the cache.
+# Functional operator, its other arguments, and the dtype of the cache.
 UPDATES: dict[str, tuple[Any, Callable[[], tuple[Any, ...]], torch.dtype]] = {
     "scatter_update": (
         npu.scatter_update.default,
@@ -44,7 +44,8 @@ UPDATES: dict[str, tuple[Any, Callable[[], tuple[Any, ...]], torch.dtype]] = {
 def graph_of(
     name: str, cache: torch.Tensor, args: tuple[Any, ...], change: Callable[..., Any] | None = None
 ) -> fx.GraphModule:
-    """The pattern, and a result. ``change`` makes another graph of it: given the graph and its nodes by name."""
+    """Returns a graph with the pattern and one more result. ``change`` adds to it, given the graph, ``add`` and the
+    nodes by name."""
     op = UPDATES[name][0]
     graph, mode = fx.Graph(), FakeTensorMode()
 
@@ -68,7 +69,7 @@ def graph_of(
 
 
 def run(name: str, place: str, change: Callable[..., Any] | None = None) -> npugraph.Artifact:
-    """The cache is what the graph makes of it when it runs as it is."""
+    """Checks that the compiled graph leaves in the cache what the uncompiled graph does. Returns the artifact."""
     npugraph.reset()
     dtype = UPDATES[name][2]
     values = (torch.arange(4 * 8 * 16).view(SHAPE).to(dtype), *UPDATES[name][1]())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe/attention_workers.cc and ffn_workers.cc: sizes and types on meta; values of those
-that need no other rank, and an error of the others, which scripts may give kernels."""
+"""Operators of src/torch/npu_ops/moe/attention_workers.cc and ffn_workers.cc: sizes and dtypes on meta, values of those
+that need no other rank, and an error of the others, for which scripts may register kernels."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Context(ctypes.Structure):
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_rows_of_experts_are_combined(code: int) -> None:
-    """The third row of each token is of a shared expert; rows have room for more values."""
+    """The third row of each token belongs to a shared expert. Rows have room for more values than are used."""
     dtype = (torch.float16, torch.bfloat16)[code]
     data, flags = normal(2, 4, 3, 20, dtype=dtype).npu(), torch.ones(2, 4, 3, dtype=INT).npu()
     context = Context(common=Common(micro_batches=2, tokens=4, each=3, to_attention=40))
@@ -139,7 +139,7 @@ def test_rows_of_experts_are_combined(code: int) -> None:
         torch.testing.assert_close(y.cpu().double(), want, rtol=1e-2, atol=1e-2)
     check_captured(op, (args, {"token_dtype": code}))
     graph, (y, _) = capture(lambda: op(*args, token_dtype=code, need_schedule=1))
-    assert flags.all()  # rows are taken by replays alone
+    assert flags.all()  # only replays take rows, captures do not
     data.mul_(2)
     graph.replay()
     torch.testing.assert_close(y.cpu().double(), 2 * want, rtol=1e-2, atol=1e-2)
@@ -152,7 +152,7 @@ def test_rows_of_experts_are_combined(code: int) -> None:
 
 @pytest.mark.parametrize("code", [0, 2])
 def test_rows_are_gathered_by_experts(code: int) -> None:
-    """Of three of the batches of two sessions; expert 9 is none of the four."""
+    """Rows come from three batches of two sessions. Expert 9 is not one of the four experts."""
     dtype, h = {0: torch.float16, 2: torch.int8}[code], 8
     values = normal(2, 3, 2, 2, h, dtype=dtype) if code == 0 else integers(-9, 9, 2, 3, 2, 2, h, dtype=dtype)
     scales = normal(2, 3, 2, 2, 1, seed=1)
@@ -178,7 +178,7 @@ def test_rows_are_gathered_by_experts(code: int) -> None:
 
 
 def test_contexts_that_are_refused() -> None:
-    """Memory is looked at before it is read."""
+    """Memory in a context is checked before it is read."""
     scales, layer = torch.ones(4, 2).npu(), torch.zeros(1, dtype=INT).npu()
     context = Context(common=Common(micro_batches=1, tokens=4, each=2, to_attention=32))
     combine = torch_npu.npu_attention_worker_combine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in replacement rules on and off: the same results, and what the program saves."""
+"""The built-in replacement rules on and off: the same results, and the tasks and bytes that each rule saves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.python.device.compiled.test_patterns import BMMS, NORMS, B, K, M, N, 
 
 ROWS: dict[str, str] = {}
 tables.TABLES["replacement rules, off -> on"] = lambda: "\n".join(f"{rule:40}{row}" for rule, row in ROWS.items())
-# What the graph passes make of the program without a rule as well.
+# Rules that save nothing, since the graph passes make as good a program without them.
 EQUAL = {
     *BMMS,
     "add_rms_norm_cast_to_copy",
@@ -36,7 +36,7 @@ def run(fn, inputs, on: bool):
 @pytest.mark.feature("1.14", "2.05", "2.06", "2.07", "2.08a", "2.08b", "12e.2", "12e.3")
 @pytest.mark.parametrize("rule", [*NORMS, *BMMS])
 def test_on_and_off(rule) -> None:
-    """Int8 to one step, since an operator with scales for each row rounds once less."""
+    """Int8 results may differ by one step, since an operator with scales for each row rounds once less."""
     if rule in NORMS:
         fn, inputs = NORMS[rule][0], norm_inputs()
     else:

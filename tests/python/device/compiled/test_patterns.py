@@ -30,7 +30,8 @@ def norm_inputs(dtype=torch.float16, h=H, device="npu"):
 
 
 def compiled(fn, *inputs, dynamic=False, **options):
-    """The artifact of ``fn``, whose results are those of eager: int8 to one step, where one rounding less is done."""
+    """Checks that the results of ``fn`` are those of eager mode, and int8 results to one step, since a fused operator
+    may round once less. Returns the artifact."""
     options.setdefault("verify", True)
     with torch.no_grad():
         got = torch.compile(fn, backend="npugraph_ex", options=options, dynamic=dynamic)(*inputs)
@@ -227,7 +228,7 @@ def deviation_too(x1, x2, gamma, scales):
 
 REFUSED = {
     uint8_zero_points: "does not hold: zero_points are not of type int8 or uint8: they are of torch.uint8",
-    multiplied: "npu_quantize is given 6 positional arguments, and in the pattern 5",  # its default is to divide
+    multiplied: "npu_quantize is given 6 positional arguments, and in the pattern 5",  # div_mode, true by default
     cast_with_more: "does not hold: calls have only the keyword arguments of the pattern: _to_copy has memory_format",
     flatten_and_smooth: "does not hold: calls have only the keyword arguments of the pattern: npu_dynamic_quant has sm",
     deviation_too: "npu_add_rms_norm has 3 readers, and the pattern 2",
@@ -289,7 +290,7 @@ BMMS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rule", BMMS)
 def test_batched_products(rule, dtype) -> None:
-    """Views that change nothing go before the rules where no-ops are removed."""
+    """The removal of no-ops is off. It would remove views that change nothing before the rules see them."""
     x, w = tensors((M, B, K) if rule.startswith("transpose") else (B, M, K), (B, K, N), dtype=dtype)
     artifact = compiled(lambda x, w: (BMMS[rule](x, w),), x / 16, w, remove_noop_ops=False)
     (made,) = artifact.replacements
@@ -329,7 +330,8 @@ def test_products_that_sum_too_much() -> None:
 @pytest.mark.feature("2.08a")
 @pytest.mark.parametrize(("batches", "rule"), [(511, "transpose_expand_bmm_transpose"), (512, "bmm_transpose")])
 def test_the_bound_of_transposed_operands(batches, rule) -> None:
-    """Of the summed size times the batches. A rule that reads the operand as it lies comes later."""
+    """The summed size times the batches has a limit for rules that transpose x1. Beyond it a later rule matches, which
+    takes x1 as it is."""
     x, w = tensors((1, batches, 128), (batches, 128, 128), dtype=torch.bfloat16)
     fn = lambda x, w: (torch.bmm(x.transpose(0, 1).expand(batches, 1, 128), w).transpose(0, 1),)  # noqa: E731
     artifact = compiled(fn, x / 16, w / 16, remove_noop_ops=False, verify=False)
@@ -391,7 +393,7 @@ def test_no_rule_matches_across_streams(family) -> None:
 @pytest.mark.feature("2.08b")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_quantised_norm_is_the_pair_to_the_bit(dtype) -> None:
-    """The norm is rounded to 16 bits in between."""
+    """The fused operator rounds the norm to 16 bits before it quantises, as the pair does."""
     x1, x2, gamma, scales = tensors((64, 256), (64, 256), (256,), (256,), dtype=dtype)
     inputs = x1, x2, gamma, scales.abs() / 50 + 0.01
     with torch.no_grad():
@@ -404,7 +406,7 @@ def test_a_quantised_norm_is_the_pair_to_the_bit(dtype) -> None:
 
 @pytest.mark.feature("2.05")
 def test_a_quantisation_without_smooth_scales() -> None:
-    """Numbers are checked by ``compiled``, and here to the bit against scales of 1."""
+    """``compiled`` checks the numbers. Here they are compared to the bit with those for scales of 1."""
 
     def fn(x1, x2, gamma, scales):
         y, x = norm(x1, x2, gamma)
@@ -424,7 +426,7 @@ def test_a_quantisation_without_smooth_scales() -> None:
 
 @pytest.mark.feature("12b.3")
 def test_negative_dimensions_count_from_the_end() -> None:
-    """Defect 3 of the original's list: its rule asked for an upper bound alone, and took -1 and -2 for 0 and 1."""
+    """Defect 3 of Ascend's backend: its rule checked an upper bound only, and took -1 and -2 for 0 and 1."""
     x, w = tensors((B, M, K), (B, K, N), dtype=torch.float32)
     artifact = compiled(lambda x, w: (torch.bmm(x, w).transpose(-2, -3),), x, w)
     assert [made.rule for made in artifact.replacements] == ["bmm_transpose"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacement rules of users: ``register_replacement`` and what it promises."""
+"""Replacement rules of users: the promises of ``register_replacement``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PAIR = (torch.empty(2, 2), torch.empty(2, 2))
 @pytest.mark.feature("2.18")
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_a_rule_for_training(device) -> None:
-    """A rule that was traced with its gradients takes part in the joint graph, before it is cut in two."""
+    """A rule that was traced with its gradients is applied to the joint graph, before that is cut in two."""
 
     def written_out(x):
         return x * torch.sigmoid(x)
@@ -111,7 +111,7 @@ def test_the_documented_example(package) -> None:
 
 
 def add_to_multiply(**arguments):
-    """x + y of the sine becomes x * y of it: wrong on purpose, so that results show it."""
+    """Registers a rule that turns x.sin() + y into x.sin() * y: wrong on purpose, so that results show it."""
 
     def search(x, y):
         return x.sin() + y
@@ -204,7 +204,7 @@ def test_built_in_rules_come_in_through_the_public_function(monkeypatch) -> None
 
 
 def test_built_in_rules_are_tried_in_the_order_of_their_families() -> None:
-    """Whichever of them the first graphs of the process needed."""
+    """Their order does not depend on which of them the first graphs of the process needed."""
     place = {family: i for i, (family, _) in enumerate(FAMILIES)}
     built_in = [rule for rule in npugraph_ex.replacements() if rule.source == BUILT_IN]
     registered = Registry()
@@ -225,7 +225,7 @@ def test_an_extra_check_that_fails() -> None:
 
 @pytest.mark.feature("2.08c")
 def test_other_keyword_arguments_keep_a_call() -> None:
-    """torch's own matcher would take it, and lose the factor."""
+    """torch's own matcher would take the call, and lose alpha."""
     add_to_multiply()
     artifact = run(lambda x, y: torch.add(x.sin(), y, alpha=2), X, X)
     assert not artifact.replacements
@@ -290,7 +290,7 @@ def test_a_tracing_function_of_ones_own() -> None:
 
 
 def test_composite_functions_are_patterns_of_what_they_call() -> None:
-    """Operators stay as they were called: none of Inductor's decompositions stands between pattern and graph."""
+    """Operators in the pattern and in the graph stay as they were called. Inductor's decompositions are not applied."""
 
     def search(x):
         return torch.nn.functional.silu(torch.nn.functional.linear(x, x))
@@ -312,7 +312,7 @@ def test_rules_with_changing_sizes() -> None:
 
 
 def test_replacements_in_training() -> None:
-    """Forward and backward graphs are searched, too."""
+    """Rules are also applied to graphs for training."""
 
     def search(x):
         return x.sin().cos()
@@ -327,7 +327,7 @@ def test_fake_inputs_need_no_mode() -> None:
     with FakeTensorMode():
         pair = (torch.empty(2, 2, device="npu"), torch.empty(2, 2, device="npu"))
     npugraph_ex.register_replacement(lambda x, y: x.sin() + y, lambda x, y: x.sin() * y, pair)
-    torch.testing.assert_close(compiled_sum(), X.sin() * X)  # of any device
+    torch.testing.assert_close(compiled_sum(), X.sin() * X)  # on any device, not only that of the example
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ THREADS = 4
 
 
 def chain(x: torch.Tensor, source: random.Random) -> torch.Tensor:
-    """Operators in an order that ``source`` decides: new tensors, views, writes, gradients, other sizes."""
+    """Runs operators in an order that ``source`` decides: new tensors, views, writes, gradients, other sizes."""
     y = x.clone()
     for _ in range(source.randint(1, 8)):
         kind = source.randrange(7)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream on which a compiled function is called: what runs there, within its limits, and what Ascend's documents
-say compiled code may not do there."""
+"""The stream on which a compiled function is called: the tasks that run there, the limits of the stream, and the calls
+that Ascend's documents forbid in compiled code."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_replay_is_on_the_stream_of_its_call(tmp_path) -> None:
         assert {(args["stream"], args.get("stream_id")) for args in found} == {(0, stream.stream_id), (1, None)}
     with npu.stream(USER):
         assert {record.stream_id for record in log_of(compile_ex(layer), square("cpu"))} == {None}
-    assert len(npugraph.artifacts()) == 2  # another stream is no other graph
+    assert len(npugraph.artifacts()) == 2  # another stream needs no other graph
 
 
 @pytest.mark.feature("1.25")
@@ -114,7 +114,7 @@ def with_event_synchronize(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.feature("1.25")
 @pytest.mark.parametrize("function", [with_synchronize, with_stream_synchronize, with_event_synchronize])
 def test_waits_in_compiled_code_are_an_order_of_streams(function: Callable[..., Any]) -> None:
-    """Of one stream that is the order of its tasks: nothing runs in Python."""
+    """Within one stream a wait is the order of its tasks, and nothing runs in Python."""
     run, x = compile_ex(function), square()
     torch.testing.assert_close(run(x), function(x))
     (artifact,) = npugraph.artifacts()
@@ -140,7 +140,7 @@ def test_streams_that_become_one_are_in_order() -> None:
     def on_side(x: torch.Tensor) -> torch.Tensor:
         with npu.stream(SIDE):
             y = x @ x
-        return y + 1  # in order where the call is on SIDE
+        return y + 1  # in order if the call is on SIDE
 
     def on_two(x: torch.Tensor, first: Any, second: Any) -> torch.Tensor:
         with npu.stream(first):
@@ -183,7 +183,7 @@ def branches(x: torch.Tensor) -> torch.Tensor:
     [(asks_for_time, "Event.elapsed_time"), (branches, "data-dependent branching")],
 )
 def test_what_needs_the_host_in_between(function: Callable[..., Any], says: str) -> None:
-    """Ends a graph; where there may be one only, the error names the line."""
+    """Such a call ends a graph. If there may be only one graph, an error names the line."""
     x = square()
     lines, first = inspect.getsourcelines(function)
     line = first + next(i for i, text in enumerate(lines) if text.endswith("# refused\n"))
@@ -200,7 +200,7 @@ def test_what_needs_the_host_in_between(function: Callable[..., Any], says: str)
     assert len({record.artifact for record in log}) == 2
 
 
-# --- limits of the stream
+# Limits of the stream.
 
 
 def recaptures(name: str) -> int:
@@ -249,7 +249,8 @@ def test_other_limits_of_the_calling_stream_capture_again(dynamic: bool) -> None
 @pytest.mark.no_red_zones
 @pytest.mark.feature("3.16")
 def test_whom_limits_of_the_calling_stream_bind() -> None:
-    """Tasks on it without limits of their own, not those on streams that the code names, and nobody on cpu."""
+    """Limits bind tasks of the call that have none of their own. They bind no tasks on streams that the code names, and
+    no graphs of cpu."""
 
     def scoped(x: torch.Tensor) -> torch.Tensor:
         with npu.npugraph_ex.scope.limit_core_num(2, 2):

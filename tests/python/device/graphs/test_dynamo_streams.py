@@ -148,7 +148,7 @@ def nested_streams_themselves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("nested", [nested, nested_streams_themselves])
 def test_switches_of_streams_are_nodes_that_other_backends_see(nested: Callable[..., Any]) -> None:
-    """And a backend that runs the nodes runs each on its stream."""
+    """A backend that runs these nodes runs each one on its stream."""
     seen, where = [], []
 
     def backend(gm: torch.fx.GraphModule, _: Any) -> Any:

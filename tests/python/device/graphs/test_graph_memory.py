@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captured graphs use caches where they lie: no capture and no replay copies one, and a replay keeps no memory."""
+"""Captured graphs use caches in place: no capture and no replay copies one, and a replay keeps no memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPERATORS: dict[str, Make] = {}
 
 
 def operator(make: Make) -> Make:
-    """A function that makes a call on caches of so many pages, and these caches."""
+    """Registers a function that returns a call on caches of the given number of pages, and these caches."""
     OPERATORS[make.__name__] = make
     return make
 
@@ -190,7 +190,8 @@ def allocated_by(fn: Callable[[], Any]) -> int:
 
 
 def measured(make: Make, pages: int) -> tuple[int, int]:
-    """Bytes that are allocated by a capture of the call, and by a replay, which keeps and copies none of the caches."""
+    """Returns the bytes that a capture of the call allocates, and those that a replay allocates. Checks that the replay
+    keeps no memory and copies none of the caches."""
     call, cached = make(pages)
     before = [x.clone() for x in cached]
     graphs = []
@@ -208,7 +209,7 @@ def measured(make: Make, pages: int) -> tuple[int, int]:
     changed = [x.clone() for x in cached]
     graph.replay()
     for x, y in zip(cached, changed, strict=True):
-        assert torch.equal(x, y)  # each of them writes the same again
+        assert torch.equal(x, y)  # each replay writes the same values
     return captured, allocated_by(graph.replay)
 
 
@@ -242,6 +243,6 @@ def test_memory_that_an_operator_keeps_is_its_own() -> None:
         kept.clear()
         before = torch.npu.memory_allocated()
         y = compiled(x)
-        assert torch.npu.memory_allocated() - before == 2 * x.nbytes  # of y, and of what was kept
+        assert torch.npu.memory_allocated() - before == 2 * x.nbytes  # y and the kept tensor
         kept.clear()
         assert torch.npu.memory_allocated() - before == y.nbytes

@@ -26,7 +26,7 @@ def replays(graph: torch.npu.NPUGraph, made: list[torch.Tensor], count: int = 3)
 
 
 def check_as_eager(fn: Callable[[], list[torch.Tensor]], source: torch.Generator) -> list[list[torch.Tensor]]:
-    """Replays of ``fn`` give what calls give, and leave the generator where these do."""
+    """Checks that replays of ``fn`` give what calls give, and leave the generator in the same state."""
     source.manual_seed(3)
     torch.rand(7, device="npu", generator=source)
     before = source.get_state()
@@ -226,7 +226,7 @@ def test_states_that_are_read_are_intermediate():
 
     before = torch.npu.memory_allocated()
     graph, y = captured(fn)
-    assert torch.npu.memory_allocated() - before < 5_000  # less than one state takes
+    assert torch.npu.memory_allocated() - before < 5_000  # less than the size of one state
     graph.replay()
     graph.replay()
     del graph, y
@@ -237,7 +237,7 @@ def test_streams_that_are_not_captured_set_states_at_once():
     x, other = numbers(3), torch.npu.Stream()
 
     def fn() -> torch.Tensor:
-        with torch.npu.stream(other):  # which is not captured
+        with torch.npu.stream(other):  # this stream is not captured
             torch.npu.manual_seed(11)
             assert torch.npu.initial_seed() == 11
             torch.npu.set_rng_state(torch.npu.get_rng_state())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What captures of graphs refuse, by their mode, and what errors leave."""
+"""Calls that captures of graphs refuse in each mode, and the state after an error."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def test_the_host_cannot_wait_for_what_is_captured(action: str, mode: str):
             _HOST_WAITS[action](x, host)
         return y * 2
 
-    graph, y = captured(fn, capture_error_mode=mode)  # the caller who can do without goes on
+    graph, y = captured(fn, capture_error_mode=mode)  # a capture goes on if the error is caught
     x.add_(1)
     graph.replay()
     assert same(y, (x + 1) * 2)
 
 
 def error_in_a_capture(mode: str, act: Callable[[list[str]], None], in_thread: bool) -> str:
-    """What ``act`` says of an error while a graph is captured, here or in another thread. The graph is right whatever
-    was refused."""
+    """Runs ``act`` while a graph is captured, in this or in another thread, and returns the error that it notes. Checks
+    that the graph is right even if ``act`` was refused."""
     x, graph = numbers(3), torch.npu.NPUGraph()
     errors: list[str] = []
     with torch.npu.stream(torch.npu.Stream()):
@@ -95,7 +95,7 @@ def test_whether_the_host_may_wait_for_other_streams_is_up_to_the_mode(mode: str
 
 
 def raw_memory(action: str, errors: list[str]) -> None:
-    torch.empty(8, device="npu")  # a tensor is allowed to everybody
+    torch.empty(8, device="npu")  # a tensor is allowed in every mode and thread
     try:
         if action == "caching_allocator_alloc()":
             torch.npu.caching_allocator_delete(torch.npu.caching_allocator_alloc(64))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in captured graphs whose lengths change without another capture: updates by ``NPUGraph.update``, and by
-hand as vllm-ascend does it for its decode graphs."""
+"""Attention in captured graphs whose lengths change without another capture: by ``NPUGraph.update``, and by hand as
+vllm-ascend does it for its decode graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.python.device.npu_operators import normal, on
 
 HEADS, KEY_HEADS, SIZE, BLOCK = 4, 2, 8, 4
 TABLE = torch.tensor([[5, 0, 3], [2, 6, 1], [4, 7, 8]], dtype=torch.int32)
-LENGTHS = ([1, 1, 1], [7, 2, 9], [12, 5, 1])  # of the capture, and later
+LENGTHS = ([1, 1, 1], [7, 2, 9], [12, 5, 1])  # the first at the capture, the others later
 
 
 def infer_arguments(tensors: dict[str, torch.Tensor], lengths: list[int]) -> dict[str, Any]:
@@ -72,22 +72,22 @@ def latent_tensors() -> dict[str, torch.Tensor]:
 
 @dataclasses.dataclass
 class Operator:
-    """How calls of one operator are made, and what of them changes."""
+    """How to call one operator, and which of its arguments change."""
 
     call: Any
     out: Any
     tensors: Callable[[], dict[str, torch.Tensor]]
     arguments: Callable[[dict[str, torch.Tensor], list[int]], dict[str, Any]]
     lengths: str
-    query: Any = None  # of the size of its workspace
-    written: str = "out"  # None: a list of two
+    query: Any = None  # operator that returns its workspace
+    written: str = "out"  # keywords of the results; "lists": one list of two
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def given(self, tensors: dict[str, torch.Tensor], lengths: list[int]) -> dict[str, Any]:
         return self.arguments(tensors, lengths) | self.more
 
     def results(self) -> dict[str, Any]:
-        """Memory for the results."""
+        """Allocates memory for the results."""
         if self.written == "lists":
             return {"out": [torch.zeros(3, HEADS, SIZE, device="npu"), torch.zeros(1, device="npu")]}
         if "lse" in self.written:
@@ -138,7 +138,7 @@ OPERATORS = {
 
 
 def step(tensors: dict[str, torch.Tensor]) -> None:
-    """Queries as another step of decoding has them."""
+    """Changes the queries, as another step of decoding would."""
     next(iter(tensors.values())).mul_(-0.5)
 
 
@@ -184,7 +184,7 @@ def test_two_layers_get_their_own_lengths() -> None:
         for _ in range(2):
             query = op.call(**op.given(tensors | {"query": query}, LENGTHS[0]))[0] + 1
     for two in (LENGTHS[1:], LENGTHS[:2]):
-        graph.replay()  # which waits at the first layer
+        graph.replay()  # waits for an update at the first layer
         graph.update(cpu_update_input=[{op.lengths: lengths} for lengths in two])
         want = tensors["query"]
         for lengths in two:
@@ -209,7 +209,7 @@ def test_a_workspace_is_asked_for_and_passed(name: str) -> None:
 
 
 class ByHand:
-    """One captured step of decoding, in the way of vllm-ascend: tensors are kept without owning them."""
+    """One captured step of decoding, built as in vllm-ascend: it refers to tensors without owning them."""
 
     def __init__(self, op: Operator, tensors: dict[str, torch.Tensor]) -> None:
         self.op, self.graph = op, torch.npu.NPUGraph()
@@ -261,7 +261,7 @@ def test_lengths_on_the_host_are_those_of_the_capture() -> None:
 
 
 def test_graphs_of_several_sizes_share_a_pool_and_a_cache() -> None:
-    """One graph a batch size, the largest first, and results kept as what owns nothing."""
+    """There is one graph for each batch size, the largest captured first. Results are kept without owning memory."""
     op, pool = OPERATORS["infer"], torch.npu.graph_pool_handle()
     caches = infer_tensors()
     graphs = {}
@@ -282,7 +282,7 @@ def test_graphs_of_several_sizes_share_a_pool_and_a_cache() -> None:
         assert torch.equal(y, op.call(**op.given(tensors, lengths) | more)[0] + 1)
 
 
-# What each layer of a captured model left for updates: event, task group, tensors, results.
+# The event, task group, tensors and results that each layer of a captured model leaves for updates.
 captured_layers: list[tuple[Any, Any, dict[str, torch.Tensor], dict[str, Any]]] = []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captured graphs: replays are what eager does on the same memory, captures do nothing that can be seen."""
+"""Captured graphs: replays do what eager mode does on the same memory, and captures have no visible effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.python.device.captures import captured, numbers, same
 from tests.python.device.op_database import REFUSED, tensors, to_npu
 from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 
-# What a capture leaves, and what replays do.
+# Effects of captures and of replays.
 
 
 @pytest.mark.feature("3.10")
@@ -82,7 +82,7 @@ def test_what_dies_in_a_capture_is_memory_of_the_run(tmp_path: Path):
 
 
 def test_launches_are_written_as_traces(tmp_path: Path):
-    """Each stream by itself, and as they wait for each other."""
+    """One file shows each stream by itself, and the other one in the order in which they wait for each other."""
     x, side = numbers(16), torch.npu.Stream()
 
     def fn() -> torch.Tensor:
@@ -375,7 +375,7 @@ def test_torch_accelerator_graph():
 
 
 def make_operator(name: str):
-    """An operator that sums as many elements of each row as a list of lengths says, with an overload ``out``."""
+    """Registers an operator, with an overload ``out``, that sums the first ``lengths[row]`` elements of each row."""
     library = torch.library.Library("graphs_test", "FRAGMENT")
     library.define(f"{name}(Tensor x, *, SymInt[] lengths) -> Tensor")
     library.define(f"{name}.out(Tensor x, *, SymInt[] lengths, Tensor(a!) out) -> Tensor(a!)")
@@ -438,7 +438,7 @@ def test_a_task_group_is_replaced_without_a_new_capture():
             torch.npu.graph_task_update_begin(update, handle)
             partial_sums.out(y, lengths=lengths, out=out)
             torch.npu.graph_task_update_end(update)
-        assert same(out, before)  # recorded, not run
+        assert same(out, before)  # the update records the operator and does not run it
         x.add_(1)
         graph.replay()
         assert same(z, sums(x + 1, lengths) * 2)
@@ -631,7 +631,8 @@ def test_operators_of_the_database(part: int, dtype: torch.dtype):
 
 
 def compare_capture(op: Any, sample: Any) -> None:
-    """Random operators of the database begin with seed 42 at each call, and a capture refuses another one."""
+    """Random operators of the database set the seed 42 at each call. A capture refuses any seed but the one that is
+    set, so the seed is 42 before it."""
     value, args, kwargs = given = to_npu((sample.input, sample.args, sample.kwargs))
     before = [one.clone() for one in tensors(given)]
     graph = torch.npu.NPUGraph()

@@ -43,7 +43,7 @@ def test_copies_between_devices_are_recorded(capturing: int, source: int, target
 
 
 def test_callables_are_graphed_on_the_device_of_their_arguments():
-    captured(lambda: torch.ones(1, device="npu:0") + 1)  # in a stream of npu:0
+    captured(lambda: torch.ones(1, device="npu:0") + 1)  # captures in a stream of npu:0
     torch.manual_seed(0)
     linear = nn.Linear(2, 2).to("npu:1")
     x = torch.ones(2, 2, device="npu:1")

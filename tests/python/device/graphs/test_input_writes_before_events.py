@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that write an input in place and record an event after that, for the program around them to wait for."""
+"""Graphs that write an input in place and then record an event for which the program around them waits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def inputs() -> list[torch.Tensor]:
 
 
 def written_before_the_event(artifact: npugraph.Artifact) -> bool:
-    """Whether a task in front of the event writes the input that the program writes."""
+    """Returns whether a task in front of the event writes the input that the program writes."""
     program = artifact.program()
     (buffer,) = re.findall(r"^  input .* (b\d+) : .* mutated$", program, re.MULTILINE)
     before, event, _ = program.partition('"npugraph_ex.record_program_event"')
@@ -111,7 +111,7 @@ def test_who_waits_for_the_event_in_a_captured_graph_sees_the_write(function: Ca
 
 
 def test_inputs_with_gradients_are_written_by_autograd() -> None:
-    """After the graph, so that torch's own refusal stands."""
+    """Autograd writes them after the graph, so torch's own refusal stands."""
 
     def function(x, y):
         with npu.stream(SIDE):

@@ -50,7 +50,8 @@ def test_inputs(clone_input) -> None:
 
 @pytest.mark.feature("3.12")
 def test_numbers_that_the_host_reads() -> None:
-    """By default the graph breaks there, as the original's; with Dynamo's option it is one graph and one capture."""
+    """By default the graph breaks at item(), as with Ascend's backend. With capture_scalar_outputs it is one graph and
+    one capture."""
 
     def scaled(x):
         return x * x.sum().item()
@@ -67,7 +68,7 @@ def test_numbers_that_the_host_reads() -> None:
 
 @pytest.mark.feature("3.12")
 def test_cpu_tensors_in_a_graph_of_npu() -> None:
-    """Those that eager mode takes are read at every call, others are refused as it refuses them."""
+    """Each call reads the cpu tensors that eager mode accepts. Others are refused with the error of eager mode."""
     scale, index = torch.tensor(2.0), torch.tensor([1, 3])
 
     def fn(x, scale, index):
@@ -128,7 +129,7 @@ _errors: list[str] = []
 
 
 def _act(action: str) -> None:
-    torch.empty(64, device="npu")  # a tensor is allowed to everybody
+    torch.empty(64, device="npu")  # a tensor is allowed in every mode and thread
     try:
         UNSAFE[action]()
     except RuntimeError as error:
@@ -169,7 +170,7 @@ def test_who_may_wait_or_take_raw_memory_while_a_call_captures(mode, here, elsew
         assert all(f'capture_error_mode="{mode}"' in error for error in _errors)
         _errors.clear()
         assert compiled(full(1)).tolist() == [4] * 4
-        assert _errors == []  # a replay may do all of it
+        assert _errors == []  # a replay refuses nothing
 
 
 @pytest.mark.feature("1.09")

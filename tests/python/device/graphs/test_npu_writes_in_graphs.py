@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that write arguments, in compiled graphs: what eager calls write and return, in place."""
+"""Operators that write arguments, in compiled graphs: they write and return what eager calls do, in place."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def twice(value: Any) -> Any:
 
 
 def call_and_read(name: str, args: Any, kwargs: Any) -> Any:
-    """What an operator returns, and its arguments afterwards, each of them read by another operator."""
+    """Returns the results of an operator and its arguments after the call, each of them read by another operator."""
     returned = overload(name)(*args, **kwargs)
-    # Of a workspace only the size is said.
+    # Only the size of a workspace is defined.
     returned = returned.shape if name.endswith("_get_workspace") else twice(returned)
     return returned, twice(tensors((args, kwargs)))
 
@@ -69,7 +69,7 @@ def check(names: Sequence[str], place: str, backend: str = "npugraph_ex") -> Non
 
 
 def some(names: Iterable[str]) -> list[list[str]]:
-    """Few graphs, as each takes its time."""
+    """Returns the names in lists of ten, for few graphs, since each graph takes its time."""
     names = list(names)
     return [names[i : i + 10] for i in range(0, len(names), 10)]
 
@@ -93,12 +93,12 @@ def test_with_another_backend() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_captured(name: str) -> None:
-    repeats = not name.endswith(("_get_workspace", "npu_sim_exponential_"))  # of bytes of any value, and of random ones
+    repeats = not name.endswith(("_get_workspace", "npu_sim_exponential_"))  # arbitrary bytes, and random numbers
     check_captured(overload(name), on("npu", CALLS[name]), repeats=repeats)
 
 
 def tasks_of(fn: Any, *args: Any, **options: Any) -> list[str]:
-    """Those of ``fn``, compiled, which computes what it computes in eager mode."""
+    """Returns the names of the tasks of ``fn``, and checks that it computes and writes what it does in eager mode."""
     given, expected = (on("npu", args) for _ in range(2))
     torch._dynamo.reset()
     with torch.no_grad():
@@ -136,7 +136,7 @@ def test_a_result_is_the_argument() -> None:
 
 
 def test_written_in_the_graph_and_before() -> None:
-    """Written twice, and read between."""
+    """``out`` is written twice, and read in between."""
 
     def fn(query: Any, caches: Any, table: Any) -> Any:
         out = torch.zeros_like(query)

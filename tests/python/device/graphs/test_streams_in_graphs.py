@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native streams and events of ``torch.npu`` in compiled graphs become lanes of a replay."""
+"""Streams of ``torch.npu`` in compiled graphs become strands of a replay, and events become edges between tasks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def with_set_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.
 
 
 def with_events_of_no_stream(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """They are recorded, and waited for, on the stream that set_stream chose."""
+    """The event names no stream. It is recorded, and waited for, on the stream that set_stream chose."""
     before, done = npu.current_stream(), npu.Event()
     npu.set_stream(OUTER)
     y = x @ a
@@ -177,7 +177,7 @@ def test_streams_are_lanes_and_events_are_edges(function: Callable[..., Any]) ->
 
 @pytest.mark.feature("1.23", "2.01")
 def test_streams_and_limits_of_a_backend_of_ones_own_are_lanes_too() -> None:
-    """Ascend's compile_fx lacks both. AOTAutograd wraps waits and records into control_deps there."""
+    """Ascend's compile_fx supports neither. In such a backend AOTAutograd wraps waits and records into control_deps."""
 
     def backend(gm: Any, inputs: Any) -> Any:
         return aot_module_simplified(
@@ -249,7 +249,7 @@ def test_a_stream_that_is_not_restored() -> None:
 
 @pytest.mark.feature("4.01")
 def test_a_graph_break_inside_of_a_stream_keeps_the_stream() -> None:
-    """Dynamo leaves such a function as it is."""
+    """Dynamo does not compile such a function, and it runs as it is."""
     between = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -291,7 +291,7 @@ def test_a_graph_break_behind_set_stream_is_an_error_that_names_it() -> None:
 
 @pytest.mark.feature("2.16")
 def test_events_of_the_graph_and_of_the_program() -> None:
-    """An event that the graph makes is an edge and no more; one of the program is recorded for it to see, too."""
+    """An event of the graph becomes an edge only. An event of the program is also recorded, for the program to see."""
 
     def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with npu.stream(OUTER):
@@ -348,7 +348,7 @@ def test_events_that_are_given_mark_their_points() -> None:
         for time, point in zip((begin, end, side), (*points[0], *points[1]), strict=True):
             assert point.begin_ns <= time <= point.end_ns
         assert lanes[0][0] is points[0][0] and lanes[1][-1] is not points[1][0]
-        assert list(points[0][1].waits) == [points[1][0].task]  # what stands behind side.wait()
+        assert list(points[0][1].waits) == [points[1][0].task]  # end.record() comes after side.wait()
     (artifact,) = npugraph.artifacts()
     assert len(artifact.instances) == 1 and not artifact.partitions
     assert {task.kind for task in artifact.tasks if "record" in task.name} == {"aten"}
@@ -378,7 +378,7 @@ def test_events_that_are_returned_keep_time() -> None:
 
 @pytest.mark.feature("2.16")
 def test_events_outside_of_what_is_recorded() -> None:
-    """Through AOTAutograd, which has to see graphs whose results lie in inputs."""
+    """A result lies in an input, so the graph goes through AOTAutograd."""
 
     def function(x: torch.Tensor, a: torch.Tensor, event: npu.Event) -> tuple[torch.Tensor, torch.Tensor]:
         event.wait()
@@ -419,7 +419,7 @@ def test_a_captured_graph_does_not_look_for_events_of_a_call() -> None:
         graph = npu.NPUGraph()
         with npu.graph(graph):
             result = run(x, a)
-        torch.compile(with_events, backend="npugraph_ex", fullgraph=True)(x, a, b)  # its objects are others
+        torch.compile(with_events, backend="npugraph_ex", fullgraph=True)(x, a, b)  # other streams and events
         x.copy_(b)
         graph.replay()
         torch.testing.assert_close(result, (b @ a).tanh())

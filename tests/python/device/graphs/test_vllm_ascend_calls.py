@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What vllm-ascend asks of the device beside operators: start of a worker, profile of memory, fusion patterns, decoding
-from captured graphs of a compiled model."""
+"""Calls of vllm-ascend to the device, apart from operators: start of a worker, profile of memory, fusion patterns, and
+decoding from captured graphs of a compiled model."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_copies_and_random_numbers_of_the_sampler() -> None:
 
 
 def test_events_that_were_never_recorded() -> None:
-    """As those of CUDA: all their work is done, nobody waits for them, and they know no time."""
+    """They behave as those of CUDA: all their work is done, nobody waits for them, and they have no time."""
     event, timed = torch.npu.Event(), torch.npu.Event(enable_timing=True)
     assert event.query() and timed.query()
     event.synchronize()
@@ -187,9 +187,9 @@ HIDDEN, VOCABULARY, SEQUENCES, BLOCKS = HEADS * SIZE, 40, 3, 4
 
 @dataclasses.dataclass
 class Forward:
-    """What a step knows besides its inputs: the forward context of vLLM."""
+    """The facts that a step needs besides its inputs: the forward context of vLLM."""
 
-    caches: list[torch.Tensor]  # one a layer: keys and values, [2, blocks, places, heads, size]
+    caches: list[torch.Tensor]  # one for each layer: keys and values, [2, blocks, places, heads, size]
     slots: torch.Tensor
     tables: torch.Tensor
     lengths: list[int]
@@ -198,7 +198,7 @@ class Forward:
 
 @dataclasses.dataclass
 class Capture:
-    """What the layers leave for updates of a graph."""
+    """The workspace and the layers that a capture leaves for updates of its graph."""
 
     workspace: torch.Tensor | None = None
     layers: list[tuple[Any, ...]] = dataclasses.field(default_factory=list)
@@ -277,7 +277,7 @@ class Model(nn.Module):
 
 
 class Runner:
-    """Persistent buffers, and one graph a number of sequences, captured from the largest on, in one pool."""
+    """Persistent buffers, and one graph for each number of sequences, the largest captured first, in one pool."""
 
     def __init__(self, model: Model, run: Any) -> None:
         self.model, self.run = model, run
@@ -332,7 +332,7 @@ class Runner:
         return hidden @ self.model.embedding.weight.t()
 
     def update(self, capture: Capture, lengths: list[int]) -> None:
-        """Of the lengths, after the replay has begun."""
+        """Updates the lengths after the replay has begun."""
         with torch.npu.stream(self.update_stream):
             for event, handle, query, keys, values, tables, output, lse in capture.layers:
                 torch.npu.graph_task_update_begin(self.update_stream, handle)
@@ -343,7 +343,7 @@ class Runner:
                 event.record(self.update_stream)
 
     def decode(self, *, captured: bool) -> Iterator[torch.Tensor]:
-        """Of three sequences the last ends first."""
+        """Decodes three sequences, of which the last one ends first. Yields the logits of each step."""
         tokens = [3, 17, 29]
         for batch in (3, 3, 3, 3, 3, 2, 2):
             logits = self.step(tokens[:batch], captured=captured)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cpu tensors that kernels see in the place of npu tensors are used again, unless somebody else holds them."""
+"""Kernels see cpu tensors in place of npu tensors. These are used again, unless somebody else holds them."""
 
 from __future__ import annotations
 

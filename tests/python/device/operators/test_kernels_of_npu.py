@@ -41,7 +41,7 @@ def compiled(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def check_everywhere(fn: Callable[..., Any], args: list[torch.Tensor], want: torch.Tensor) -> None:
-    """``want`` is in the type of the result."""
+    """Checks ``fn`` in eager mode, compiled, and on fake tensors. ``want`` has the dtype of the result."""
     for run in (fn, compiled(fn), compiled(fn, dynamic=True)):
         for gradients_off in (torch.no_grad, torch.inference_mode):
             with gradients_off():
@@ -89,7 +89,7 @@ def test_integers_do_not_mix_with_floats() -> None:
 
 
 def counted(x: torch.Tensor, bins: int, low: int, high: int) -> torch.Tensor:
-    """By the definition, one value after the other."""
+    """Counts by the definition, one value after the other."""
     values = x.flatten().tolist()
     if low == high and values:
         low, high = min(values), max(values)
@@ -132,7 +132,7 @@ def test_histograms_that_are_refused() -> None:
 
 
 def test_tokens_of_each_expert_as_mixtral_counts_them() -> None:
-    """transformers: integers on accelerators, floats on cpu."""
+    """transformers passes integers to histc on accelerators, and floats on cpu."""
     experts = integers(0, 8, 6, 2)
 
     def counts(experts: torch.Tensor) -> torch.Tensor:

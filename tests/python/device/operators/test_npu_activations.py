@@ -29,7 +29,7 @@ def gelu(x, approximate="none"):
 
 
 def gradient_of(function):
-    """A function of the gradient of the result, and of the argument."""
+    """Returns the gradient of ``function`` as a function of the gradient of its result and of its argument."""
 
     def backward(dy, x, *args, **kwargs):
         x = x.clone().requires_grad_()

@@ -71,7 +71,8 @@ def test_iou_of_empty_boxes_is_zero() -> None:
 
 
 def of_pairs(function, dim):
-    """``function`` of boxes, which have 4 in dimension ``dim``: of all, or of those of one place."""
+    """Returns a reference that applies ``function`` to all pairs of boxes, or to the boxes at the same place if not
+    ``is_cross``. The four numbers of a box are in dimension ``dim``."""
 
     def reference(a, b, trans, is_cross, mode):
         rows = [

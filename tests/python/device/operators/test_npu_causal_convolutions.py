@@ -46,7 +46,7 @@ def test_masked_types() -> None:
 
 
 def fused(x, weight, states, **kwargs):
-    """Each sequence by itself: the tokens that its convolution sees, one window for each result."""
+    """Computes each sequence by itself. Each result comes from one window of the tokens that the convolution sees."""
     flat, before = x.reshape(-1, x.shape[-1]), weight.shape[0] - 1
     length = x.shape[1] if x.dim() == 3 else 1
     ends = kwargs.get("query_start_loc")

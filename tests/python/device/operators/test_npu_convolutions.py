@@ -11,7 +11,7 @@ from tests.python.device.npu_operators import check, check_gradient, normal
 
 
 def plain(op, args) -> None:
-    """A convolution, and what it writes into ``out`` where the operator has that overload."""
+    """Checks a convolution and its gradients against torch. Returns the reference."""
     transposed = "transpose" in str(op)
     images = args[0].dim() == 4
     forward = {
@@ -34,7 +34,7 @@ def plain(op, args) -> None:
 
 
 def gradients(reference, *, swapped=False):
-    """What the operator named backward computes."""
+    """Returns a reference for the operator that is named backward."""
 
     def call(first, second, weight, *rest):
         x, grad = (second, first) if swapped else (first, second)

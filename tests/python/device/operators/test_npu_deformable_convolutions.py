@@ -18,7 +18,7 @@ def deformable(x, weight, offset, bias, kernel, stride, padding, dilation=(1, 1,
     x0 = torch.arange(width) * stride[3] - padding[2]
 
     def tap(part, i, j):
-        """What one tap reads of the channels of one part, [N, C / parts, height, width]."""
+        """Returns the samples that one tap reads from the channels of one part, [N, C / parts, height, width]."""
         at = given[:, :, part, i, j]
         y, u = at[:, 1] + y0 + i * dilation[2], at[:, 0] + x0 + j * dilation[3]
         grid = torch.stack([2 * u / (x.shape[3] - 1) - 1, 2 * y / (x.shape[2] - 1) - 1], -1)
@@ -62,7 +62,7 @@ def test_a_deformable_convolution_that_reads_what_a_plain_one_reads() -> None:
     offset = torch.cat([torch.zeros(1, 18, 6, 6), torch.ones(1, 9, 6, 6)], 1).npu()
     y, _ = torch_npu.npu_deformable_conv2d(x, weight, offset, None, [3, 3], [1] * 4, [1] * 4)
     torch.testing.assert_close(y, torch.nn.functional.conv2d(x, weight, padding=1))
-    offset[:, :9] = 1  # x: one to the right
+    offset[:, :9] = 1  # moves x one to the right
     moved, _ = torch_npu.npu_deformable_conv2d(x, weight, offset, None, [3, 3], [1] * 4, [1] * 4)
     torch.testing.assert_close(moved[..., :-1], y[..., 1:])
 

@@ -11,7 +11,7 @@ from tests.python.device.npu_operators import check, normal
 
 
 def delta_rule(state, q, k, v, beta, g, gk):
-    """One token and head; ``state``: [value dim, key dim]."""
+    """Computes one token of one head. ``state``: [value dim, key dim]."""
     state = state * torch.exp(g) * torch.exp(gk)
     state = state + beta * torch.outer(v - state @ k, k)
     return state @ q, state
@@ -22,7 +22,7 @@ def gate(x, token, head):
 
 
 def run(states, q, k, v, token, *, beta=None, scale=None, g=None, gk=None):
-    """One token; ``states``: [heads, value dim, key dim], written."""
+    """Computes one token of all heads, and writes ``states``: [heads, value dim, key dim]."""
     heads, of_key = v.shape[1], v.shape[1] // k.shape[1]
     out = []
     for head in range(heads):
@@ -67,7 +67,7 @@ def test_recurrent_gated_delta_rule() -> None:
     more = {"num_accepted_tokens": accepted, "gk": -normal(5, 4, 4, seed=6).abs()}
     check(op, arguments(), recurrent, ssm_state_indices=places, **GIVEN, **more, whole=True)
 
-    # Places of tokens that belong to no sequence are not looked at.
+    # The operator does not look at the places of tokens that belong to no sequence.
     short = GIVEN | {"actual_seq_lengths": torch.tensor([2, 1], dtype=torch.int32)}
     check(op, arguments(), recurrent, ssm_state_indices=places * torch.tensor([1, 1, 1, 99, 99]), **short, whole=True)
 

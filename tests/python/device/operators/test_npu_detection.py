@@ -137,7 +137,7 @@ def test_gradients_of_transforms(length: int, dim: tuple[int, ...]) -> None:
 
         leaf = grad.to(torch.complex128).requires_grad_()
         torch.fft.irfftn(leaf, s=[length] * len(dim), dim=dim, norm=norm).backward(x.double())
-        inverse = {0: 2, 1: 1, 2: 0}[number]  # the number of the transform that the inverse is made of
+        inverse = {0: 2, 1: 1, 2: 0}[number]  # the inverse transform has the number of the opposite norm
         got = torch.ops.npu.fft_c2r_backward(x.npu(), list(dim), inverse)
         torch.testing.assert_close(got.cpu().to(torch.complex128), leaf.grad, rtol=1e-4, atol=1e-4)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes, strides, types and shared memory of results: Meta kernels against eager npu, for drawn calls of the operators
-that serving takes; and what these calls do, and copy, in captured graphs."""
+"""Drawn calls of the operators that serving uses: Meta kernels and eager npu give the same sizes, strides, dtypes and
+shared memory of results. The calls are also captured, and compiled with views of their results."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def with_symbols(op: Any, call: Call, want: Any) -> None:
 
 
 def in_a_graph(op: Any, call: Call, want: Any) -> None:
-    check_captured(op, call, repeats=False)  # rows of no group, and workspaces, hold bytes of any value
+    check_captured(op, call, repeats=False)  # rows outside of groups, and workspaces, hold arbitrary bytes
 
 
 def views_in_a_graph(op: Any, call: Call, want: Any) -> None:
-    """A graph of the call and of views of its results, for any sizes."""
+    """Checks a graph of the call and of views of its results, for any sizes."""
     check_views_compiled(op, call)
 
 
-# How results are compared, and in how many calls of each operator in `make test` and in `make long`.
+# Ways to compare results, each with the number of calls of an operator in `make test` and in `make long`.
 WAYS = {with_numbers: (6, 500), with_symbols: (2, 30), in_a_graph: (2, 100), views_in_a_graph: (2, 20)}
 
 
@@ -100,5 +100,5 @@ def test_meta_is_like_eager(name: str, way: Callable[[Any, Call, Any], None]) ->
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CALLS)
 def test_meta_is_like_eager_in_many_calls(name: str, way: Callable[[Any, Call, Any], None]) -> None:
-    """Others each time; a failure prints how to repeat it."""
+    """Draws other calls each time. A failure prints how to repeat it."""
     check_calls(name, way, WAYS[way][1], repeatable=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of Ascend that draw random numbers: by the generator of the device that their tensors are on."""
+"""Ascend's operators that draw random numbers use the generator of the device that their tensors are on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def equal(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_operators_draw_from_the_generator_of_npu(name: str) -> None:
-    """What a call draws is what cpu draws under the same seed, and the generator of cpu stays where it is."""
+    """A call on npu draws what cpu draws under the same seed, and leaves the generator of cpu as it is."""
     run = DRAWS[name]
     torch.manual_seed(3)
     of_cpu, cpu_state, npu_state = run("cpu"), torch.get_rng_state(), torch.npu.get_rng_state()

@@ -14,7 +14,7 @@ MINUS_INFINITY = float("-inf")
 
 
 def floyd(query, key_ij, value_ij, key_jk, value_jk, *, atten_mask=None, scale_value=1.0):
-    """One way from i over j to k after the other."""
+    """Computes the attention of each pair of i and k to all j between them."""
     rows, columns, ways = query.shape[2], query.shape[3], key_ij.shape[3]
     results, maxima, sums = [], [], []
     for i in range(rows):
@@ -41,7 +41,7 @@ def arguments(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
 
 
 def mask() -> torch.Tensor:
-    """Drops a few, and all of one row."""
+    """Returns a mask that drops a few elements, and all of one row."""
     out = normal(1, 1, 3, 1, 5, seed=9) > 0.5
     out[0, 0, 2] = True
     return out

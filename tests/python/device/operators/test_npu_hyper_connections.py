@@ -16,7 +16,8 @@ COUNT = STREAMS * (STREAMS + 2)
 
 
 def gradients_of(function: Callable, results: slice = slice(None)) -> Callable:
-    """(gradients of results, arguments) -> gradients of arguments; None where there is no argument."""
+    """Returns a function of gradients of results and of arguments that gives gradients of arguments. It gives None for
+    an argument that is None."""
 
     def gradients(grads, *args, **kwargs):
         leaves = [x.detach().requires_grad_() for x in args if x is not None]
@@ -164,7 +165,7 @@ def test_gradients_of_sinkhorn() -> None:
 
 
 def test_a_whole_connection_keeps_what_goes_through_it() -> None:
-    """The sum of all streams is that of before and of what the layer adds, as h_res is doubly stochastic."""
+    """As h_res is doubly stochastic, the sum of all streams is their sum before, plus the part that the layer adds."""
     x, *given = pre_arguments()
     h_in, h_post, h_res, *_ = torch_npu.npu_mhc_pre(x, *given)
     y = torch_npu.npu_mhc_post(x, torch_npu.npu_mhc_sinkhorn(h_res, num_iters=50)[0], h_in, h_post)

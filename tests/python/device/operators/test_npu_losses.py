@@ -79,7 +79,7 @@ def test_softmax_cross_entropy_with_logits(dtype: torch.dtype) -> None:
 
 
 def gradient_of(loss, place):
-    """The gradient of an argument of a loss: what the operators that are named backward compute."""
+    """Returns a reference for the operators that are named backward: the gradient of one argument of a loss."""
 
     def call(grad, x, target, *rest, **kwargs):
         args = [x.clone(), target.clone()]
@@ -133,7 +133,7 @@ def test_cross_entropy_over_a_divided_vocabulary() -> None:
 
 
 def taken(optimiser, grads, var, **kwargs) -> torch.Tensor:
-    """A variable after steps of an optimiser of torch."""
+    """Returns a variable after steps of an optimiser of torch."""
     leaf = var.double().requires_grad_()
     optimiser = optimiser([leaf], **kwargs)
     for grad in grads:

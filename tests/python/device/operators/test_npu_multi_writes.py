@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that write several arguments: in place on inputs, and functional forms on tensors that die there."""
+"""Operators that write several arguments: inputs in place, and in functional forms tensors that nothing reads later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.python.device.npu_operators import normal, on
 
 PLACES = pytest.mark.parametrize("place", ["cpu", "npu"])
 
-# Operator, its arguments, the positions of those that it writes, and other arguments.
+# Operator, its functional form, arguments, the positions of those that it writes, and keyword arguments.
 Row = tuple[Callable[..., Any], Callable[..., Any], Sequence[Any], tuple[int, int], dict[str, Any]]
 ROWS: dict[str, Row] = {
     "kv_rmsnorm_rope_cache_v2": (
@@ -45,7 +45,7 @@ ROWS: dict[str, Row] = {
 
 
 def run(fn: Callable[..., Any], args: Sequence[Any], place: str, **options: Any) -> tuple[Any, npugraph.Artifact]:
-    """Results, and arguments afterwards, which are those of eager mode."""
+    """Checks that results and arguments after the call are those of eager mode. Returns them and the artifact."""
     npugraph.reset()
     given, expected = on(place, list(args)), on(place, list(args))
     with torch.no_grad():
@@ -77,7 +77,7 @@ def test_inputs_are_written_where_they_stand(name: str, place: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 @PLACES
 def test_functional_forms_write_what_dies(name: str, place: str) -> None:
-    """Not what is read later."""
+    """Arguments that something reads later are copied first."""
     _, op, args, written, given = ROWS[name]
     given = on(place, given)
 
@@ -89,7 +89,7 @@ def test_functional_forms_write_what_dies(name: str, place: str) -> None:
     bytes_written = sum(args[i].numel() * 4 for i in written)
     copied = run(fn, args, place)[1].memory["copied_bytes_per_replay"]
     kept = run(lambda *args: fn(*args, keep=True), args, place)[1].memory["copied_bytes_per_replay"]
-    if name == "add_rms_norm_v2":  # computes its results aside, as part of other loops
+    if name == "add_rms_norm_v2":  # other loops compute its results
         assert copied == kept == 0
     else:
         assert kept == copied + bytes_written

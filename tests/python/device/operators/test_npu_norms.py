@@ -45,7 +45,7 @@ def test_add_rms_norm(dtype: torch.dtype) -> None:
 
 
 def gradients(function, *args):
-    """Of the first arguments that are given with what the sum of all results is weighted by."""
+    """Returns the gradients of the sum of all results, weighted by ``args[0]``, for the other arguments."""
     weights, args = args[0], [x.clone().requires_grad_() for x in args[1:]]
     results = function(*args)
     results = results if isinstance(results, tuple) else (results,)
@@ -76,7 +76,7 @@ def test_variants_of_add_rms_norm(dtype: torch.dtype) -> None:
         y, rstd, total = add_rms_norm(a, b, g)
         return rstd, y, total
 
-    # Sixteenths of which sums are exact.
+    # Sixteenths, so that sums are exact.
     args = tuple(
         (normal(*n, seed=i).clamp(-3, 3) * 16).round().div(16).to(dtype) for i, n in enumerate([(3, 16)] * 2 + [(16,)])
     )
@@ -136,7 +136,7 @@ def test_quantised_results_saturate_and_round_half_to_even() -> None:
     op = torch_npu.npu_add_rms_norm_quant
     y, _, _ = op(ones, 0 * ones, torch.ones(8), scale, None, epsilon=0.0, div_mode=False)
     assert y.tolist() == [[0, 2, 2, -2, 127, 127, -128, -128]]
-    point = torch.ones(8, dtype=torch.int32)  # added before it is rounded
+    point = torch.ones(8, dtype=torch.int32)  # added before the rounding
     y, _, _ = op(ones, 0 * ones, torch.ones(8), scale, point, epsilon=0.0, div_mode=False)
     assert y.tolist() == [[2, 2, 4, -2, 127, 127, -127, -128]]
 
@@ -179,7 +179,7 @@ def test_add_rms_norm_dynamic_quant_in_float8() -> None:
 
 
 def unpacked(x):
-    """Eight values of four bits in each element, the first in the lowest bits."""
+    """Returns eight values of four bits from each element, the first from the lowest bits."""
     nibbles = torch.stack([(x.long() >> shift) & 15 for shift in range(0, 32, 4)], -1).flatten(-2)
     return torch.where(nibbles > 7, nibbles - 16, nibbles)
 
@@ -200,7 +200,8 @@ FLOAT4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4
 
 
 def check_blocks(values, scale, want, top: int, error: float) -> None:
-    """Blocks of 32, each with the power of two of its largest value, less that of the type's largest value."""
+    """Checks blocks of 32 values. Their scale is the power of two of the largest value, divided by that of the dtype's
+    largest value."""
     largest = want.unflatten(-1, (-1, 32)).abs().amax(-1)
     powers = torch.exp2(torch.floor(torch.log2(largest)) - top)
     assert torch.equal(scale.view(torch.float8_e8m0fnu).float().flatten(-2)[:, : powers.shape[-1]], powers)

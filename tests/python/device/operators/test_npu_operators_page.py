@@ -30,7 +30,8 @@ def test_states_say_what_calls_do() -> None:
 
 
 def test_operators_that_compute_are_named_in_tests() -> None:
-    """In code, not pieced together from strings; of overloads, one name stands for all."""
+    """Names have to be whole words of the test files, so that strings that are pieced together do not count. One name
+    stands for all overloads."""
     folder = Path(__file__).parents[1]
     words = {word for file in folder.rglob("*.py") for word in re.findall(r"\w+", file.read_text())}
     computing = {re.split(r"::|\.", row.name)[1] for row in device.operators() if row.has_kernel}

@@ -16,7 +16,7 @@ T, B, I, H = 3, 2, 5, 4
 
 
 def rows_of(weight: torch.Tensor, order: list[int]) -> torch.Tensor:
-    """A weight of gates side by side as torch has it: gates above each other, in another order."""
+    """Returns a weight with gates side by side in the form of torch: with gates above each other, in another order."""
     gates = weight.chunk(len(order), -1)
     return torch.cat([gates[i] for i in order], -1).t()
 
@@ -96,7 +96,7 @@ def test_gru(batch_first: bool) -> None:
 
 
 def gradients(forward, inputs, results, grads):
-    """Of ``inputs``, with the gradients ``grads`` of those results of ``forward`` that ``results`` names."""
+    """Returns gradients of ``inputs``, given the gradients ``grads`` of the results that ``results`` names."""
     leaves = [x.detach().requires_grad_() for x in inputs]
     out = forward(*leaves)
     grads = [None if g is None else g.double() for g in grads]
@@ -158,7 +158,7 @@ LENGTHS = torch.tensor([3, 2, 2, 1])
 
 
 def packed(x: torch.Tensor) -> PackedSequence:
-    """Of steps [T, B, ...], the sequences of which are as long as LENGTHS say."""
+    """Packs steps [T, B, ...] of sequences that are as long as LENGTHS say."""
     return pack_padded_sequence(x, LENGTHS)
 
 
@@ -194,7 +194,8 @@ def test_lstm_data(direction: bool) -> None:
 
 
 def one_direction(kind, x, state, w_ih, w_hh, b_ih, b_hh, reverse):
-    """Of one sequence [L, I]: its last state, and what the operators give of all steps, in their order."""
+    """Computes one sequence [L, I]. Returns its last state, and the results of all steps in the order of the
+    operators."""
     linear, out = torch.nn.functional.linear, []
     for step in x.flip(0) if reverse else x:
         of_x, of_h = linear(step, w_ih, b_ih), linear(state[0], w_hh, b_hh)
@@ -215,7 +216,7 @@ def one_direction(kind, x, state, w_ih, w_hh, b_ih, b_hh, reverse):
 
 
 def layers(kind, x, hx, params, has_biases, num_layers, dropout, train, bidirectional, *, batch_first=False, **kwargs):
-    """Sequence by sequence, as lists of steps."""
+    """Computes one sequence after the other, as lists of steps."""
     sizes = kwargs.get("batch_sizes")
     if sizes is not None:
         padded, lengths = pad_packed_sequence(PackedSequence(x, sizes))
@@ -301,7 +302,7 @@ def test_layers(kind: str, case: dict[str, Any]) -> None:
     y, *results = forward_op(x, own, params, *rest, **kwargs)
     grads = [normal(*result.shape, seed=i + 9) for i, result in enumerate([y, *results[:states]])]
     args = (*grads, x, own, params, *results[states:], *rest)
-    # What gives lists and is called whole runs in Python between captured tasks.
+    # An operator that returns lists and is called whole runs in Python between captured tasks.
     check(backward_op, args, backward, dynamic=False, compiled=compiled and not whole, **kwargs)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/vision/rotated_boxes.cc. Areas are those of polygons made of corners in the other box
-and of points where sides meet, in order around their middle."""
+"""Operators of src/torch/npu_ops/vision/rotated_boxes.cc. The area that two boxes share is that of a polygon. Its
+points are the corners of each box inside the other one, and the points where sides meet, ordered around their
+middle."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def share(a, b, mode):
 
 
 def boxes(n: int, seed: int, trans: bool = False) -> torch.Tensor:
-    """Two batches."""
+    """Returns boxes of two batches."""
     first, size = normal(2, n, 2, seed=seed), normal(2, n, 2, seed=seed + 10).abs() * 2 + 0.2
     return torch.cat([first, first + size if trans else size, normal(2, n, 1, seed=seed + 20) * 90], 2)
 
@@ -130,7 +131,7 @@ def test_codes() -> None:
 
 
 def test_codes_of_angles() -> None:
-    """Angles are in degrees, their codes are differences of tangents."""
+    """Angles are in degrees. Their codes are differences of tangents."""
     ones = torch.ones(5).half()
     anchor = torch.tensor([30.69, 32.6, 45.94, 59.88, -44.53]).half().view(1, 5, 1)
     truth = torch.tensor([30.44, 18.72, 33.22, 45.56, 8.5]).half().view(1, 5, 1)

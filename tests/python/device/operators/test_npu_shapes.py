@@ -12,7 +12,7 @@ from tests.python.device.npu_operators import check, check_gradient, integers, n
 
 
 def into(reference):
-    """What the overload ``out`` of an operator gives."""
+    """Returns a reference for the overload ``out`` of an operator."""
 
     def call(*args, out, **kwargs):
         return out.copy_(reference(*args, **kwargs))

@@ -10,7 +10,7 @@ import torch_npu
 
 from tests.python.device.npu_operators import FLOATING, check, check_close, check_gradient, check_refused, normal
 
-VOCABULARY, PART = 12, 5  # the second part is from 5 up to 10
+VOCABULARY, PART = 12, 5  # the second part has the entries from 5 up to 10
 TARGET = torch.tensor([5, 0, 9, 10, 7, 11, 6, 4, 8, 5])
 
 
@@ -33,7 +33,7 @@ def online_max_sum(input, weight, target, start, end, return_logits=False):
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-@pytest.mark.parametrize("end", [9, 10])  # the last one, or the one after it
+@pytest.mark.parametrize("end", [9, 10])  # the last entry, or the one after it
 def test_online_max_sum(dtype: torch.dtype, end: int) -> None:
     args = (normal(10, 8, dtype=dtype), normal(PART, 8, dtype=dtype, seed=1), TARGET, 5, end)
     once = dtype == torch.float32 and end == 10
@@ -56,7 +56,8 @@ def whole_loss(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("with_softmax", [False, True])
 def test_a_loss_over_parts_of_the_vocabulary(with_softmax: bool) -> None:
-    """As processes compute it, of which each has a part: maxima, sums and logits of all parts are reduced."""
+    """Computes the loss as processes do that have a part of the vocabulary each: maxima, sums and logits of the parts
+    are reduced."""
     input, weight, grad = normal(10, 8), normal(VOCABULARY, 8, seed=1), normal(10, seed=2)
     starts = (0, 5, 10)
     pieces = [weight[start : start + PART] for start in starts]

@@ -26,7 +26,7 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-# In make test: how many samples of each operator.
+# The number of samples of each operator in `make test`.
 SOME = {torch.float32: 4, torch.bfloat16: 2, torch.complex64: 2, torch.int64: 2, torch.bool: 2}
 PARTS = 8
 NAMES = sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))
@@ -34,7 +34,7 @@ NAMES = sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Samples are small: threads would only wait for each other."""
+    """Samples are small, and threads would only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No operator on npu moves bytes to run its CPU kernel: what torch's profiler sees of copies and of memory is what it
-sees on cpu."""
+"""No operator on npu copies bytes to run its CPU kernel: torch's profiler sees the copies that it sees on cpu."""
 
 from __future__ import annotations
 
@@ -19,9 +18,9 @@ from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 COPIES = {"aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::_copy_from"}
 NAMES = sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))
 
-# Operators that torch itself computes in another way on cpu than on every other device, with other copies inside.
+# Operators that torch computes in another way on cpu than on every other device, with other copies.
 OTHER_WAYS = {"nanquantile", "quantile", "nn_functional_ctc_loss"}
-# In Python, with numbers that are made on the host and moved to the device.
+# These run in Python, and move numbers from the host to the device.
 MOVE_NUMBERS = {"__getitem__", *(name for name in NAMES if name.startswith("masked_"))}
 
 
@@ -30,7 +29,7 @@ def copies_of(function: Any, arguments: Any) -> tuple[Counter[str], Any]:
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         result = function(value, *args, **kwargs)
     copies = Counter(event.name for event in profiled.events() if event.name in COPIES)
-    copies["aten::copy_"] -= copies.pop("aten::_copy_from", 0)  # a copy on npu is one on cpu inside
+    copies["aten::copy_"] -= copies.pop("aten::_copy_from", 0)  # a copy on npu calls one on cpu
     return +copies, result
 
 

@@ -36,7 +36,8 @@ def data(rank: int, *shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def compiled_and_eager(function, *args: torch.Tensor, fullgraph: bool = True, **kwargs):
-    """Results of both; writes to arguments are results, too. Every node of the compiled graph is a task."""
+    """Returns the results and the arguments of a compiled and of an eager call. Every node of the compiled graph must
+    be a task."""
     torch._dynamo.reset()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("error", npugraph.NpugraphWarning)
@@ -142,8 +143,8 @@ def test_broadcasts_and_transfers(ranks, device):
 
 
 def check_in_place(device: str) -> None:
-    """Functional collectives that write arguments, also inputs, in graphs that others have made, since torch makes none
-    of them functional. And transfers that Dynamo takes where it is told to."""
+    """Functional collectives that write arguments, also inputs. Their graph does not come from Dynamo, since torch
+    makes none of them functional. Also transfers, which Dynamo captures if its option is set."""
     rank = dist.get_rank()
     other, name = 1 - rank, dist.group.WORLD.group_name
     ops = torch.ops._c10d_functional
@@ -214,7 +215,7 @@ def test_parts_of_different_sizes(ranks, device):
 
 
 def check_of_ascend(device: str) -> None:
-    """Operators by the names of Ascend, in graphs and without one."""
+    """Operators with the names of Ascend, in graphs and in eager mode."""
     define, rank, other = torch.ops.npu_define, dist.get_rank(), 1 - dist.get_rank()
     group, rows = ("", [0, 1], 2), [1, 3]
     x, piece = data(rank, 4, 2).to(device), data(rank, rows[rank], 2).to(device)
@@ -275,7 +276,7 @@ BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bit
 
 
 def check_reductions(device: str) -> None:
-    """Each reduction is itself, in graphs as everywhere."""
+    """Each reduction computes its own operation in a graph."""
     inputs = [data(rank, 6).int() + 1 for rank in range(2)]
     meanings = {"SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum, **BITWISE}
     x = inputs[dist.get_rank()].to(device)
@@ -316,7 +317,7 @@ def check_refusals() -> None:
 
     with pytest.raises(torch._dynamo.exc.Unsupported, match="async_op=True"):
         run(asynchronous, x, fullgraph=True)
-    assert torch.equal(run(asynchronous, x), asynchronous(x))  # around a break of the graph
+    assert torch.equal(run(asynchronous, x), asynchronous(x))  # the graph breaks here
     with pytest.raises(ValueError, match="there is no reduction 'median'; allowed are sum, avg, "):
         run(lambda x: functional.all_reduce(x, "median", dist.group.WORLD), x)
     with pytest.raises(ValueError, match="complex tensors have the reductions sum and avg, got max"):
@@ -334,7 +335,7 @@ def test_what_collectives_in_graphs_refuse(ranks):
 
 
 def check_overlap(device: str) -> None:
-    """What does not need the result runs between the two tasks of a collective, and nothing else does."""
+    """Tasks that do not need the result run between the two tasks of a collective."""
     group = dist.group.WORLD
     x = data(dist.get_rank(), 64, 64).to(device)
 
@@ -391,7 +392,7 @@ def check_capture() -> None:
 
 
 def replays(graph: torch.npu.NPUGraph, x: torch.Tensor, results: list[torch.Tensor], wanted) -> None:
-    """Replays compute what ``wanted`` makes of the inputs of all ranks."""
+    """Checks that replays compute the results of ``wanted`` for the inputs of all ranks."""
     for seed in (1, 2):
         inputs = [data(rank, *x.shape, seed=seed) for rank in range(2)]
         x.copy_(inputs[dist.get_rank()])
@@ -454,7 +455,7 @@ def check_eager_transfers() -> None:
     graph, both = torch.npu.NPUGraph(), x.new_empty(3, 4)
     with torch.npu.graph(graph):
         works = [dist.irecv(both[0], other), dist.isend(x * 2, other)]
-        both[2].copy_(x)  # beside what arrives
+        both[2].copy_(x)  # while the transfer is under way
         for work in works:
             work.wait()
         operations = [dist.P2POp(dist.irecv, both[1], other), dist.P2POp(dist.isend, both[0], other)]
@@ -465,7 +466,8 @@ def check_eager_transfers() -> None:
 
 
 def check_eager_asynchronous() -> None:
-    """What is begun runs beside what follows, in another stream, too, and until somebody waits or needs it."""
+    """A collective that has begun runs beside later tasks, also in another stream, until somebody waits for it or needs
+    its result."""
     rank = dist.get_rank()
     x = data(rank, 4, 4).npu()
     side = torch.npu.Stream()
@@ -486,11 +488,11 @@ def check_eager_asynchronous() -> None:
         with torch.npu.stream(side):
             gathered = x.new_empty(8, 4)
             work = dist.all_gather_into_tensor(gathered, x, async_op=True)
-        work.wait()  # joins the stream
+        work.wait()  # joins the other stream
         last = x.clone()
-        dist.all_reduce(last, async_op=True)  # nobody waits
+        dist.all_reduce(last, async_op=True)  # nobody waits for it
         future = dist.all_reduce(first := x.clone(), async_op=True).get_future()
-        doubled = first * 2  # needs it
+        doubled = first * 2  # needs the result
     future.wait()
 
     def wanted(inputs):
@@ -623,7 +625,7 @@ def test_sizes_on_ranks(ranks, dynamic):
 
 
 class Reduced(torch.nn.Module):
-    """Sums over the ranks of a group, and over all."""
+    """Sums over all ranks, and takes maxima over the ranks of a group."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         super().__init__()
@@ -637,7 +639,7 @@ class Reduced(torch.nn.Module):
 
 
 def check_restart(folder: str, device: str, is_first: bool) -> None:
-    """In other processes groups have other names, and some do not exist."""
+    """After a restart groups have other names, and some do not exist."""
     if not is_first:
         dist.new_group([1])
         dist.new_group([0])
@@ -680,7 +682,7 @@ def test_groups_of_a_restart(ranks, tmp_path, tmp_path_factory):
 
 
 class Layers(torch.nn.Module):
-    """Six parameters; their gradients are summed over all ranks as they come about."""
+    """Has six parameters. The backward pass averages each gradient over all ranks."""
 
     def __init__(self) -> None:
         super().__init__()

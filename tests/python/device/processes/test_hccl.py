@@ -48,19 +48,19 @@ def ranks(tmp_path_factory):
 
 
 def data(rank: int, *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """What a rank has, on cpu."""
+    """Returns the data of a rank, on cpu."""
     generator = torch.Generator().manual_seed(1000 * seed + rank)
     values = torch.randint(0, 6, shape, generator=generator)
     return values.remainder(2).bool() if dtype == torch.bool else values.to(dtype)
 
 
 def everywhere(*shape: int, **kwargs) -> list[torch.Tensor]:
-    """What all ranks have, on cpu."""
+    """Returns the data of all ranks, on cpu."""
     return [data(rank, *shape, **kwargs) for rank in range(dist.get_world_size())]
 
 
 def reduced(tensors: list[torch.Tensor], op: str) -> torch.Tensor:
-    """The definition of a reduction."""
+    """Computes a reduction by its definition."""
     dtype = tensors[0].dtype
     if op == "AVG":
         total = fold(torch.add, tensors)
@@ -184,7 +184,7 @@ def check_uneven() -> None:
     for out, wanted in zip(outs, pieces, strict=True):
         same(out, wanted)
 
-    sends = [[1, 2], [0, 3]]  # rank -> rank
+    sends = [[1, 2], [0, 3]]  # from rank to rank
     inputs = [data(i, sum(sends[i]), 2) for i in range(size)]
     wanted = torch.cat([inputs[i].split(sends[i])[rank] for i in range(size)])
     received = [sends[i][rank] for i in range(size)]
@@ -277,7 +277,7 @@ def check_async() -> None:
     y = x.to("npu:1")
     total = sum(everywhere(50_000))
     work = dist.all_reduce(x, async_op=True)
-    later = dist.all_reduce(x, async_op=True)  # of the result of the first one, without waiting for it
+    later = dist.all_reduce(x, async_op=True)  # reduces the result of the first, without a wait
     other = dist.all_reduce(y, ReduceOp.MAX, async_op=True)
     doubled = work.get_future().then(lambda future: [tensor.device for tensor in future.value()])
     assert later.wait() and other.wait(datetime.timedelta(seconds=100))
@@ -313,7 +313,7 @@ def check_transfers() -> None:
         dist.send(torch.tensor([True, False], device="npu"), 1, tag=8)
     elif rank == 1:
         last = torch.zeros(2, dtype=torch.bool, device="npu")
-        waiting = dist.irecv(last, 0, tag=8)  # of what comes last
+        waiting = dist.irecv(last, 0, tag=8)  # receives what is sent last
         dist.recv(received, 0, tag=7)
         same(received, data(0, 4, 3, dtype=torch.bfloat16))
         assert waiting.wait() and last.tolist() == [True, False]
@@ -532,7 +532,7 @@ def test_transfers_end_with_their_group(ranks):
 
 
 def check_slow_connection(key: str) -> None:
-    """Of rank 1, which says when it is connected; no rank may have the group, and destroy it, before that."""
+    """Rank 1 connects slowly, and notes when it is connected. Before that no rank may have the group and destroy it."""
     store = dist.distributed_c10d._get_default_store()
     connect = dist.ProcessGroupGloo
 
@@ -617,7 +617,7 @@ dist.irecv(torch.empty(4).npu(), 1 - rank)  # which nobody sends
 
 
 def test_scripts_may_end_with_work_under_way(tmp_path):
-    """Threads of a group need the interpreter when their work is done: for callbacks, and for what they drop."""
+    """Threads of a group need the interpreter when their work is done: for callbacks, and to drop objects."""
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     processes = [
         subprocess.Popen(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on npu in several processes against one: DDP, FSDP2, functional collectives, DTensor, checkpoints, batch
-normalisation."""
+"""Training on npu in several processes gives the results of one process: DDP, FSDP2, functional collectives, DTensor,
+checkpoints, batch normalisation."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def model() -> torch.nn.Module:
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
-    """Of all ranks together, on cpu."""
+    """Returns the batch of all ranks together, on cpu."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(8, 6, generator=generator, dtype=torch.float64)
     return x, torch.randn(8, 4, generator=generator, dtype=torch.float64)
 
 
 def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, forward=None) -> list[float]:
-    """Losses of a few steps."""
+    """Trains for a few steps and returns the losses."""
     forward = net if forward is None else forward
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
     losses = []
@@ -55,7 +55,7 @@ def train(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, forward=None) 
 
 
 def trained() -> torch.nn.Module:
-    """The same in one process, on cpu."""
+    """Returns the model after the same training in one process, on cpu."""
     net = model()
     train(net, *batch())
     return net
@@ -78,7 +78,7 @@ def check_ddp(**options) -> None:
     net = model().npu()
     if dist.get_rank() > 0:
         for parameter in net.parameters():
-            torch.nn.init.zeros_(parameter)  # DDP begins with what rank 0 has
+            torch.nn.init.zeros_(parameter)  # DDP starts with the parameters of rank 0
     ddp = DistributedDataParallel(net, **options)
     x, y = shard()
     with ddp.no_sync():
@@ -244,7 +244,7 @@ def test_checkpoints(ranks, tmp_path):
 
 
 def normalised(net: torch.nn.Module, x: torch.Tensor, seed: torch.Tensor) -> list[torch.Tensor]:
-    """Results, and gradients of the input and of parameters; None for no input at all stands for zeros."""
+    """Returns the result, and the gradients of the input and of parameters. A gradient is zeros if there is none."""
     x = x.detach().requires_grad_()
     out = net(x)
     out.backward(seed.to(out))
@@ -253,7 +253,7 @@ def normalised(net: torch.nn.Module, x: torch.Tensor, seed: torch.Tensor) -> lis
 
 
 def check_batch_norm(dtype: torch.dtype, affine: bool, layout: torch.memory_format, sizes: tuple[int, ...]) -> None:
-    """SyncBatchNorm of batches of ``sizes`` on the ranks against BatchNorm of all of them."""
+    """Compares SyncBatchNorm of batches of ``sizes`` on the ranks with BatchNorm of all of them."""
     rank = dist.get_rank()
     generator = torch.Generator().manual_seed(3)
     x = (torch.randn(sum(sizes), 3, 4, 5, generator=generator) * 2 + 1).to(dtype)
@@ -265,7 +265,7 @@ def check_batch_norm(dtype: torch.dtype, affine: bool, layout: torch.memory_form
     ours = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
     got = normalised(together, x[ours].npu().contiguous(memory_format=layout), seed[ours])
     want = normalised(alone, x.double(), seed.double())
-    for gradient in got[2:]:  # those of parameters are summed up by who trains
+    for gradient in got[2:]:  # training sums up gradients of parameters
         dist.all_reduce(gradient)
     tolerance = {"rtol": 1e-3, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
     for i, (g, w) in enumerate(zip(got, want, strict=True)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of npu between processes: both sides have the same memory."""
+"""Tensors of npu that are sent between processes: both sides have the same memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _add(tasks: mp.Queue, answers: mp.Queue) -> None:
     made = torch.arange(3.0, device="npu:1")
     facts = (str(x.device), x.dtype, view.stride(), type(parameter).__name__, parameter.requires_grad)
     answers.put((facts, torch_npu.get_npu_format(x), made))
-    tasks.get()  # lives until the other side has the tensor
+    tasks.get()  # keeps this process alive until the other one has the tensor
 
 
 def test_a_queue_shares_memory():

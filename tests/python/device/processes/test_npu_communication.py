@@ -16,7 +16,7 @@ import torch_npu
 from tests.python.device.npu_operators import check, check_close, integers, normal, with_fakes
 from tests.python.device.ranks import Ranks
 
-NOBODY = "hcom"  # names the one rank where there is no process group
+NOBODY = "hcom"  # the group of the one rank if there is no process group
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_scaled_exchanges_of_one_rank():
 
 
 def rounded_rows(x: torch.Tensor) -> torch.Tensor:
-    """Rows of int8, as numbers."""
+    """Returns rows after rounding to int8, as floating-point numbers."""
     scale = x.abs().amax(1, keepdim=True) / 127
     return (x / scale).round() * scale
 
@@ -275,7 +275,7 @@ def test_quantised_exchanges(ranks):
 
 
 def check_experts() -> None:
-    """Rows go to experts of all ranks and come back: each row times its expert's weights, twice."""
+    """Rows go to experts of all ranks and come back. Each row is multiplied by its expert's weight twice."""
     rank, size, experts = dist.get_rank(), dist.get_world_size(), 2
     hcom = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
     counts = [[1, 2, 0, 3], [2, 1, 1, 0]]  # rank -> rows for each expert of all ranks

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of src/torch/npu_ops/moe/moe_distribute.cc between processes: tokens that go to the experts of all ranks
-and come home are what one process computes.
+and come back give what one process computes.
 
-Functions without ``test_`` run in each process. The expert e gives ``x @ matrix(e)``; shared experts have numbers after
-those of the others.
+Functions without ``test_`` run in each process. The expert e gives ``x @ matrix(e)``. Shared experts are numbered after
+the others.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def matrix(expert: int) -> torch.Tensor:
 
 
 def tokens_of(rank: int, uneven: bool) -> int:
-    """Uneven: from 4 on the first rank to none on the last one."""
+    """Returns the number of tokens of a rank. If ``uneven``, it falls from 4 on the first rank to 0 on the last one."""
     return 4 - 4 * rank // (dist.get_world_size() - 1) if uneven else 3
 
 
 def inputs(rank: int, experts: int, uneven: bool = False, special: int = 0) -> tuple[torch.Tensor, ...]:
-    """Tokens, their experts, all different, and weights."""
+    """Returns tokens, K different experts for each of them, and weights."""
     n = tokens_of(rank, uneven)
     scores = normal(n, experts + special, seed=rank)
     return normal(n, H, seed=10 + rank), scores.topk(K).indices.int(), normal(n, K, seed=20 + rank)
@@ -57,7 +57,7 @@ def mask_of(rank: int, kind: str, uneven: bool) -> torch.Tensor | None:
 
 
 def layer(x, ids, weights, mask, experts: int, shared: int) -> torch.Tensor:
-    """The definition, in one process and float64."""
+    """Computes the layer by its definition, in one process and in float64."""
     on = torch.ones(len(x), K, dtype=torch.bool) if mask is None else mask
     on = on if on.dim() == 2 else on[:, None].expand(-1, K)
     rows = []
@@ -73,7 +73,7 @@ def layer(x, ids, weights, mask, experts: int, shared: int) -> torch.Tensor:
 
 
 def place(experts: int, shared: int, shared_ranks: int, **kwargs) -> tuple[tuple, dict]:
-    """What dispatch and combine are told of ranks."""
+    """Returns the arguments that tell dispatch and combine about ranks."""
     rank, size = dist.get_rank(), dist.get_world_size()
     group = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
     return (group, size, rank, experts), {
@@ -92,7 +92,7 @@ def own_experts(experts: int, shared: int, shared_ranks: int) -> list[int]:
 
 
 def through_experts(rows: torch.Tensor, nums: torch.Tensor, own: list[int]) -> torch.Tensor:
-    """What the experts of this rank make of their rows."""
+    """Applies the experts of this rank to their rows."""
     pieces = rows.split([*nums.tolist(), len(rows) - int(nums.sum())])
     made = [piece @ matrix(e).to(piece) for e, piece in zip(own, pieces, strict=False)]
     return torch.cat([*made, torch.full_like(pieces[-1], float("nan"))])
@@ -140,7 +140,7 @@ def test_four_ranks(tmp_path) -> None:
 
 
 def check_halves(experts: int, shared: int, shared_ranks: int, mask: str, uneven: bool) -> None:
-    """Set-up and tear-down do what the operators do at once."""
+    """Set-up and tear-down together do what the single operators do."""
     rank, size = dist.get_rank(), dist.get_world_size()
     x, ids, weights = inputs(rank, experts, uneven)
     on = mask_of(rank, mask, uneven)
@@ -183,7 +183,8 @@ def test_results_of_fake_tensors(ranks) -> None:
 
 
 def check_rows() -> None:
-    """On each rank: the rows of its first expert, by rank, then token; then those of the next one."""
+    """Checks the order of rows on each rank: those of its first expert, by rank, then by token; then those of the next
+    expert."""
     rank, size = dist.get_rank(), dist.get_world_size()
     experts = 2 * size
     where, kwargs = place(experts, 0, 0)
@@ -217,7 +218,7 @@ def test_rows(ranks) -> None:
 
 
 def rounded(x: torch.Tensor, mode: int, scales: torch.Tensor | None) -> torch.Tensor:
-    """What rounding makes of rows, which `scales` multiplies before."""
+    """Returns rounded rows. ``scales`` multiplies them before the rounding."""
     x = x.double() if scales is None else x.double() * scales.double()
     if mode == 1:
         return x.round().clamp(-128, 127)
@@ -232,7 +233,7 @@ def rounded(x: torch.Tensor, mode: int, scales: torch.Tensor | None) -> torch.Te
 
 
 def check_quantised(mode: int, of_experts: bool) -> None:
-    """Rows are rounded on their way, and their scales go with them; matrices are left out."""
+    """Rows are quantised when they are sent, and their scales go with them. Experts leave the rows as they are."""
     rank, size = dist.get_rank(), dist.get_world_size()
     experts, shared_ranks = 3 * (size - 1), 1
     where, kwargs = place(experts, 1, shared_ranks, quant_mode=mode)
@@ -267,7 +268,7 @@ def test_quantised(ranks, mode: int) -> None:
 
 
 def check_special() -> None:
-    """Experts after those of ranks: one gives zeros, one the token, one 2 * token + 3 * v; then a norm."""
+    """Special experts come after those of ranks. They give zeros, the token, and 2 * token + 3 * v. A norm follows."""
     rank, size = dist.get_rank(), dist.get_world_size()
     experts = 2 * size
     where, kwargs = place(experts, 0, 0, zero_expert_num=1, copy_expert_num=1, const_expert_num=1)

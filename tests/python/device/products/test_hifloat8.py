@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch_npu import HiFloat8Tensor
 
-# Prefix -> digits of the exponent behind its sign, table 1 of the paper.
+# Prefix -> digits of the exponent after its sign, from table 1 of the paper.
 _PREFIXES = {"11": 3, "10": 2, "01": 1, "001": 0}
 
 
 def _value(bits: str) -> float:
-    """The number of eight bits, read from left to right."""
+    """Returns the number that eight bits stand for. Bits are read from left to right."""
     sign, rest = (-1) ** int(bits[0]), bits[1:]
     if bits == "10000000":
         return math.nan
@@ -40,7 +40,7 @@ _FINITE = sorted({abs(value) for value in _ALL if math.isfinite(value)})
 
 
 def _rounded(x: float) -> float:
-    """The nearest number; of two the one away from zero."""
+    """Returns the nearest number. A tie goes away from zero."""
     if math.isnan(x) or math.isinf(x):
         return x
     nearest = max(_FINITE, key=lambda one: (-abs(one - abs(x)), one))
@@ -95,7 +95,7 @@ def test_views_and_copies_keep_their_bits():
 
 def test_what_is_written_is_rounded():
     x = HiFloat8Tensor.to_hifloat8(torch.ones(3, device="npu"))
-    assert x.add_(0.06) is x and x.from_hifloat8().tolist() == [1.0] * 3  # 1.06 has no such number
+    assert x.add_(0.06) is x and x.from_hifloat8().tolist() == [1.0] * 3  # 1.06 rounds to 1
     x[1].fill_(2.7)
     x.mul_(torch.tensor([1.0, 1.0, 3.3], device="npu"))
     assert x.from_hifloat8().tolist() == [1.0, 2.75, 3.25]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of int8 matrices are exact where ATen's are not: of operands whose rows or columns are one (a stride of 0),
-and on processors without AVX-512 VNNI, which a run of this file as a program stands for."""
+"""Products of int8 matrices are exact where ATen's are not: for operands whose rows or columns are all the same one (a
+stride of 0), and on processors without AVX-512 VNNI. Such a processor is simulated by a run of this file as a
+program."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def int8(*size: int, seed: int = 0) -> torch.Tensor:
     return integers(-128, 128, *size, dtype=torch.int8, seed=seed)
 
 
-# Each operand as it is stored, and a view of that.
+# Both operands as they are stored, and functions that make views of them.
 OPERANDS: dict[str, tuple[torch.Tensor, torch.Tensor, Callable[..., Any], Callable[..., Any]]] = {
     "plain": (int8(M, K), int8(K, N, seed=1), lambda x: x, lambda x: x),
     "greatest": (torch.full((M, K), 127).char(), torch.full((N, K), 127).char(), lambda x: x, lambda x: x.t()),

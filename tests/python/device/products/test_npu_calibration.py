@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""npu_ifmr, against a search in numpy-like steps of torch."""
+"""npu_ifmr, against a search in single steps of torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reference(x, low, high, cumsum, min_percentile, max_percentile, start, end, 
 @pytest.mark.parametrize("percentile", [0.999999, 0.99])
 def test_ifmr(with_offset: bool, percentile: float) -> None:
     x = normal(8, 16, 16)
-    x[0, 0, 0] = 9  # alone
+    x[0, 0, 0] = 9  # an outlier
     for data in (x, x.abs(), (x * 3).half()):
         args = (data, *histogram(data), percentile, percentile, *SEARCH, with_offset)
         check(torch_npu.npu_ifmr, args, reference, whole=True, compiled=data is x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""npu_hans_encode and npu_hans_decode: nothing is lost, and exponents that are alike get small."""
+"""npu_hans_encode and npu_hans_decode: no bits are lost, and similar exponents take less memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPECIAL = [0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1e-40, -1e-7, 6e4]
 
 
 def buffers(x: torch.Tensor, share: float = 1.0) -> list[torch.Tensor]:
-    """pdf, mantissa, fixed and var for ``x``; fixed has ``share`` bytes for each exponent."""
+    """Returns pdf, mantissa, fixed and var for ``x``. fixed has ``share`` bytes for each exponent."""
     rest = x.numel() * (x.element_size() - 1) // x.element_size()
     room = int(x.numel() * share) // x.element_size()
     sizes = (rest, room, x.numel() // x.element_size() + 16)
@@ -44,7 +44,7 @@ def test_nothing_is_lost(device: str, dtype: torch.dtype, share: float) -> None:
     out = buffers(x, share)
     there_and_back(x, out, statistic=True)
     assert int(out[0].sum()) == x.numel()
-    there_and_back(x.t(), out, statistic=False, reshuff=True)  # with the pdf that is there
+    there_and_back(x.t(), out, statistic=False, reshuff=True)  # keeps the pdf
 
 
 def test_counts_exponents() -> None:
@@ -66,7 +66,7 @@ def test_any_bits_with_any_pdf() -> None:
 
 def test_exponents_get_small() -> None:
     x = normal(128, 128, dtype=torch.bfloat16)
-    out = buffers(x, 0.375)  # the entropy of exponents of normal numbers is 2.6 bits
+    out = buffers(x, 0.375)  # 3 bits each: the entropy of exponents of normal numbers is 2.6 bits
     there_and_back(x, out, statistic=True)
     assert not out[3].any()
 

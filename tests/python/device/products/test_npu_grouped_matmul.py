@@ -19,7 +19,7 @@ def int8(*size: int, seed: int = 0) -> torch.Tensor:
 
 
 def by_rows(x, weight, counts=COUNTS):
-    """Rows of x, each group with its weight; rows behind the last group are zeros."""
+    """Multiplies each group of rows of x by its weight. Rows behind the last group become zeros."""
     parts = [rows @ w for rows, w in zip(x.split([*counts, len(x) - sum(counts)]), weight, strict=False)]
     rest = len(x) - sum(counts)
     return torch.cat([*parts, torch.zeros(rest, weight[0].shape[-1], dtype=x.dtype)])
@@ -103,7 +103,7 @@ def test_sums_of_pairs_of_any_size() -> None:
 
 
 def test_sums_with_weights_of_their_own() -> None:
-    """Groups of columns of x, each with a weight, a bias and scales of its own, also without columns."""
+    """Each group of columns of x has a weight, a bias and scales of its own. There may be no columns."""
     weight = [normal(n, 4, seed=i) for i, n in enumerate(COUNTS)]
     bias = [normal(4, seed=i + 3) for i in range(3)]
 
@@ -136,7 +136,7 @@ def test_sums_with_weights_of_their_own() -> None:
 
 @pytest.mark.parametrize("quantised", [False, True])
 def test_sums_of_nothing(quantised: bool) -> None:
-    """K = 0: zeros, to which a bias is added."""
+    """If K is 0, products are zeros, to which a bias is added."""
     x, weight = ([int8(5, 0)], [int8(3, 0, 4)]) if quantised else ([normal(5, 0)], [normal(3, 0, 4)])
     more = {"scale": [normal(3, 4).abs()], "output_dtype": torch.bfloat16} if quantised else {}
     bias = [normal(3, 4, seed=4)]
@@ -178,7 +178,7 @@ def test_groups_of_sums_as_ints() -> None:
 
 
 def in_fractals(weight: torch.Tensor, n: int) -> torch.Tensor:
-    """[..., k, n] as memory of the layout NZ, in pieces of 16 rows and ``n`` columns."""
+    """Returns the weight [..., k, n] in the layout NZ, in pieces of 16 rows and ``n`` columns."""
     rows, columns = weight.shape[-2:]
     parts = [
         weight[..., i * 16 : i * 16 + 16, j * n : j * n + n] for j in range(columns // n) for i in range(rows // 16)
@@ -197,7 +197,7 @@ def test_weights_in_fractals(words: bool) -> None:
     scale, tokens, ends = normal(3, columns, seed=2).abs() / 1000, normal(5, seed=3).abs(), LISTS[0]
 
     def like(op, *plain, **kwargs):
-        """A call with such a weight gives what the same call with the weight gives."""
+        """Checks that a call with such a weight gives what the same call with the plain weight gives."""
         want = op(*plain, **kwargs)
 
         def given(value):

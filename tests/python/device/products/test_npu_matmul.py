@@ -109,7 +109,8 @@ def test_quant_matmul_with_a_transposed_weight() -> None:
 @pytest.mark.parametrize("k", [512, 256, 320])
 @pytest.mark.parametrize("words", [True, False])
 def test_quant_matmul_int4_with_scales_of_groups(k: int, words: bool) -> None:
-    """256 rows of the weight to a group, the last of which may have fewer; x1 of int8 or int4, with a scale a row."""
+    """A group has 256 rows of the weight, and the last one may have fewer. x1, int8 or int4, has a scale for each
+    row."""
     limit = 8 if words else 128
     x1, x2 = integers(-limit, limit, 5, k), integers(-8, 8, k, 8, seed=1)
     scale, pertoken = normal(-(-k // 256), 8, seed=2).abs() / 99, normal(5, seed=3).abs() / 9

@@ -13,7 +13,7 @@ VERIFY = torch.ops.npu._npu_matmul_abft_verify
 
 
 def verify(a, b, c, weight, *, e_max=0.001):
-    """Each checksum of each row from the product itself."""
+    """Computes each checksum of each row from the product itself."""
     weight = weight.reshape(len(weight), -1)
     wrong = torch.einsum("...mn,nk->...mk", c - a @ b, weight).abs()
     scale = torch.einsum("...mn,nk->...mk", a.abs() @ b.abs(), weight.abs())

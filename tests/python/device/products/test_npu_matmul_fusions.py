@@ -97,7 +97,7 @@ def test_kronecker_quant() -> None:
     want, want_scale = reference(*(v.double() for v in args), 0.9)
     assert (unpacked(words) - want).abs().max() <= 1 and torch.allclose(scale.double(), want_scale)
     exact = (integers(-7, 8, 3, 4, 16).float(), torch.eye(4), torch.eye(16))
-    exact[0][:, 0, 0] = 7  # scale 1: no value lies between two
+    exact[0][:, 0, 0] = 7  # the scale is 1, and no value lies between two
     check(op, (*exact, 1.0), lambda *args: (packed(reference(*args)[0]), reference(*args)[1]))
 
 

@@ -11,7 +11,7 @@ from tests.python.device.npu_operators import FLOATING, check, check_gradient, c
 
 
 def best(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Places of the k greatest of each row, the first of equal ones first."""
+    """Returns the places of the k greatest values of each row. Equal values keep their order."""
     rows = [sorted(range(len(row)), key=lambda i, row=row: (-row[i], i))[:k] for row in scores.flatten(0, -2).tolist()]
     return torch.tensor(rows).reshape(*scores.shape[:-1], k)
 
@@ -193,7 +193,8 @@ def test_init_routing(active_num: int) -> None:
 
 
 def routed(expert_idx, low, high, capacity=None):
-    """Rows as (expert, pair) or None, of active pairs in order; with a capacity that many rows for each expert."""
+    """Returns rows as (expert, pair) or None, active pairs in order. With a capacity, each expert has that many
+    rows."""
     pairs = sorted((e, i) for i, e in enumerate(expert_idx.flatten().tolist()) if low <= e < high)
     if capacity is None:
         return pairs + [None] * (expert_idx.numel() - len(pairs))
@@ -229,7 +230,7 @@ def init_routing_v2(
         if row is not None:
             places[row[1]] = i
     if row_idx_type == 1:
-        ids = expert_idx.flatten().tolist()  # those before the range come last, as they stand
+        ids = expert_idx.flatten().tolist()  # ids below the range come last, in their order
         places = torch.tensor(sorted(range(len(ids)), key=lambda i: (ids[i] < low, max(ids[i], low), i)))
     rows = rows[:active_num] if active_num > 0 and not drop_pad_mode else rows
     nothing = torch.zeros_like(x[0])
@@ -494,7 +495,7 @@ def routing_map(tokens: int, experts: int, k: int) -> torch.Tensor:
 
 
 def map_pairs(map, rows, pads):
-    """(token, expert) of each row."""
+    """Returns (token, expert) of each row."""
     tokens, experts = map.shape
     if not pads:
         return [(t, e) for e in range(experts) for t in range(tokens) if map[t, e]]

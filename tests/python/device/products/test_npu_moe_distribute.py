@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe/moe_distribute.cc: one rank, against loops over tokens. Several ranks, and what is
-refused: test_npu_moe_ranks.py."""
+"""Operators of src/torch/npu_ops/moe/moe_distribute.cc on one rank, against loops over tokens. test_npu_moe_ranks.py
+tests several ranks, and calls that are refused."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_set_up_and_tear_down_refused() -> None:
 
 
 def test_special_experts() -> None:
-    """Expert 4 gives zeros, expert 5 the token."""
+    """Expert 4 gives zeros, and expert 5 gives the token."""
     x, weights = normal(3, 8), normal(3, 2, seed=1)
     ids = torch.tensor([[0, 4], [5, 2], [4, 5]], dtype=torch.int32)
     special = {"zero_expert_num": 1, "copy_expert_num": 1}

@@ -12,7 +12,7 @@ from tests.python.device.npu_operators import check, check_refused, integers, no
 
 
 def dual_level(x):
-    """Values and both scales of a matrix."""
+    """Returns the values of a matrix and both levels of its scales."""
     outer = torch.stack([part.abs().amax(-1) / 6 for part in x.split(512, -1)], -1)
     divisor = torch.where(outer == 0, 1.0, outer).repeat_interleave(512, -1)[:, : x.shape[1]]
     values, inner = blocks((x.float() / divisor.float()).double())

@@ -17,7 +17,7 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
 
 def square_blocks(x, dst_type):
-    """One matrix in blocks of 32 by 32."""
+    """Quantises one matrix in blocks of 32 by 32."""
     rows, columns = x.shape
     y, last = x.clone(), torch.zeros(rows, 2 * math.ceil(columns / 64), dtype=torch.uint8)
     before = torch.zeros(2 * math.ceil(rows / 64), columns, dtype=torch.uint8)
@@ -47,7 +47,7 @@ def test_dynamic_block_mx_quant(dst_type: torch.dtype | int) -> None:
 
 
 def groups_of(ends, rows):
-    """Begin and end of each; the last one takes the rows that are left."""
+    """Returns begin and end of each group. The last group takes the rows that are left."""
     starts = [0, *ends[:-1]]
     return list(zip(starts, [*ends[:-1], rows], strict=True))
 
@@ -115,7 +115,7 @@ def gradient(x, grad, **how):
 
 
 def exact_halves(rows, columns):
-    """Values whose gated units, and these units' gradients, are exact in float32: silu(40) is 40."""
+    """Returns values whose gated units and their gradients are exact in float32, since silu(40) is 40."""
     x = torch.full((rows, 2 * columns), 40.0)
     x[:, columns:] = torch.randint(-512, 512, (rows, columns), generator=torch.Generator().manual_seed(0)) / 16
     return x

@@ -116,7 +116,7 @@ def test_products_of_blocks() -> None:
                                          output_dtype=torch.float32, **codes)  # fmt: skip
         torch.testing.assert_close(got.cpu().double(), exact[0] @ exact[1].t(), rtol=1e-5, atol=1e-5)
         del codes["scale_dtype"], codes["pertoken_scale_dtype"]
-        for dtype in (torch.uint8, torch.float8_e8m0fnu):  # which say what they are, without codes
+        for dtype in (torch.uint8, torch.float8_e8m0fnu):  # these types need no code
             scales = b_scale.view(dtype).transpose(0, 1), a_scale.view(dtype)
             same = torch_npu.npu_quant_matmul(a, b.t(), scales[0], pertoken_scale=scales[1],
                                               output_dtype=torch.float32, **codes)  # fmt: skip
@@ -141,7 +141,7 @@ def test_transposed_products_of_blocks() -> None:
 
 def test_scales_that_saturate_nothing() -> None:
     x = normal(6, 32) * 2.0 ** torch.tensor([0, -130, -150, 100, 0, 3])[:, None]
-    x[4] = 448 * 2.0**5  # a power of two is its own scale
+    x[4] = 448 * 2.0**5  # 448 is the greatest float8_e4m3fn, so the scale is exactly 2**5
 
     def op(x):
         return as_bytes(torch_npu.npu_dynamic_mx_quant(x, dst_type=torch.float8_e4m3fn, scale_alg=1))

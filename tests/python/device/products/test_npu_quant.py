@@ -111,7 +111,7 @@ def test_dynamic_quant_of_groups() -> None:
 @pytest.mark.parametrize("quant_mode", ["pertoken", "pertensor"])
 def test_dynamic_quant_int4(quant_mode: str) -> None:
     x = integers(-7, 8, 4, 16).float()
-    x[:, 0] = 7  # scale 1: no value lies between two
+    x[:, 0] = 7  # the scale is 1, and no value lies between two
     check(torch_npu.npu_dynamic_quant, (x,), dynamic_quant, dst_type=INT4, quant_mode=quant_mode)
 
 
@@ -161,7 +161,7 @@ def test_dynamic_quant_asymmetric(quant_mode: str) -> None:
 
 def test_dynamic_quant_asymmetric_int4() -> None:
     x = integers(-8, 8, 4, 16).float()
-    x[:, 0], x[:, 1] = -8, 7  # scale 1: no value lies between two
+    x[:, 0], x[:, 1] = -8, 7  # the scale is 1, and no value lies between two
     check(torch_npu.npu_dynamic_quant_asymmetric, (x,), asymmetric, dst_type=INT4)
 
 

@@ -16,7 +16,7 @@ def test_import() -> None:
 
     assert is_torch_npu_available(check_device=True)
     assert AutoModelForCausalLM is not None
-    from torch_npu import npu_fusion_attention, npu_rotary_mul  # what its modules import
+    from torch_npu import npu_fusion_attention, npu_rotary_mul  # names that modules of transformers import
 
     assert npu_fusion_attention is torch_npu.npu_fusion_attention and npu_rotary_mul is torch_npu.npu_rotary_mul
 

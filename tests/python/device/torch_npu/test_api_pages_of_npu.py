@@ -19,5 +19,5 @@ def test_examples(page: str, tmp_path: Path) -> None:
 
 def test_names_of_the_device_are_listed() -> None:
     words = {word for page in api_pages.PAGES for word in re.findall(r"\w+", page.read_text())}
-    kinds = re.compile(r"\w+(Storage|Tensor)")  # one for each type
+    kinds = re.compile(r"\w+(Storage|Tensor)")  # there is one of these for each dtype
     assert not [name for name in torch.npu.__all__ if name not in words and not kinds.fullmatch(name)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_npu registers with torch._dynamo whoever loads it."""
+"""torch_npu registers its device with torch._dynamo, whichever loader loads that."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_import():
 
 
 def test_dynamo_knows_npu_under_the_assertion_rewriting_of_pytest(tmp_path: Path) -> None:
-    """One loader object of pytest's loads torch._dynamo and all below."""
+    """pytest loads torch._dynamo and all its submodules with one loader object."""
     (tmp_path / "conftest.py").write_text(REWRITTEN)
     (tmp_path / "test_import.py").write_text(TEST)
-    # The plug-in of the wheel would import torch._dynamo before.
+    # The pytest plug-in of the wheel would import torch._dynamo before.
     alone = ["-p", "no:cacheprovider", "-p", "no:npugraph", "--rootdir", str(tmp_path), str(tmp_path)]
     run = subprocess.run([sys.executable, "-B", "-m", "pytest", "-q", *alone], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -29,7 +29,7 @@ def fn(x):
 
 
 def said(backend: str, **arguments) -> list[str]:
-    """Warnings of a compile, whose results have the bits of eager."""
+    """Returns the warnings of a compile, and checks that its results have the bits of eager mode."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled = torch.compile(fn, backend=backend, fullgraph=True, **arguments)

@@ -21,7 +21,7 @@ def _dataset(device: str) -> TensorDataset:
 
 
 class _Rows(Dataset):
-    """Rows as dictionaries, whose tensors are made on ``device`` where they are asked for."""
+    """Rows as dictionaries. Their tensors are made on ``device`` when a row is asked for."""
 
     def __init__(self, device: str):
         self.device = device

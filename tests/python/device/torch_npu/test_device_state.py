@@ -172,7 +172,7 @@ def test_each_device_has_memory_of_its_own():
     assert torch.npu.memory_allocated(0) == before[0]
     assert torch.npu.memory_allocated(1) - before[1] == 8000
     total = torch.npu.get_device_properties(1).total_memory
-    assert torch.npu.mem_get_info(1) == (total - sum(before) - 8000, total)  # both are the host
+    assert torch.npu.mem_get_info(1) == (total - sum(before) - 8000, total)  # both devices share the memory of the host
     del x, y
 
 

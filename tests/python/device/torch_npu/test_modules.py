@@ -32,7 +32,7 @@ def one_thread():
 
 
 def leaves(value: Any) -> Any:
-    """``value`` with tensors that do not depend on each other: some samples are logarithms of others."""
+    """Returns ``value`` with tensors that do not depend on each other, since some samples are logarithms of others."""
     return pytree.tree_map_only(torch.Tensor, lambda x: x.detach().requires_grad_(x.requires_grad), value)
 
 
@@ -107,11 +107,11 @@ def test_optimisers(name: str) -> None:
             if form != "plain" and form not in info.supported_impls:
                 continue
             torch.manual_seed(0)
-            bias = name != "Muon"  # which takes matrices only
+            bias = name != "Muon"  # Muon takes matrices only
             model = torch.nn.Sequential(torch.nn.Linear(6, 8, bias), torch.nn.Tanh(), torch.nn.Linear(8, 4, bias))
             on_npu = copy.deepcopy(model).npu()
             kwargs = {key: value for key, value in chosen.kwargs.items() if key != "params"}
-            # By default torch takes lists of tensors on every device but cpu.
+            # By default torch chooses foreach on every device but cpu.
             kwargs |= (
                 {"foreach": form == "foreach", "fused": form == "fused"} if "foreach" in info.supported_impls else {}
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients point names of torch at those of torch_npu. What torch_npu itself calls of torch is not meant by that."""
+"""Clients replace functions of torch by those of torch_npu. torch_npu's own calls of torch are not affected by that."""
 
 from __future__ import annotations
 

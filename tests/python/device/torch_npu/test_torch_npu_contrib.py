@@ -22,7 +22,7 @@ def _centred(boxes: torch.Tensor) -> torch.Tensor:
 
 
 def _pair(a: list[float], b: list[float]) -> dict[str, float]:
-    """Overlap and penalties of two boxes (x1, y1, x2, y2)."""
+    """Returns overlap and penalties of two boxes (x1, y1, x2, y2)."""
     width = max(0, min(a[2], b[2]) - max(a[0], b[0]))
     height = max(0, min(a[3], b[3]) - max(a[1], b[1]))
     areas = [(c[2] - c[0]) * (c[3] - c[1]) for c in (a, b)]
@@ -69,7 +69,7 @@ def test_boxes_as_differences():
     means, stds = [0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]
     deltas = contrib.npu_bbox_coder_encode_xyxy2xywh(anchors, truth, means, stds)
     a, t = _centred(anchors), _centred(truth)
-    a_size, t_size = a[:, 2:] + 1, t[:, 2:] + 1  # of pixels, the last one included
+    a_size, t_size = a[:, 2:] + 1, t[:, 2:] + 1  # in pixels, the last one included
     expected = torch.cat([(t[:, :2] - a[:, :2]) / a_size, (t_size / a_size).log()], 1)
     torch.testing.assert_close(deltas.cpu(), (expected.cpu() - torch.tensor(means)) / torch.tensor(stds))
     shares = contrib.npu_bbox_coder_encode_xyxy2xywh(anchors / 100, truth / 100, is_normalized=True)
@@ -247,7 +247,7 @@ def test_convolutions_of_int8(monkeypatch: pytest.MonkeyPatch):
 
 
 def _pixel(image: torch.Tensor, y: float, x: float) -> torch.Tensor:
-    """Mask R-CNN's bilinear sample of an image [c, h, w]."""
+    """Returns Mask R-CNN's bilinear sample of an image [c, h, w]."""
     height, width = image.shape[1:]
     if not (-1 <= y <= height and -1 <= x <= width):
         return torch.zeros(image.shape[0], dtype=image.dtype)

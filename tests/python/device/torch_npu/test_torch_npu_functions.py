@@ -162,7 +162,7 @@ def test_gradients_are_unscaled_once():
     (x * float("inf")).sum().backward()
     scaler.update()
     scaler.step(optimizer)
-    assert x.tolist() == [0, 0]  # left out
+    assert x.tolist() == [0, 0]  # the step was left out
     scaler.update(4.0)
     assert scaler.get_scale() == 4
 

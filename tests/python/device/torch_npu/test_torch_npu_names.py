@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public names of torch_npu: what importing it imports, and that what it lists is there."""
+"""Public names of torch_npu: the modules that an import loads, and that all names in its lists exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import torch_npu
 
 def _modules() -> list[str]:
     found = pkgutil.walk_packages(torch_npu.__path__, "torch_npu.")
-    # That one changes torch for good: test_transfer_to_npu.py.
+    # transfer_to_npu changes torch for good. test_transfer_to_npu.py tests it in other processes.
     return ["torch_npu", *(one.name for one in found if not one.name.endswith("transfer_to_npu"))]
 
 

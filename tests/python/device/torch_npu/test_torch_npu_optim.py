@@ -50,7 +50,8 @@ def test_rules_of_torch(name: str, kwargs: dict):
 
 
 def _reference(rule: Callable) -> list[torch.Tensor]:
-    """``rule(x, g, state, number of the step from 1 on)`` gives the next x."""
+    """Returns the parameters after all steps. ``rule(x, g, state, number of the step from 1 on, gradients)`` gives the
+    next x."""
     params, grads = _problem("cpu", torch.float64)
     values, states = [one.detach() for one in params], [{} for _ in params]
     for number, step in enumerate(grads, 1):
@@ -79,7 +80,7 @@ def test_lamb(adam: bool, use_global_grad_norm: bool):
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
-@pytest.mark.parametrize("delta", [0.0, 4.0])  # what projects never, and what projects always
+@pytest.mark.parametrize("delta", [0.0, 4.0])  # 0 never projects, 4 always does
 def test_adamp(nesterov: bool, delta: float):
     def rule(x, g, state, number, step):
         m, v = _moments(g, state, 0.9, 0.999)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.npu``: settings that are kept, limits, versions, marks, memory of others."""
+"""``torch.npu``: settings that are kept, limits, versions, marks, memory of other allocators."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_scopes_set_and_give_back():
         assert npu.get_stream_limit(other) == {"cube_core_num": 1, "vector_core_num": 1}
     assert npu.get_stream_limit(stream) == everything
     assert npu.get_stream_limit(other) == {"cube_core_num": 2, "vector_core_num": 4}
-    npu.set_device_limit(0, 12, 24)  # which a stream without limits of its own follows again
+    npu.set_device_limit(0, 12, 24)  # a stream without limits of its own follows the device again
     assert npu.get_stream_limit(stream) == {"cube_core_num": 12, "vector_core_num": 24}
     npu.set_device_limit(0, *everything.values())
     with pytest.raises(ValueError, match="op_aicore_num is 25; it has to be from 1 to 24"), scope.limit_core_num(25, 1):

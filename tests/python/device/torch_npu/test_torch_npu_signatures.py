@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public names of torch_npu and their signatures against torch_npu_names.txt: scripts of Ascend find what they call."""
+"""Public names of torch_npu and their signatures against torch_npu_names.txt: Ascend's scripts find what they call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-_OPEN = ", ..."  # where a list of parameters goes on
+_OPEN = ", ..."  # ends a list of parameters that goes on
 _KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: "positional",
     inspect.Parameter.POSITIONAL_OR_KEYWORD: "positional",
@@ -28,7 +28,7 @@ Parameters = list[tuple[str, str, str | None]]
 
 
 def _facts() -> dict[str, list[str]]:
-    """Entries of the table by module."""
+    """Returns the entries of the table by module."""
     table: dict[str, list[str]] = {}
     entries: list[str] = []
     for line in Path(__file__).with_name("torch_npu_names.txt").read_text().splitlines():
@@ -75,12 +75,12 @@ def _differences(wanted: Parameters, found: list[inspect.Parameter], is_open: bo
 def _is_value(text: str, value: Any) -> bool:
     try:
         return bool(eval(text, {"torch": torch}) == value)
-    except NameError:  # a constant whose value the table does not tell
+    except NameError:  # the table does not tell the value of this constant
         return True
 
 
 def _found(module: Any, name: str) -> Any:
-    """What ``name``, "function" or "Class.method", is; raises AttributeError."""
+    """Returns the object that ``name``, "function" or "Class.method", stands for. Raises AttributeError."""
     *owner, last = name.split(".")
     if not owner:
         return getattr(module, last)

@@ -111,9 +111,9 @@ def test_the_tables_of_a_profile(tmp_path: Path):
     details = _table(trace, "kernel_details")
     of_step = [row for row in details if row["Step Id"] == "1"]
     assert [row["Type"] for row in of_step][:2] == ["mm", "_softmax"] and len(details) == 2 * len(of_step)
-    assert [row["Type"] for row in of_step].count("cos") == 1  # a replay's, and not an operator's beside it
+    assert [row["Type"] for row in of_step].count("cos") == 1  # a task of the replay, not also an operator
     assert not any("tan" in row["Name"] or "cumsum" in row["Name"] for row in details)
-    assert {"mm", "_softmax", "cos"} < {row["Type"] for row in of_step}  # and tasks of the compiled graph
+    assert {"mm", "_softmax", "cos"} < {row["Type"] for row in of_step}  # also tasks of the compiled graph
     product = of_step[0]
     assert product["Name"] == "aten::mm" and product["Accelerator Core"] == "AI_CORE" and product["Device_id"] == "0"
     assert product["Input Shapes"] == '"8,8;8,8"' and product["Input Data Types"] == "float32;float32"
@@ -199,7 +199,7 @@ def test_a_file_switches_profiling_on(tmp_path: Path):
     assert not _traces(traces)
     given = json.loads(config.read_text()) | {"prof_dir": str(traces), "active": 2, "start_step": 4}
     config.write_text(json.dumps(given))
-    os.utime(config, ns=(1, 1))  # a clock may be too coarse to show the change
+    os.utime(config, ns=(1, 1))  # the clock of files may be too coarse to show the change
     for _ in range(6):
         _work()
         dynamic_profile.step()
@@ -216,7 +216,7 @@ def test_a_file_switches_profiling_on(tmp_path: Path):
 
 class _Case(TestCase):
     def runTest(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ class _Case(TestCase):
     [
         (torch.ones(4), torch.ones(4) * (1 + 5e-5), True),
         (torch.ones(4), torch.ones(4) * (1 + 5e-4), False),
-        (torch.full((4,), 1e-6), torch.full((4,), 2e-6), True),  # within 1e-4 as numbers
-        (torch.full((4,), 1000.0), torch.full((4,), 1000.05), True),  # within 1e-4 of them
+        (torch.full((4,), 1e-6), torch.full((4,), 2e-6), True),  # the difference is within 1e-4
+        (torch.full((4,), 1000.0), torch.full((4,), 1000.05), True),  # the relative difference is within 1e-4
         (torch.ones(4).half(), torch.ones(4).half() * 1.0005, True),
         (torch.ones(4).bfloat16(), torch.ones(4).bfloat16() * 1.01, False),
         (torch.tensor([1, 2]), torch.tensor([1, 3]), False),
@@ -528,7 +528,7 @@ def test_measures_of_collectives(monkeypatch, tmp_path: Path):
     with pytest.raises(RuntimeError, match="MPI_HOME is not set, and there is no mpirun"):
         hccl.compile_hccl_test()
 
-    # A toolkit and an MPI that write down how they are called.
+    # A toolkit and an MPI that record how they are called.
     _program(tmp_path / "mpi" / "bin" / "mpirun", f'echo "$@" > {tmp_path}/called')
     monkeypatch.setenv("PATH", f"{tmp_path}/mpi/bin")
     assert hccl.get_mpi_install_path() == str(tmp_path / "mpi")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts for CUDA on npu. It changes torch for good, so they run in processes of their own."""
+"""A script for CUDA on npu. It changes torch for good, so it runs in a process of its own."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import torch
 
 
 def on(index: int) -> torch.device:
-    """What a device of CUDA becomes."""
+    """Returns the npu device that stands for a device of CUDA."""
     return torch.device("npu", index)
 
 
@@ -48,7 +48,7 @@ def defaults() -> None:
 
 
 def functions_of_torch_cuda() -> None:
-    """All that ask for nothing but a device."""
+    """Calls functions that need nothing but a device."""
     names = (
         "default_stream get_device_capability get_device_name get_device_properties max_memory_allocated "
         "max_memory_reserved mem_get_info memory_allocated memory_reserved memory_stats memory_summary "

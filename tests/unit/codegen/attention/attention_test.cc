@@ -22,15 +22,15 @@ enum class Mask : uint8_t { kNone, kFloats, kBooleans };
 struct Case {
   DType dtype = DType::kF32;
   int64_t batches = 1, heads = 2, group = 1, queries = 5, keys = 7, size = 8;
-  int64_t value_size = -1;  // -1: size
-  bool causal = false;      // after 0
+  int64_t value_size = -1;  // -1: the same as `size`
+  bool causal = false;      // as with `after` 0
   std::optional<int64_t> before, after;
   loop::AttentionPosition position = loop::AttentionPosition::kStart;
   int64_t given = 0;
   Mask mask = Mask::kNone;
-  Sizes mask_sizes;  // of the mask; empty: all
+  Sizes mask_sizes;  // empty: the sizes of the scores
   int64_t hidden_from = -1;
-  bool heads_inside = false;  // in memory: [b, s, h, d] instead of [b, h, s, d]
+  bool heads_inside = false;  // the order in memory is [b, s, h, d], not [b, h, s, d]
   bool columns_apart = false;
   bool logsumexp = false;
   std::optional<double> scale;
@@ -74,7 +74,7 @@ struct Operands {
   }
 };
 
-// Hides about a third of the keys at random, all from hidden_from on, and all of them for every fifth query.
+// Hides about a third of the keys at random, all keys from hidden_from on, and all keys of every fifth query.
 void fill_mask(const Case& x, const Tensor& mask) {
   std::minstd_rand random(4);
   const Sizes& sizes = mask.sizes();
@@ -147,7 +147,7 @@ double mask_value(const Case& x, const Operands& o, const std::array<int64_t, 4>
   Sizes index(at.end() - static_cast<int64_t>(sizes.size()), at.end());
   for (size_t d = 0; d < sizes.size(); ++d) index[d] = sizes[d] == 1 ? 0 : index[d];
   if (x.mask == Mask::kBooleans) return *o.mask->at(index) ? 0 : -kInfinity;
-  // -infinity of f16 has no value for element_value().
+  // element_value() gives a finite number for -infinity of f16.
   const double value = o.mask->value(index);
   return value < -60000 ? -kInfinity : value;
 }
@@ -329,7 +329,8 @@ void for_each_place(const Sizes& sizes, const std::function<void(const Sizes&)>&
         for (int64_t i = 0; i < sizes[3]; ++i) visit({b, h, row, i});
 }
 
-// Rows of keys that would share a few sets of the cache are copied first: results are those of rows side by side.
+// Rows of keys that would compete for a few sets of the cache are copied first. The results equal those of adjacent
+// rows.
 TEST(Attention, GivesTheSameBitsWhereKeysStandFarApart) {
   for (const auto position : {loop::AttentionPosition::kStart, loop::AttentionPosition::kEnd}) {
     Case x{.heads = 16, .queries = 800, .keys = 1100, .size = 16, .after = 0, .position = position};

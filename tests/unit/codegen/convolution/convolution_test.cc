@@ -18,7 +18,7 @@ struct Case {
   int64_t batches = 1, in = 3, out = 8, groups = 1;
   std::vector<int64_t> image = {9, 11}, kernel = {3, 3}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
   bool bias = false;
-  bool channels_last = false;  // of the image
+  bool channels_last = false;  // layout of the image
   bool result_last = false;
 
   int64_t size(size_t d) const {
@@ -67,7 +67,8 @@ struct Operands {
   std::unique_ptr<Tensor> weights, image, bias, out;
 };
 
-// As if of two dimensions: index d of what has `rank` of them, counted from the last.
+// Returns element `d` of a list with one element for each of two dimensions. A list with one element has only the last
+// dimension; `otherwise` stands for the first.
 int64_t of(const std::vector<int64_t>& list, size_t d, int64_t otherwise) {
   return d + list.size() >= 2 ? list[d + list.size() - 2] : otherwise;
 }
@@ -139,7 +140,7 @@ TEST(Convolution, EqualsTheSumsInDoublePrecision) {
       {.padding = {1, 1}, .bias = true},
       {.batches = 2, .in = 5, .out = 13, .stride = {2, 2}, .padding = {1, 1}, .bias = true},
       {.in = 16, .out = 32, .image = {14, 14}, .kernel = {1, 1}},
-      // As many panels as a strip shares at most.
+      // As many panels as a strip packs first at most.
       {.in = 6, .out = 40, .image = {22, 22}, .kernel = {1, 1}},
       {.in = 16, .out = 24, .image = {7, 7}, .kernel = {1, 1}, .stride = {2, 2}},
       {.in = 3, .out = 20, .image = {32, 32}, .kernel = {8, 8}, .stride = {8, 8}, .bias = true},
@@ -158,7 +159,7 @@ TEST(Convolution, EqualsTheSumsInDoublePrecision) {
   check_everywhere(cases);
 }
 
-// Groups of few channels.
+// Convolutions whose groups have few channels are computed directly.
 TEST(Convolution, DirectOnesEqualTheSumsInDoublePrecision) {
   const std::vector<Case> cases = {
       {.in = 8, .out = 8, .groups = 8, .padding = {1, 1}},
@@ -187,7 +188,7 @@ TEST(Convolution, DirectOnesEqualTheSumsInDoublePrecision) {
        .groups = 2,
        .image = {40, 40},
        .kernel = {33, 33},
-       .padding = {3, 3}},  // the most taps, and more
+       .padding = {3, 3}},  // more taps than a direct convolution may have
       {.batches = 0, .in = 4, .out = 4, .groups = 4},
   };
   check_everywhere(cases);

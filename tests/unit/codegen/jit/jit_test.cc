@@ -15,7 +15,7 @@ namespace {
 
 using target::Target;
 
-// void f(double* x): *x = callee(*x), or *x + *x without a callee.
+// A module with void f(double* x), which sets *x to callee(*x), or to *x + *x without a callee.
 IrModule sample(const Target& target, const char* callee = nullptr) {
   IrModule ir = make_ir_module("sample", target);
   llvm::IRBuilder<> b(*ir.context);

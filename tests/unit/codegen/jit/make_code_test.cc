@@ -25,7 +25,7 @@ class MakeCodeTest : public testing::Test {
   }
   ~MakeCodeTest() override { std::filesystem::remove_all(directory_); }
 
-  // int f() of this value, through a cache of its own.
+  // Makes code for an int f() that returns `value`, with the cache in directory_, and returns its result.
   int run(const std::string& text, int value) {
     const target::Target& target = target::host_target();
     const ObjectCache objects({.directory = directory_, .build = "build"});
@@ -50,7 +50,7 @@ TEST_F(MakeCodeTest, MakesWhatIsNotOnDiskAndLoadsTheRest) {
   EXPECT_EQ(count.builds(), 2);
   EXPECT_EQ(count.loads(), 0);
   EXPECT_GT(count.nanoseconds(), 0);
-  EXPECT_EQ(run("a", 3), 1);  // the text says what it is
+  EXPECT_EQ(run("a", 3), 1);  // the code is found by its text
   EXPECT_EQ(run("b", 4), 2);
   EXPECT_EQ(count.builds(), 2);
   EXPECT_EQ(count.loads(), 2);

@@ -175,7 +175,8 @@ TEST_F(ObjectCacheTest, ADiskThatRefusesIsOneLineForDebugging) {
   fs::create_directories(directory());
   fs::permissions(directory(), fs::perms::owner_all);
   const ObjectCache refused = cache();
-  // A directory where the file belongs: what a full or read-only disk says reaches root as well.
+  // A directory in the place of the file lets the write fail, like a full or read-only disk. Unlike permissions, it
+  // also stops root.
   const fs::path file = store_one();
   fs::remove(file);
   fs::create_directories(file / "in the way");
@@ -227,7 +228,7 @@ TEST_F(ObjectCacheTest, FilesThatWereNeverFinishedGo) {
   const fs::path abandoned = file.string() + ".abcdef", young = file.string() + ".ghijkl";
   for (const fs::path& path : {abandoned, young}) std::ofstream(path) << "x";
   fs::last_write_time(abandoned, fs::file_time_type::clock::now() - std::chrono::hours(2));
-  cache(16).store(host(), "other", {});  // at most one byte until it looks
+  cache(16).store(host(), "other", {});  // with this limit, each write looks for old files
   EXPECT_FALSE(fs::exists(abandoned));
 }
 

@@ -86,7 +86,7 @@ TEST(VectorLoops, TouchOnlyWhatTheMaskAllows) {
       b.store(y, 2 * n + 2 * i, b.load(x, 7, mask, other), mask);
     });
     const Kernel kernel = b.finish();
-    // x has 50 elements: what lies behind them must not be read.
+    // x has 50 elements: the memory behind them must not be read.
     for (const int64_t n : {1, 50, 99, 128})
       expect_as_interpreted(kernel, {random_array(type, 50, 1), random_array(DType::kBool, n, 2), zeros(type, 4 * n)},
                             {of(n)});
@@ -251,7 +251,7 @@ TEST(Kernels, KeepWhatIsSharedForWhatComesLater) {
     expect_as_interpreted(kernel, {random_array(DType::kF32, n * n, 1), random_array(DType::kF32, n, 2)}, {of(n)});
 }
 
-// Wide lanes around a loop that combines, with any number of columns.
+// A vector loop over any number of columns around a serial loop that combines.
 TEST(Reductions, OfColumnsStayInTheirColumns) {
   for (const DType type : {DType::kBF16, DType::kF32, DType::kF64}) {
     Builder b("columns");

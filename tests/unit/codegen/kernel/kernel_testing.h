@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs kernels as generated code and in the interpreter, and compares what they leave in their buffers.
+// Runs kernels as generated code and in the interpreter, and compares the contents of their buffers.
 #pragma once
 
 #include <cmath>
@@ -48,7 +48,7 @@ inline Array zeros(DType dtype, int64_t elements) {
   return {dtype, std::vector<char>(static_cast<size_t>(elements * size_of(dtype)))};
 }
 
-// Any bits for integers; moderate numbers for floats of 32 and 64 bits, any bits for smaller ones; 0 and 1 for kBool.
+// Random elements: any bits for integers and small floats, moderate numbers for f32 and f64, 0 or 1 for kBool.
 inline Array random_array(DType dtype, int64_t elements, uint64_t seed) {
   std::mt19937_64 random(seed);
   Array out = zeros(dtype, elements);
@@ -72,7 +72,7 @@ inline double number_at(const Array& array, int64_t i) {
   }
 }
 
-// How far floats may be apart, relative to the larger of 1 and the expected one.
+// The allowed difference of floats, relative to the larger of 1 and the expected value.
 struct Tolerance {
   double f32 = 2e-6;
   double f64 = 2e-14;
@@ -119,7 +119,7 @@ class TestHost {
   ng_host host_;
 };
 
-// Runs the task of a kernel once; the error message, empty if there was none.
+// Runs the task of a kernel once and returns its error message, empty if it succeeds.
 inline std::string run_generated(const loop::Kernel& kernel, const target::Target& target, std::vector<Array>& arrays,
                                  const std::vector<Scalar>& scalars, int workers = 1) {
   const ng_task task = make_kernel_task(kernel, target);
@@ -156,7 +156,8 @@ inline std::string run_generated(const loop::Kernel& kernel, const target::Targe
   return host.error;
 }
 
-// Generated code for every target of the host, on one thread and on three, does what the interpreter does.
+// Checks that generated code for every target of the host, on one thread and on three, gives the results of the
+// interpreter.
 inline void expect_as_interpreted(const loop::Kernel& kernel, const std::vector<Array>& arrays,
                                   const std::vector<Scalar>& scalars, const Tolerance& tolerance = {}) {
   std::vector<Array> wanted = arrays;

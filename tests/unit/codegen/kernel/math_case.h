@@ -17,7 +17,7 @@
 
 namespace npugraph::codegen {
 
-// Exact enough for Float: double for float, long double for double.
+// The type of exact values for functions of Float: double for float, long double for double.
 template <typename Float>
 using Wider = std::conditional_t<std::is_same_v<Float, float>, double, long double>;
 
@@ -56,7 +56,7 @@ Wider<Float> exact_value(loop::Op op, Float x_narrow, Float y_narrow) {
   }
 }
 
-// |got - exact| in units of the last place of Float at `exact`; infinite where the class or the sign of a zero is wrong.
+// ot - exact| in units of the last place of Float at `exact`; infinity if the class or the sign of a zero is wrong.
 template <typename Float>
 double ulp_error(Float got, Wider<Float> exact) {
   using Wide = Wider<Float>;
@@ -107,7 +107,7 @@ class MathLoop {
 
   void operator()(const Float* x, const Float* y, Float* out, int64_t count) const { run_(x, y, out, count); }
 
-  // Of arrays of any length; `y` may be empty.
+  // Returns the results for arrays of any length; `y` may be empty.
   std::vector<Float> operator()(std::vector<Float> x, std::vector<Float> y = {}) const {
     const size_t count = x.size();
     x.resize((count + lanes_ - 1) / lanes_ * lanes_);
@@ -126,7 +126,7 @@ class MathLoop {
   Run* run_ = nullptr;
 };
 
-// All that emit_math() takes.
+// All operators that emit_math() takes.
 inline std::vector<loop::Op> math_ops() {
   std::vector<loop::Op> all;
   for (int i = 0; i < loop::kNumOps; ++i) {

@@ -35,7 +35,7 @@ void search(const MathLoop<float>& loop, loop::Op op, std::atomic<int64_t>& next
   std::vector<float> x(kBlock), y(kBlock), got(kBlock);
   for (int64_t block = next++; block < blocks; block = next++) {
     fill(block, pairs, x, y);
-    // The exponents of random pairs are too far apart for most functions: every second block has near ones.
+    // The exponents of random pairs are too far apart for most functions, so in every second block they are near.
     if (pairs && block % 2 == 0) {
       for (int64_t i = 0; i < kBlock; ++i) y[i] = std::ldexp(y[i], -std::ilogb(y[i]) + static_cast<int>(i % 16) - 8);
     }
@@ -47,7 +47,7 @@ void search(const MathLoop<float>& loop, loop::Op op, std::atomic<int64_t>& next
   }
 }
 
-// Whether the function keeps the bound.
+// Prints the largest error of the function and returns whether it is within the bound.
 bool examine(loop::Op op) {
   const target::Target& target = target::host_target();
   const MathLoop<float> loop(target, op, target.lanes(DType::kF32));

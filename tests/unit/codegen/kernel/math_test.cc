@@ -44,7 +44,7 @@ std::vector<Float> special_values() {
   return all;
 }
 
-// The values beside multiples of a number, where reductions change their step.
+// Adds multiples of `step` and their neighbours: range reductions change their step there.
 template <typename Float>
 void add_multiples(std::vector<Float>& values, long double step, int count) {
   for (int k = -count; k <= count; ++k) {
@@ -57,7 +57,7 @@ void add_multiples(std::vector<Float>& values, long double step, int count) {
   }
 }
 
-// Every exponent with random fractions, both signs.
+// Adds numbers of every exponent, with random fractions and both signs.
 template <typename Float>
 void add_exponents(std::vector<Float>& values, int per_exponent) {
   std::mt19937_64 random(1);
@@ -80,7 +80,7 @@ std::vector<Float> sample() {
   add_multiples(values, std::acos(-1.0L) / 4, is_f32 ? 4000 : 100);
   add_multiples(values, 1e5L, 1);
   add_exponents(values, is_f32 ? 200 : 10);
-  // Near 1, where logarithms are small, and the range in which most functions do something.
+  // Numbers near 1, where logarithms are small, and numbers in the range in which most functions vary.
   std::mt19937_64 random(2);
   for (int i = 0; i < 10000; ++i) {
     values.push_back(1 + std::uniform_real_distribution<Float>(-0.01, 0.01)(random));
@@ -121,7 +121,8 @@ Pairs<Float> sample_pairs() {
   return pairs;
 }
 
-// The exact result, or that of arguments and results whose denormals were flushed.
+// Returns the least error of `got` compared with the exact results for original and flushed denormals, in arguments and
+// in the result.
 template <typename Float>
 double flushed_error(Op op, Float got, Float x, Float y) {
   const auto flushed = [](auto value) {
@@ -204,7 +205,7 @@ TEST(Math, ResultsDoNotDependOnTheNumberOfLanes) {
 }
 
 #ifdef __x86_64__
-// Denormals count as zeros, as arguments and as results, while this lives.
+// While this object lives, the processor takes denormals as zeros, in arguments and in results.
 class FlushDenormals {
  public:
   FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | 0x8040); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator and every conversion, over values that are special and values that are not.
+// Every operator and every conversion, for special and for random values.
 #include <limits>
 
 #include "codegen/kernel/kernel_testing.h"
@@ -136,7 +136,8 @@ TEST(Bitcasts, KeepTheBits) {
   }
 }
 
-// Each x by each divisor, of any bits: quotients that are normal numbers, infinite, NaN or zero are those of a division.
+// Divides each x by each divisor, both with any bits. Quotients that are normal numbers, infinite, NaN or zero equal
+// those of a division. Subnormal ones may differ in the last place.
 TEST(Division, ByOneDivisorIsExact) {
   constexpr int64_t kElements = 3000;
   Builder b("divide");

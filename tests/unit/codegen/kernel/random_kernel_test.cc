@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random kernels, at every target of the host: what generated code leaves behind is what the interpreter does.
+// Random kernels, for every target of the host: generated code gives the results of the interpreter.
 #include "loop/random_kernel.h"
 
 #include "codegen/kernel/kernel_testing.h"
@@ -27,7 +27,7 @@ void test_cases(uint32_t first, uint32_t count, const RandomOptions& options) {
       RandomCase got = start;
       const std::string got_error = run_generated(got, target, seed % 2 == 0 ? 1 : 3);
       const std::string what = cat("seed ", seed, ", ", name_of(target.level), "\n", loop::print(start.kernel));
-      // Lanes and threads fail together: which of several failures is reported is open.
+      // Lanes and threads may fail at the same time, and then any of the failures is reported.
       ASSERT_EQ(got_error.empty(), error.empty()) << got_error << error << what;
       if (!error.empty()) continue;
       ASSERT_EQ(loop::testing::difference(expected, got), "") << what;

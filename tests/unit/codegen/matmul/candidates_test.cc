@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways to cut products and to repeat bodies of loops: which there are, and which one is taken on a given processor.
+// The ways to cut products and to copy the bodies of loops: which candidates there are, and which one a given processor
+// gets.
 #include "codegen/matmul/candidates.h"
 
 #include <set>
@@ -90,15 +91,15 @@ TEST(MatmulCandidates, AreTilesOfAmxForHalfPrecisionAlone) {
   }
 }
 
-// Few rows of activations wait for weights either way, and read them faster one after the other.
+// With few rows of activations, every form waits for the weights, and matrix-vector products read them faster.
 TEST(MatmulPlan, LeavesFewRowsToMatrixVectorProductsOnAmx) {
   MatmulPlan plan = product({4, 4096, 4096, true}, DType::kBF16);
   ASSERT_TRUE(complete(plan, with_amx(processor(2 << 20)), {}));
   EXPECT_EQ(plan.form, Form::kRowsMatvec);
 }
 
-// Rows of weights are fetched once, by the panels that they are multiplied with, and only where rows push each other out of
-// the first cache are they copied.
+// Panels that are multiplied with the same rows of weights share the prefetching of these rows, so that each row is
+// fetched once. Rows are copied only if they would evict each other from the L1 cache.
 TEST(MatmulCandidates, OfAmxFetchEachRowOnce) {
   const target::Target target = with_amx(processor(2 << 20));
   for (const int64_t m : {32, 64, 128, 197, 512, 1500}) {
@@ -155,7 +156,7 @@ TEST(MatmulPlan, RefusesBlocksThatAreNoCandidate) {
   EXPECT_FALSE(complete(plan, processor(1 << 20), MatmulBlocks{.form = Form::kPackA, .block_rows = 1000}));
 }
 
-// As a caller gets at them.
+// Runs all blocks that a caller can choose.
 TEST(MatmulBlocks, ComputeTheSame) {
   const target::Target& target = target::host_target();
   for (const auto& [m, n, k, b_is_nk] :
@@ -195,7 +196,7 @@ TEST(VectorCopies, AreManyOfSmallBodiesAndFewOfLargeOnes) {
   EXPECT_EQ(choose_copies({.statements = 40, .lanes = 16, .extent = {}}, target), 1);
 }
 
-// 48 elements are three whole vectors; of pairs of them, one is left over.
+// 48 elements are three whole vectors, so a body with two copies would leave one vector over.
 TEST(VectorCopies, LeaveFewVectorsOver) {
   const target::Target target = processor(1 << 20);
   EXPECT_EQ(choose_copies({.statements = 8, .lanes = 16, .extent = 48}, target), 1);

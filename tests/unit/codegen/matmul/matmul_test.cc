@@ -21,7 +21,7 @@ struct Case {
   DType a = DType::kF32, b = DType::kF32, c = DType::kF32;
   int64_t m = 1, n = 1, k = 1;
   bool b_is_nk = true;
-  bool a_is_km = false, b_is_swapped = false;  // in memory
+  bool a_is_km = false, b_is_swapped = false;  // layouts in memory
   int64_t pad = 0;                             // elements between rows
   Sizes batch;
   bool b_has_batch = true;
@@ -33,7 +33,7 @@ std::string describe(const Case& x, const target::Target& target) {
              x.pad, " batch", x.batch.size());
 }
 
-// [batch.., rows, columns], or columns-major in memory.
+// A matrix [batch.., rows, columns], column-major in memory if `swapped`.
 std::unique_ptr<Tensor> make_matrix(DType dtype, Sizes batch, int64_t rows, int64_t columns, bool swapped,
                                     int64_t pad) {
   Sizes sizes = batch;
@@ -226,7 +226,7 @@ TEST(Matmul, SumsLongRowsInParts) {
   }
 }
 
-// Of more rows than one cache keeps.
+// A has more rows than one cache holds.
 TEST(Matmul, GoesThroughManyLongRows) {
   for (const target::Target& target : target::host_targets()) {
     if (!target.amx) continue;
@@ -389,7 +389,7 @@ TEST(Matmul, RunsTheEpilogueAsItsKernelSays) {
   }
 }
 
-// A, then B and C of each; C of each by itself.
+// Compares the results C of several products of one A, computed by one task, with those of a task for each product.
 TEST(Matmul, ProductsOfOneFactorAreWhatTheyAreByThemselves) {
   for (const target::Target& target : target::host_targets()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -456,7 +456,8 @@ TEST(Matmul, ProductsOfOneFactorHaveEpiloguesOfTheirOwn) {
   }
 }
 
-// c = a b; y = c + a d, where c was, though sums end at different times, and weights that lie differently follow each other.
+// Computes c = a * b, then y = c + a * d in the memory of c. If b and d have different layouts, the products run one
+// after the other.
 TEST(Matmul, InStepOneReadsWhatTheOtherHasStored) {
   const auto text = [](bool adds) {
     loop::Builder b("end");

@@ -36,7 +36,7 @@ inline double element_value(const void* at, DType dtype) {
   return bits & 0x8000 ? -size : size;
 }
 
-// Of a number that the type holds exactly.
+// Stores a number that the type holds exactly.
 inline void set_element(void* at, DType dtype, float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   uint32_t kept = bits;
@@ -69,12 +69,12 @@ class Tensor {
   ~Tensor() { munmap(map_, mapped_); }
   Tensor(const Tensor&) = delete;
 
-  // All that bytes can be.
+  // Fills the tensor with random bytes.
   void fill_bytes(uint32_t seed) {
     std::minstd_rand random(seed);
     for (int64_t at = 0; at < bytes_; ++at) data_[at] = static_cast<char>(random() >> 8);
   }
-  // Multiples of 1/64 between -1 and 1, or integers between -64 and 64.
+  // Fills the tensor with multiples of 1/64 between -1 and 1, or with integers between -64 and 64.
   void fill(uint32_t seed) {
     std::minstd_rand random(seed);
     const int64_t size = size_of(dtype_);
@@ -103,7 +103,7 @@ class Tensor {
             dies_ && reinterpret_cast<uintptr_t>(data_) % 64 == 0 ? NG_BUFFER_DIES : 0,
             0};
   }
-  // Nobody reads it after the task.
+  // Tells the task that nobody reads the tensor afterwards.
   void let_die() { dies_ = true; }
   loop::HostBuffer host() const { return {data_, bytes_ / size_of(dtype_)}; }
   std::vector<char> bytes() const { return {data_, data_ + bytes_}; }
@@ -132,7 +132,7 @@ inline std::string store_text(DType dtype, DType sums_type = DType::kF32) {
   return loop::print(b.finish());
 }
 
-// Ranges as `workers` threads would take them, the last one first.
+// Runs the ranges that `workers` threads would take, the last one first.
 inline void cut_backwards(const ng_host* host, int64_t begin, int64_t end, int64_t grain,
                           void (*body)(void*, int64_t, int64_t), void* arg) {
   const int64_t length = std::max(grain, (end - begin + host->workers - 1) / host->workers);
@@ -140,7 +140,7 @@ inline void cut_backwards(const ng_host* host, int64_t begin, int64_t end, int64
     body(arg, at, std::min(at + length, end));
 }
 
-// Runs the task on the tensors, and destroys it. What it says of that.
+// Runs the task on the tensors, destroys it, and returns its status.
 inline ng_status try_task(const ng_task& task, const std::vector<const Tensor*>& tensors, int32_t workers,
                           const std::vector<ng_scalar>& scalars = {}) {
   std::vector<ng_buffer> buffers;

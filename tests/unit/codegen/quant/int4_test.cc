@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 4 bits as torch packs them.
+// Products with weights of 4 bits, packed as in torch.
 #include "loop/int4.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Case {
   int group = 32;
   DType dtype = DType::kF32;
   loop::Int4Packing packing;
-  bool x_is_km = false;  // in memory
+  bool x_is_km = false;  // layout in memory
 };
 
 std::string text_of(const Case& c) {

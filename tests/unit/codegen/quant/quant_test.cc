@@ -24,7 +24,7 @@ double half_at(const uint8_t* at) { return element_value(at, DType::kF16); }
 
 int signed_byte(uint8_t byte) { return static_cast<int8_t>(byte); }
 
-// What the formats say, element by element.
+// Elements as the formats define them.
 double element_of_k4(const uint8_t* block, int e) {
   const uint8_t* packed = block + 4;
   const int g = e / 32;
@@ -52,7 +52,7 @@ double element_of(const std::string& type, const uint8_t* block, int e) {
   return type == "q4_k" ? element_of_k4(block, e) : element_of_k6(block, e);
 }
 
-// Random codes; scales of the size that they have in models.
+// Fills blocks with random codes, and with scales of the size that they have in models.
 void fill_blocks(const std::string& type, Tensor& blocks) {
   std::minstd_rand random(7);
   const int64_t bytes = format(type).bytes;
@@ -75,7 +75,7 @@ double weight(const std::string& type, const Tensor& blocks, int64_t row, int64_
   return element_of(type, reinterpret_cast<const uint8_t*>(block), static_cast<int>(k % f.elements));
 }
 
-// Rows end where readable memory ends, with or without bytes between them.
+// Makes rows of blocks with `pad` bytes between them. The last row ends where readable memory ends.
 std::unique_ptr<Tensor> make_blocks(const std::string& type, int64_t rows, int64_t k, int64_t pad = 0) {
   const int64_t bytes = k / format(type).elements * format(type).bytes;
   auto blocks = std::make_unique<Tensor>(DType::kU8, Sizes{rows, bytes}, Sizes{bytes + pad, 1});
@@ -109,7 +109,7 @@ TEST(Quant, GathersRowsOfBlocks) {
           for (int64_t e = 0; e < k; ++e) {
             const double expected = weight(type, *blocks, rows[static_cast<size_t>(i)], e);
             const double rounding = dtype == DType::kF32 ? 0x1p-24 : 0x1p-8;
-            // Without fused multiply-add the terms are rounded first.
+            // Without fused multiply-add, each term is rounded before the sum.
             ASSERT_NEAR(y.value({i, e}), expected, std::abs(expected) * rounding + (target.fma ? 0 : 1e-6))
                 << "row " << i << ", element " << e;
           }
@@ -137,7 +137,7 @@ struct Case {
   int64_t m = 1, n = 1, k = 256;
   DType dtype = DType::kF32;
   bool int8 = false;
-  bool x_is_km = false;  // in memory
+  bool x_is_km = false;  // layout in memory
 };
 
 std::string describe(const Case& c, const target::Target& target) {
@@ -145,7 +145,8 @@ std::string describe(const Case& c, const target::Target& target) {
              c.int8 ? " int8" : "", c.x_is_km ? " swapped" : "");
 }
 
-// The operand x as it is multiplied.
+// Returns the elements of x that are multiplied. With int8, these are rounded to multiples of 1/127 of the largest
+// magnitude of their 32 elements.
 std::vector<double> rounded_x(const Case& c, const Tensor& x) {
   std::vector<double> all;
   for (int64_t i = 0; i < c.m; ++i) {
@@ -217,7 +218,7 @@ TEST(Quant, GivesTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// What a vector of k elements gives that is 1 but for one element.
+// Returns the product of weights with a vector that has `element` at one place and 1 elsewhere.
 std::vector<double> with_one_element(const std::string& type, bool int8, float element) {
   constexpr int64_t kColumns = 20, kElements = 256;
   const auto blocks = make_blocks(type, kColumns, kElements);

@@ -13,7 +13,7 @@
 namespace npugraph::codegen {
 namespace {
 
-// A task that writes down what becomes of it.
+// A task that records in `story` which of its functions are called.
 struct Step {
   std::string* story;
   char name;
@@ -55,7 +55,7 @@ ng_task task_of(Step step) {
               }};
 }
 
-// A host with threads, that remembers which ran a range.
+// A host with threads that records which of them ran a range.
 struct Host {
   std::string error;
   std::mutex mutex;
@@ -111,7 +111,7 @@ TEST(Sequence, RunsItsPartsInOrder) {
   ASSERT_EQ(task.bind(task.context, &call.call, &state), NG_OK);
   EXPECT_EQ(task.run(task.context, state, &call.call), NG_OK);
   EXPECT_EQ(story, "bbbabc");
-  ASSERT_EQ(task.bind(task.context, &call.call, &state), NG_OK);  // for other sizes
+  ASSERT_EQ(task.bind(task.context, &call.call, &state), NG_OK);  // binds again, as for other sizes
   task.unbind(task.context, state);
   task.destroy(task.context);
   EXPECT_EQ(story, "bbbabcbbbuuuddd");
@@ -143,7 +143,7 @@ TEST(Sequence, APartThatRefusesSizesRefusesThemForAll) {
   EXPECT_EQ(story, "budd");
 }
 
-// Doubles 1000 numbers, ten at a time.
+// Adds 1 to each of 1000 counters, in ranges of ten.
 ng_status run_in_parallel(void* context, void*, ng_call* call) {
   EXPECT_LE(call->host->workers, 4);
   call->host->parallel_for(

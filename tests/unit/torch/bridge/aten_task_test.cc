@@ -7,7 +7,7 @@
 namespace npugraph::bridge {
 namespace {
 
-// What operators from outside of torch may do.
+// Operators from outside of torch, with things that such operators may do.
 at::Tensor kept;
 at::Tensor identity(const at::Tensor& x) { return x; }
 at::Tensor keep(const at::Tensor& x) {
@@ -29,7 +29,7 @@ TORCH_LIBRARY(bridge_test, library) {
   library.def("wide(Tensor x) -> Tensor", wide);
 }
 
-// One operator from f32[2, 3] to a heap tensor of the same shape.
+// A Program that runs one operator on an f32[2, 3] tensor. Its result is a heap tensor of the same shape.
 std::string functional(const std::string& name, const std::string& strides = "{3, 1}") {
   return R"(npugraph.program 4 @f {
   buffer b0 input(0) live(0, 0)

@@ -23,7 +23,7 @@ class TorchProgram {
       : executable_(std::make_shared<program::Program>(program::parse(text, "test")), TorchHost::instance(), make_task,
                     {}, "test") {}
 
-  // The tensor outputs; none when the run failed, and then `error` says why.
+  // Returns the tensor outputs. If the run fails, there are none, and `error` says why.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) {
     std::vector<runtime::BoundInput> bound(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {

@@ -24,15 +24,15 @@ TEST(Catalog, OutVariantsAreThoseThatWriteIntoTheMemory) {
   EXPECT_EQ(catalog.out_variant(op("aten.add.Tensor"))->name, "aten.add.out");
   EXPECT_EQ(catalog.out_variant(op("aten.max.dim"))->name, "aten.max.dim_max");
   EXPECT_EQ(catalog.out_variant(op("aten.max.dim"))->out_args, (std::vector<int32_t>{3, 4}));
-  // Composite: computes and then copies.
+  // The out variant is composite: it computes and then copies.
   EXPECT_FALSE(catalog.out_variant(op("aten.native_layer_norm")));
   EXPECT_FALSE(catalog.out_variant(op("aten.convolution")));
   // The size of the result depends on the data.
   EXPECT_FALSE(catalog.out_variant(op("aten.nonzero")));
   EXPECT_FALSE(catalog.out_variant(op("aten.masked_select")));
-  // Has a kernel, but one that resizes the result on its way.
+  // The out variant has a kernel, but this kernel resizes the result in between.
   EXPECT_FALSE(catalog.out_variant(op("aten.mse_loss")));
-  // Not functional, not known.
+  // Operators that are not functional, or not known.
   EXPECT_FALSE(catalog.out_variant(op("aten.add_.Tensor")));
   EXPECT_FALSE(catalog.out_variant(op("aten.t")));
   EXPECT_FALSE(catalog.out_variant(op("my_ns.missing")));

@@ -5,7 +5,7 @@
 namespace npugraph::bridge {
 namespace {
 
-// `attr` as argument `name` of an operator.
+// Converts `attr` to an argument `name` of an operator.
 c10::IValue convert(const std::string& op, const std::string& name, const Attr& attr) {
   const auto handle = find_operator(op);
   const c10::FunctionSchema& schema = handle->schema();

@@ -16,7 +16,7 @@ TEST(SpareMemory, ServesTheNextRequestWithWhatCameBack) {
   void* const place = first.get();
   EXPECT_NE(second.get(), place);
   first.clear();
-  EXPECT_EQ(memory.allocate(kBytes + 1).get() == place, false);  // too small for this
+  EXPECT_EQ(memory.allocate(kBytes + 1).get() == place, false);  // the spare block is too small
   EXPECT_EQ(memory.allocate(kBytes - kBytes / 16).get(), place);
   EXPECT_EQ(memory.allocate(kBytes).get(), place);
   memory.trim();
