@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 
 from benchmarks import peers, processes, sides
-from benchmarks.samples.cold_start import MODELS
 from benchmarks.harness import Request, Result, SideResult
 from benchmarks.model_case import reference64
+from benchmarks.samples.cold_start import MODELS
 
 NAME = "cold_start"
 NAMES, QUICK_NAMES = ("bert", "smollm2 decode", "vit", "t5"), ("bert", "smollm2 decode")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes one sample of ``model_speed``: python -m benchmarks.samples.model_speed SIDE MODEL SIZE DTYPE REFERENCE SECONDS.
+"""Takes one sample of ``model_speed``:
+python -m benchmarks.samples.model_speed SIDE MODEL SIZE DTYPE REFERENCE SECONDS.
 
 Prints JSON: the median seconds of a call in steady state, the seconds of the first call, the relative error of the main
 output against REFERENCE, which is a file with the float64 outputs, and for our side the share of the tasks' time that

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the samples of one case of ``npu_eager``: python -m benchmarks.samples.npu_eager CASE SAMPLES. torch_npu must be
-installed.
+"""Takes the samples of one case of ``npu_eager``: python -m benchmarks.samples.npu_eager CASE SAMPLES.
+
+torch_npu must be installed.
 
 Prints JSON: the seconds of each sample by side.
 """
