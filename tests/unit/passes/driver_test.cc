@@ -53,11 +53,10 @@ TEST(Driver, RefusesUnknownNamesAndListsTheKnownOnes) {
   PassContext context;
   const DriverOptions options{.disabled = {"ccse"}};
   EXPECT_THROW(run_passes(graph, {}, context, options), UserError);
-  EXPECT_EQ(message_of([] { find_pass("ccse"); }),
-            "unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, dce, detach_creations, "
-            "drop_head_copies, expand_batch_norm, fold_constants, fold_conversions, fold_dequantised, fold_repeat_kv, "
-            "fuse_attention, hoist_copies, merge_copies, recompute_parts, reinplace_inputs, reinplace_intermediates, "
-            "remove_copies, remove_noops, sink_cat, straighten");
+  const std::string message = message_of([] { find_pass("ccse"); });
+  EXPECT_TRUE(message.starts_with("unknown pass 'ccse'; the passes are bound_attention, canonicalise, cse, "))
+      << message;
+  for (const Pass& pass : all_passes()) EXPECT_NE(message.find(pass.name), std::string::npos) << pass.name;
 }
 
 TEST(Driver, LabelsRemarksWithThePass) {
