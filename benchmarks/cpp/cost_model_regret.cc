@@ -92,6 +92,10 @@ int main(int argc, char** argv) {
   using namespace npugraph;
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 15;
   const std::string_view wanted = argc > 2 ? argv[2] : "";
+  if (rounds < 1 || argc > 3) {
+    std::fprintf(stderr, "usage: %s [ROUNDS [PART_OF_A_CASE_NAME]]\n", argv[0]);
+    return 2;
+  }
   runtime::WorkerPool::instance().begin_replay();
   for (const RegretCase& one : regret_cases()) {
     if (one.name.find(wanted) != std::string::npos) measure(one.name, one.candidates(), rounds);
