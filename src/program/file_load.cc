@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cerrno>
 #include <cstring>
 #include <string_view>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "abi/task.h"
-#include "base/descriptor.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "program/file.h"
 #include "program/file_format.h"
 #include "program/text.h"
@@ -49,39 +45,34 @@ class Reader {
   void check_fact(const Metadata& metadata, const std::string& key, const std::string& running) const;
   void bind_constants(Program& program) const;
   std::string_view section(uint64_t begin, uint64_t size) const {
-    return {static_cast<const char*>(memory_.get()) + begin, size};
+    return {static_cast<const char*>(file_.memory.get()) + begin, size};
   }
 
   std::string path_;
   FileHeader header_;
-  uint64_t size_ = 0;
-  std::shared_ptr<void> memory_;
+  MappedFile file_;  // a caller may write to a constant that the Program returned to it: the mapping is private
 };
 
 void Reader::map() {
-  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for a pipe's writer
-  struct stat status = {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) fail(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
-  if (status.st_uid != ::geteuid()) fail("it is owned by user ", status.st_uid, ", not by this user, ", ::geteuid());
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) fail("others may write it: run chmod go-w ", path_);
-  size_ = static_cast<uint64_t>(status.st_size);
-  if (size_ < sizeof header_) fail("it is not a saved Program");
-
-  // Private and writable: a caller may write to a constant that the Program returned to it.
-  void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0);
-  if (memory == MAP_FAILED) fail(std::strerror(errno));
-  memory_ = std::shared_ptr<void>(memory, [size = size_](void* p) { ::munmap(p, size); });
+  try {
+    file_ = map_file(path_);
+  } catch (const UserError& error) {
+    fail(error.what());
+  }
+  if (file_.owner != ::geteuid()) fail("it is owned by user ", file_.owner, ", not by this user, ", ::geteuid());
+  if (file_.writable_by_others) fail("others may write it: run chmod go-w ", path_);
+  if (file_.size < sizeof header_) fail("it is not a saved Program");
 }
 
 void Reader::check_header() {
-  std::memcpy(&header_, memory_.get(), sizeof header_);
+  std::memcpy(&header_, file_.memory.get(), sizeof header_);
   if (header_.magic != kFileMagic) fail("it is not a saved Program");
   if (header_.version != kFileVersion)
     fail("it has version ", header_.version, "; this build reads version ", kFileVersion);
-  if (header_.file_bytes != size_) fail("it is damaged: ", size_, " bytes where there should be ", header_.file_bytes);
+  if (header_.file_bytes != file_.size)
+    fail("it is damaged: ", file_.size, " bytes where there should be ", header_.file_bytes);
 
-  const uint64_t rest = size_ - sizeof header_;
+  const uint64_t rest = file_.size - sizeof header_;
   const bool fits = header_.metadata_bytes <= rest && header_.text_bytes <= rest - header_.metadata_bytes;
   FileHeader without_sum = header_;
   without_sum.checksum = 0;
@@ -112,12 +103,13 @@ void Reader::bind_constants(Program& program) const {
   begin += padding_after(begin);
   for (Constant& constant : program.constants) {
     const auto bytes = static_cast<uint64_t>(constant.bytes);
-    if (begin > size_ || bytes > size_ - begin) fail("constant '", constant.name, "' lies outside of the file");
+    if (begin > file_.size || bytes > file_.size - begin)
+      fail("constant '", constant.name, "' lies outside of the file");
     constant.data = section(begin, bytes).data();
-    constant.owner = memory_;
+    constant.owner = file_.memory;
     begin += bytes + padding_after(bytes);
   }
-  if (begin != size_) fail("it ends at ", size_, " instead of ", begin);
+  if (begin != file_.size) fail("it ends at ", file_.size, " instead of ", begin);
 }
 
 }  // namespace
