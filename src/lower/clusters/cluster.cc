@@ -30,12 +30,13 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
 class Finder {
  public:
   Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Ramps& ramps, const std::vector<ir::NodeId>& apart,
-         bool places_parts)
+         bool places_parts, const OperatorCatalog* catalog)
       : graph_(graph),
         aliases_(aliases),
         ramps_(ramps),
         apart_(apart),
         places_parts_(places_parts),
+        catalog_(catalog),
         uses_(ir::find_uses(graph)),
         kinds_(graph),
         legality_(graph, aliases, uses_, kinds_),
@@ -94,6 +95,7 @@ class Finder {
   const Ramps& ramps_;
   const std::vector<ir::NodeId>& apart_;
   const bool places_parts_;
+  const OperatorCatalog* const catalog_;
   const ir::Uses uses_;
   const NodeKinds kinds_;
   const Legality legality_;
@@ -419,17 +421,19 @@ void Finder::add_products(std::vector<Cluster>& kept) {
 // Largest number of elements for which a host operator is faster than generated code for it alone.
 constexpr int64_t kSmallTensor = 16 * 1024;
 
-// Whether the cluster becomes generated code. A single node does if it gathers or scatters. Any other single node,
-// unless it is a concatenation, does if it reads a ramp (which then needs no task), or if it has many elements and
-// no precompiled kernel.
+// Whether the cluster becomes generated code. A single node does if it gathers or scatters, or if nothing else can run
+// it. Any other single node, unless it is a concatenation, does if it reads a ramp (which then needs no task), or if it
+// has many elements and no precompiled kernel.
 bool Finder::is_worth_code(const Cluster& cluster) const {
   if (cluster.nodes.size() > 1) return true;
   const ir::NodeId node = cluster.nodes.front();
   if (kinds_.is(node, TermKind::kGather) || kinds_.is(node, TermKind::kScatter)) return true;
+  const bool has_kernel = choose_kernel(graph_, graph_.node(node)).has_value();
+  if (catalog_ != nullptr && !has_kernel && !catalog_->can_run(*graph_.node(node).op)) return true;
   if (kinds_.is(node, TermKind::kConcatenation)) return false;
   const auto operands = ir::operands(graph_.node(node));
   if (std::any_of(operands.begin(), operands.end(), [&](ir::ValueId operand) { return is_ramp(operand); })) return true;
-  if (choose_kernel(graph_, graph_.node(node))) return false;
+  if (has_kernel) return false;
   int64_t elements = 1;
   for (const Expr& size : cluster.space) elements *= size.as_int().value_or(kUsualSize);
   return elements > kSmallTensor;
@@ -460,9 +464,9 @@ void Finder::finish() {
 }  // namespace
 
 Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart,
-                   bool place_parts)
+                   bool place_parts, const OperatorCatalog* catalog)
     : ramps_(graph, aliases) {
-  Finder finder(graph, aliases, ramps_, apart, place_parts);
+  Finder finder(graph, aliases, ramps_, apart, place_parts, catalog);
   finder.run();
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);

@@ -19,6 +19,7 @@
 
 #include "ir/alias.h"
 #include "ir/graph.h"
+#include "lower/catalog.h"
 #include "lower/generated/ramps.h"
 
 namespace npugraph::lower {
@@ -49,9 +50,10 @@ struct Conflict {
 
 class Clusters {
  public:
-  // Nodes in `apart` join no earlier cluster. Without `place_parts`, concatenations are part of no cluster.
+  // Nodes in `apart` join no earlier cluster. Without `place_parts`, concatenations are part of no cluster. A single
+  // node that the host of `catalog` cannot run is a cluster, however small it is.
   Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart = {},
-           bool place_parts = true);
+           bool place_parts = true, const OperatorCatalog* catalog = nullptr);
 
   // The cluster of a node; null if the node is in none.
   const Cluster* find(ir::NodeId node) const;

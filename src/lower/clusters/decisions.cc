@@ -45,7 +45,7 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                      const Refusals& refused)
     : decisions_(graph.num_nodes()) {
   const ir::AliasInfo aliases(graph);
-  if (generate) clusters_.emplace(graph, aliases, std::vector<ir::NodeId>(), place_parts);
+  if (generate) clusters_.emplace(graph, aliases, std::vector<ir::NodeId>(), place_parts, &catalog);
   const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
