@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph-run: runs a saved Program on NumPy files, with neither Python nor torch in the process.
+// npugraph-run: runs a saved Program or a model of GE on NumPy files, with neither Python nor torch in the process.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -18,6 +18,8 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "compiler/task_makers.h"
+#include "ge/engine/compile.h"
+#include "ge/wire.h"
 #include "program/file.h"
 #include "program/text.h"
 #include "runtime/executable.h"
@@ -42,8 +44,17 @@ struct Arguments {
   bool time = false;
 };
 
-// A Program in text form when the file ends in .program, else a saved one.
+// A model of GE, compiled for this machine.
+std::shared_ptr<const program::Program> compile_model(const std::string& path) {
+  const ge::Model model = ge::read_model(path);
+  if (model.graphs.empty()) throw UserError(cat("'", path, "' has no graph"));
+  compiler::CompileResult result = ge::compile_model(model, ge::default_request(model.graphs.front()), Device{});
+  return std::make_shared<program::Program>(std::move(result.program));
+}
+
+// A model where the file ends in .air, a Program in text form where it ends in .program, else a saved Program.
 std::shared_ptr<const program::Program> load_program(const std::string& path) {
+  if (path.ends_with(".air")) return compile_model(path);
   if (!path.ends_with(".program")) return std::make_shared<program::Program>(program::load(path).program);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UserError(cat("cannot read '", path, "'"));
@@ -312,9 +323,10 @@ void run(const Arguments& arguments) {
 }  // namespace npugraph::tools
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs a saved Program on NumPy files, with neither Python nor torch.", "npugraph-run");
+  CLI::App app("Runs a saved Program or a model of GE on NumPy files, with neither Python nor torch.", "npugraph-run");
   npugraph::tools::Arguments arguments;
-  app.add_option("program", arguments.program, "what artifact.save() wrote, or a text form ending in .program")
+  app.add_option("program", arguments.program,
+                 "what artifact.save() wrote, a text form ending in .program, or a model of GE ending in .air")
       ->required();
   app.add_option("-i,--input", arguments.inputs, "the next input: a .npy file, or a number, true or false for a scalar")
       ->allow_extra_args(false);

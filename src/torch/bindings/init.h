@@ -15,6 +15,7 @@ void init_artifact(py::module_& module);
 void init_capture_rules(py::module_& module);
 void init_device(py::module_& module);
 void init_distributed(py::module_& module);
+void init_ge(py::module_& module);
 void init_graph(py::module_& module);
 void init_graphs(py::module_& module);
 void init_known_types(py::module_& module);

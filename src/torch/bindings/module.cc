@@ -34,6 +34,7 @@ PYBIND11_MODULE(_C, module) {
   init_fx_importer(module);
   init_artifact(module);
   init_nested(module);
+  init_ge(module);
   init_torch_counters(module);
   init_known_types(module);
   init_weights(module);

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/import/context.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "ge/import/elements.h"
+#include "ops/operators.h"
+#include "ops/table.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+// The value of `symbol` at which `difference` is 0, if that is linear in it with a coefficient of 1 or -1.
+std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
+  const auto at = [&](const Expr& value) {
+    return substitute(difference, [&](const Expr& s) { return s.symbol_name() == symbol ? value : s; });
+  };
+  const Expr rest = at(0);
+  const Expr coefficient = at(1) - rest;
+  if (!coefficient.is_int(1) && !coefficient.is_int(-1)) return std::nullopt;
+  if (rest + coefficient * Expr::symbol(symbol) != difference) return std::nullopt;
+  return coefficient.is_int(1) ? Expr(0) - rest : rest;
+}
+
+}  // namespace
+
+Expr Context::size_symbol(const std::string& name) {
+  const auto known = substitutions_.find(name);
+  if (known != substitutions_.end()) return known->second;
+  if (std::ranges::find(graph_.symbols, name, &ir::Symbol::name) == graph_.symbols.end())
+    graph_.symbols.push_back({.name = name, .kind = ScalarKind::kInt, .min = 0});
+  return Expr::symbol(name);
+}
+
+Expr Context::new_size() { return size_symbol(cat("d", num_sizes_++)); }
+
+Expr Context::parse_size(std::string_view text) {
+  const Expr size = parse_expr(text, [](std::string_view) { return ScalarKind::kInt; });
+  return substitute(size, [&](const Expr& symbol) { return size_symbol(symbol.symbol_name()); });
+}
+
+void Context::require_equal(const Expr& a, const Expr& b) {
+  if (a == b) return;
+  const Expr difference = a - b;
+  if (difference.is_constant()) throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal"));
+  std::vector<std::string> symbols;
+  collect_symbols(difference, symbols);
+  // The latest symbol is replaced, so that sizes of early inputs name those of later ones.
+  std::ranges::reverse(symbols);
+  for (const std::string& symbol : symbols) {
+    if (const auto solved = solve(difference, symbol)) throw SizesMustBeEqual{symbol, *solved};
+  }
+  throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal, which no size of an input can say"));
+}
+
+void Context::require_broadcast(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  const size_t common = std::min(a.size(), b.size());
+  for (size_t i = 1; i <= common; ++i) {
+    const Expr &of_a = a[a.size() - i], &of_b = b[b.size() - i];
+    if (!of_a.is_int(1) && !of_b.is_int(1)) require_equal(of_a, of_b);
+  }
+}
+
+void Context::set_origin(std::string name, std::string source) { origin_ = {std::move(name), std::move(source)}; }
+
+std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> args) {
+  NG_CHECK(args.size() <= op.schema.args.size(), op.name, " takes ", op.schema.args.size(), " arguments");
+  while (args.size() < op.schema.args.size()) args.push_back(op.schema.args[args.size()].default_value);
+  ir::Node node{.op = &op, .args = std::move(args), .origin = origin_};
+  auto inferred = ops::infer_results(graph_, node);
+  NG_CHECK(inferred, op.name, " leaves its types open");
+  node.views = std::move(inferred->views);
+  std::vector<ir::Type> types;
+  for (const auto& type : inferred->types) {
+    NG_CHECK(type, op.name, " has an undefined result");
+    types.push_back(*type);
+  }
+  return graph_.node(graph_.append(std::move(node), std::move(types), origin_.node)).results;
+}
+
+ir::ValueId Context::add(const ir::Op& op, std::vector<Attr> args) { return add_all(op, std::move(args)).front(); }
+
+Operand Context::constant(const TensorValue& tensor, DType dtype) {
+  int64_t elements = 1;
+  for (const int64_t size : tensor.desc.dims) {
+    if (size < 0) throw UserError(cat("a size of a constant is at least 0, got ", size));
+    if (__builtin_mul_overflow(elements, size, &elements)) throw UserError("a constant has too many elements");
+  }
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(elements, size_of(dtype), &bytes) || bytes != static_cast<int64_t>(tensor.data.size()))
+    throw UserError(
+        cat("a constant of ", elements, " elements of ", name_of(dtype), " has ", tensor.data.size(), " bytes"));
+  Operand operand{.constant = &tensor, .dtype = dtype};
+  const bool is_small = elements <= kMostNumbers && !is_complex(dtype);
+  if (is_small && (tensor.desc.dims.empty() || is_integral(dtype)))
+    operand.numbers = Numbers{dtype, tensor.desc.dims, read_elements(tensor.data, dtype)};
+  return operand;
+}
+
+ir::ValueId Context::value_of(Operand& operand) {
+  if (operand.value == ir::kNone)
+    operand.value =
+        operand.constant != nullptr ? from_constant(*operand.constant, operand.dtype) : from_numbers(*operand.numbers);
+  return operand.value;
+}
+
+// Kernels read aligned memory, and a file has constants at any place.
+ir::ValueId Context::from_constant(const TensorValue& tensor, DType dtype) {
+  ir::TensorType type{.dtype = dtype, .sizes = {tensor.desc.dims.begin(), tensor.desc.dims.end()}, .device = device_};
+  type.strides = contiguous_strides(type.sizes);
+  auto data = std::make_shared<ir::ConstantData>();
+  data->bytes = static_cast<int64_t>(tensor.data.size());
+  if (reinterpret_cast<uintptr_t>(tensor.data.data()) % kAlignment == 0) {
+    data->owner = std::const_pointer_cast<void>(owner_);
+    data->data = tensor.data.data();
+  } else {
+    void* copy = ::operator new(tensor.data.size(), std::align_val_t(kAlignment));
+    data->owner = std::shared_ptr<void>(copy, [](void* p) { ::operator delete(p, std::align_val_t(kAlignment)); });
+    std::memcpy(copy, tensor.data.data(), tensor.data.size());
+    data->data = copy;
+  }
+  const ir::ValueId value = graph_.add_value(std::move(type), origin_.node);
+  graph_.constants.push_back({.value = value, .data = std::move(data)});
+  return value;
+}
+
+ir::ValueId Context::from_numbers(const Numbers& numbers) {
+  std::vector<TensorRef> elements;
+  for (const Expr& element : numbers.elements)
+    elements.push_back({add(aten::scalar_tensor::op(), {element, numbers.dtype, None{}, device_})});
+  if (numbers.dims.empty()) return elements.front().id;
+  const ir::ValueId list = elements.empty()
+                               ? add(aten::full::op(), {std::vector<Expr>{0}, Expr(0), numbers.dtype, None{}, device_})
+                               : add(aten::stack::op(), {std::move(elements)});
+  if (numbers.dims.size() == 1) return list;
+  return add(aten::view::op(), {TensorRef{list}, std::vector<Expr>(numbers.dims.begin(), numbers.dims.end())});
+}
+
+}  // namespace npugraph::ge

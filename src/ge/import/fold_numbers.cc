@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/import/fold_numbers.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+
+#include "base/error.h"
+#include "ge/import/results.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+using Fold = std::optional<Numbers> (*)(const Call&);
+
+int64_t count(const std::vector<int64_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+template <ExprOp op>
+std::optional<Numbers> arithmetic(const Call& call) {
+  const Numbers &a = call.numbers("x1"), &b = call.numbers("x2");
+  const bool fits = a.dims == b.dims || a.elements.size() == 1 || b.elements.size() == 1;
+  if (!fits) return std::nullopt;
+  const bool first_is_shape =
+      a.dims.size() > b.dims.size() || (a.dims.size() == b.dims.size() && b.elements.size() == 1);
+  Numbers result{.dtype = a.dtype, .dims = first_is_shape ? a.dims : b.dims};
+  for (size_t i = 0; i < std::max(a.elements.size(), b.elements.size()); ++i) {
+    const Expr &x = a.elements[a.elements.size() == 1 ? 0 : i], &y = b.elements[b.elements.size() == 1 ? 0 : i];
+    if constexpr (op == ExprOp::kNeg) {
+      result.elements.push_back(x - y);  // subtraction has no operator of its own
+    } else {
+      result.elements.push_back(Expr::make(op, {x, y}));
+    }
+  }
+  return result;
+}
+
+std::optional<Numbers> negate(const Call& call) {
+  Numbers result = call.numbers("x");
+  for (Expr& element : result.elements) element = Expr(0) - element;
+  return result;
+}
+
+std::optional<Numbers> same(const Call& call) { return call.numbers("x"); }
+
+std::optional<Numbers> concatenate(const Call& call) {
+  if (call.integer("concat_dim") != 0 && call.integer("concat_dim") != -1) return std::nullopt;
+  Numbers result;
+  for (const Operand* part : call.list("x")) {
+    const Numbers& numbers = *part->numbers;
+    if (numbers.dims.size() != 1) return std::nullopt;
+    result.dtype = numbers.dtype;
+    result.elements.insert(result.elements.end(), numbers.elements.begin(), numbers.elements.end());
+  }
+  result.dims = {static_cast<int64_t>(result.elements.size())};
+  return result;
+}
+
+std::optional<Numbers> pack(const Call& call) {
+  Numbers result;
+  for (const Operand* part : call.list("x")) {
+    if (!part->numbers->is_scalar()) return std::nullopt;
+    result.dtype = part->numbers->dtype;
+    result.elements.push_back(part->numbers->elements.front());
+  }
+  result.dims = {static_cast<int64_t>(result.elements.size())};
+  return result;
+}
+
+// Elements of a list at constant places; a scalar place gives a scalar.
+std::optional<Numbers> gather(const Call& call) {
+  const Numbers& x = call.numbers("x");
+  const Numbers& places = call.numbers("indices");
+  if (x.dims.size() != 1) return std::nullopt;
+  Numbers result{.dtype = x.dtype, .dims = places.dims};
+  for (const int64_t place : call.integers("indices"))
+    result.elements.push_back(x.elements[dimension(call, place, x.elements.size())]);
+  return result;
+}
+
+std::optional<Numbers> slice(const Call& call, const std::vector<int64_t>& strides) {
+  const Numbers& x = call.numbers("x");
+  const bool is_plain = call.attr_int("ellipsis_mask") == 0 && call.attr_int("new_axis_mask") == 0;
+  const std::vector<int64_t> begin = call.integers("begin"), end = call.integers("end");
+  if (x.dims.size() != 1 || begin.size() != 1 || end.size() != 1 || strides.size() != 1 || strides[0] < 1 || !is_plain)
+    return std::nullopt;
+  const int64_t size = x.dims.front();
+  const auto inside = [&](int64_t place) { return std::clamp(place < 0 ? place + size : place, int64_t{0}, size); };
+  const int64_t from = (call.attr_int("begin_mask") & 1) != 0 ? 0 : inside(begin[0]);
+  if ((call.attr_int("shrink_axis_mask") & 1) != 0) {
+    if (from == size) return std::nullopt;
+    return Numbers{x.dtype, {}, {x.elements[from]}};
+  }
+  const int64_t to = (call.attr_int("end_mask") & 1) != 0 ? size : inside(end[0]);
+  Numbers result{.dtype = x.dtype};
+  for (int64_t i = from; i < to; i += strides[0]) result.elements.push_back(x.elements[i]);
+  result.dims = {static_cast<int64_t>(result.elements.size())};
+  return result;
+}
+
+std::optional<Numbers> slice_v1(const Call& call) { return slice(call, call.integers("strides")); }
+std::optional<Numbers> slice_v2(const Call& call) {
+  if (call.has("axes") && call.integers("axes") != std::vector<int64_t>{0}) return std::nullopt;
+  return slice(call, call.has("strides") ? call.integers("strides") : std::vector<int64_t>{1});
+}
+
+std::optional<Numbers> reshape(const Call& call) {
+  Numbers result = call.numbers("x");
+  std::vector<int64_t> dims = call.integers("shape");
+  for (int64_t& dim : dims) {
+    if (dim == -1) {
+      dim = 1;
+      dim = count(dims) == 0 ? 0 : static_cast<int64_t>(result.elements.size()) / count(dims);
+    }
+  }
+  if (count(dims) != static_cast<int64_t>(result.elements.size())) return std::nullopt;
+  result.dims = dims;
+  return result;
+}
+
+std::optional<Numbers> squeeze(const Call& call) {
+  Numbers result = call.numbers("x");
+  if (result.elements.size() != 1) return std::nullopt;
+  const std::vector<int64_t> axes = call.attr_ints("axis");
+  result.dims.resize(axes.empty() ? 0 : result.dims.size() - std::min(result.dims.size(), axes.size()), 1);
+  return result;
+}
+
+std::optional<Numbers> unsqueeze(const Call& call) {
+  Numbers result = call.numbers("x");
+  if (!result.is_scalar() || call.attr_ints("axes").size() != 1) return std::nullopt;
+  result.dims = {1};
+  return result;
+}
+
+std::optional<Numbers> product(const Call& call) {
+  const Numbers& x = call.numbers("x");
+  if (x.dims.size() != 1) return std::nullopt;
+  Expr product(1);
+  for (const Expr& element : x.elements) product = product * element;
+  if (call.attr_bool("keep_dims")) return Numbers{x.dtype, {1}, {product}};
+  return Numbers{x.dtype, {}, {product}};
+}
+
+const std::map<std::string_view, Fold> kFolds = {
+    {"Add", arithmetic<ExprOp::kAdd>},
+    {"ConcatV2", concatenate},
+    {"FloorDiv", arithmetic<ExprOp::kFloorDiv>},
+    {"FloorMod", arithmetic<ExprOp::kMod>},
+    {"Gather", gather},
+    {"GatherV2", gather},
+    {"Identity", same},
+    {"Maximum", arithmetic<ExprOp::kMax>},
+    {"Minimum", arithmetic<ExprOp::kMin>},
+    {"Mul", arithmetic<ExprOp::kMul>},
+    {"Neg", negate},
+    {"Pack", pack},
+    {"ReduceProd", product},
+    {"Reshape", reshape},
+    {"Squeeze", squeeze},
+    {"StridedSlice", slice_v1},
+    {"StridedSliceV2", slice_v2},
+    {"Sub", arithmetic<ExprOp::kNeg>},
+    {"TensorMove", same},
+    {"Unsqueeze", unsqueeze},
+};
+
+bool is_integer_numbers(const Operand* operand) {
+  return operand == nullptr || (operand->numbers && is_integral(operand->numbers->dtype));
+}
+
+}  // namespace
+
+std::optional<Operand> fold_numbers(const Call& call, const std::vector<Operand*>& operands) {
+  const auto fold = kFolds.find(call.def().type);
+  if (fold == kFolds.end() || operands.empty() || !std::ranges::all_of(operands, is_integer_numbers))
+    return std::nullopt;
+  std::optional<Numbers> numbers = fold->second(call);
+  if (!numbers || static_cast<int64_t>(numbers->elements.size()) > kMostNumbers) return std::nullopt;
+  return Operand{.numbers = std::move(numbers)};
+}
+
+}  // namespace npugraph::ge

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/import/import.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "ge/data_types.h"
+#include "ge/import/call.h"
+#include "ge/import/context.h"
+#include "ge/import/fold_numbers.h"
+#include "ge/import/inputs.h"
+#include "ge/import/order.h"
+#include "ge/import/rules.h"
+#include "ge/ir/registry.h"
+#include "ops/operators.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+bool is_input(const OpDef& op) { return op.type == "Data" || op.type == "RefData"; }
+
+int64_t index_of(const OpDef& op) {
+  const auto* index = find_attr<int64_t>(op.attrs, "index");
+  return index == nullptr ? 0 : *index;
+}
+
+class Importer {
+ public:
+  Importer(const std::string& name, const OrderedGraph& ops, Context context)
+      : ops_(ops), context_(std::move(context)) {
+    context_.graph().name = name.empty() ? "graph" : name;
+  }
+
+  ir::Graph run() {
+    add_inputs();
+    for (const OpDef* op : ops_.order) {
+      try {
+        add(*op);
+      } catch (const UserError& error) {
+        const std::string source = text_attr(*op, attr::kSource);
+        if (source.empty() || std::string_view(error.what()).find(source) != std::string_view::npos) throw;
+        throw UserError(cat(error.what(), " (", source, ")"));
+      }
+    }
+    return std::move(context_.graph());
+  }
+
+ private:
+  void add_inputs() {
+    std::vector<const OpDef*> inputs;
+    std::ranges::copy_if(ops_.order, std::back_inserter(inputs), [](const OpDef* op) { return is_input(*op); });
+    std::ranges::stable_sort(inputs, {}, [](const OpDef* op) { return index_of(*op); });
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (index_of(*inputs[i]) != static_cast<int64_t>(i))
+        throw UserError(cat(where(*inputs[i]), ": its index is ", index_of(*inputs[i]),
+                            "; indices of inputs are 0, 1, ... without gaps"));
+      add_input(*inputs[i]);
+    }
+  }
+
+  void add_input(const OpDef& op) {
+    ir::Graph& graph = context_.graph();
+    const ir::TensorType type = input_type(context_, op);
+    const std::string source = text_attr(op, attr::kSource);
+    ir::Input input{.kind = input_kind(op), .source = source.empty() ? op.name : source};
+    if (is_number(op)) {
+      input.scalar = context_.new_size();
+      results_[&op] = {{.numbers = Numbers{type.dtype, {}, {input.scalar}}}};
+    } else {
+      input.value = graph.add_value(type, op.name);
+      results_[&op] = {Operand::of(input.value)};
+    }
+    graph.inputs.push_back(std::move(input));
+  }
+
+  void add(const OpDef& op) {
+    context_.set_origin(op.name, text_attr(op, attr::kSource));
+    if (is_input(op)) return;
+    if (op.type == "NetOutput") {
+      add_outputs(op);
+    } else if (op.type == "Const" || op.type == "Constant") {
+      results_[&op] = {constant(op)};
+    } else {
+      results_[&op] = apply_rule(op);
+    }
+  }
+
+  std::vector<Operand> apply_rule(const OpDef& op) {
+    const IrOperator* ir = find_operator(op.type);
+    if (ir == nullptr) throw UserError(cat(where(op), ": Ascend IR has no operator of this type"));
+    const Rule rule = find_rule(op.type);
+    const std::vector<Operand*> operands = operands_of(op);
+    const Call call(context_, op, *ir, operands);
+    if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
+    if (rule == nullptr) throw UserError(cat(where(op), ": the engine does not compute operators of this type"));
+    return rule(call);
+  }
+
+  std::vector<Operand*> operands_of(const OpDef& op) {
+    std::vector<Operand*> operands;
+    for (const InputRef& input : op.inputs) {
+      if (!input.is_absent() && input.is_control()) continue;
+      operands.push_back(input.is_absent() ? nullptr : &result(op, input));
+    }
+    while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+    return operands;
+  }
+
+  Operand& result(const OpDef& reader, const InputRef& input) {
+    std::vector<Operand>& results = results_.at(ops_.by_name.find(input.producer)->second);
+    if (static_cast<size_t>(input.index) >= results.size())
+      throw UserError(cat(where(reader), ": it reads result ", input.index, " of '", input.producer, "', which has ",
+                          results.size()));
+    return results[static_cast<size_t>(input.index)];
+  }
+
+  Operand constant(const OpDef& op) {
+    const auto* tensor = find_attr<TensorValue>(op.attrs, "value");
+    if (tensor == nullptr) throw UserError(cat(where(op), ": it has no attribute 'value' of type Tensor"));
+    return context_.constant(*tensor, element_type(op, tensor->desc));
+  }
+
+  // Results are dense and row-major, unless their descriptor states other strides.
+  void add_outputs(const OpDef& op) {
+    const std::vector<Operand*> operands = operands_of(op);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] == nullptr) throw UserError(cat(where(op), ": output ", i, " of the graph is absent"));
+      ir::ValueId value = context_.value_of(*operands[i]);
+      const ir::TensorType& type = context_.type(value);
+      const auto stated = i < op.input_descs.size() ? stated_strides(context_, op, op.input_descs[i]) : std::nullopt;
+      if (!is_contiguous(type.sizes, type.strides) && stated != type.strides)
+        value = context_.add(aten::clone::op(), {TensorRef{value}, MemoryFormat::kContiguous});
+      context_.graph().outputs.emplace_back(TensorRef{value});
+    }
+  }
+
+  const OrderedGraph& ops_;
+  Context context_;
+  std::map<const OpDef*, std::vector<Operand>> results_;
+};
+
+// Every symbol of `known` that `solved` names is replaced, so that no replacement names another one.
+void add_substitution(Substitutions& known, const SizesMustBeEqual& equation) {
+  const auto replace = [&](const Expr& symbol) {
+    return symbol.symbol_name() == equation.symbol ? equation.solved : symbol;
+  };
+  for (auto& [symbol, expr] : known) expr = substitute(expr, replace);
+  known.emplace(equation.symbol, equation.solved);
+}
+
+}  // namespace
+
+ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device) {
+  const OrderedGraph ordered = order_operators(def);
+  Substitutions substitutions;
+  while (true) {
+    try {
+      return Importer(def.name, ordered, Context(substitutions, device, model.owner)).run();
+    } catch (const SizesMustBeEqual& equation) {
+      add_substitution(substitutions, equation);  // one symbol less in each round
+    }
+  }
+}
+
+}  // namespace npugraph::ge

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// IR graph -> Graph. Each IR operator becomes nodes of the operator table by its rule (rules.h). Sizes stay symbolic:
+// an unknown size of an input is a symbol. Where operators demand that unknown sizes are equal, they become one symbol,
+// and the runtime then compares the sizes of a call. Shapes that the graph computes with tensors are followed as
+// expressions and need no nodes.
+#pragma once
+
+#include "ge/model.h"
+#include "ir/graph.h"
+#include "tensor/attr.h"
+
+namespace npugraph::ge {
+
+// Inputs are the operators of type Data and RefData in the order of their indices, outputs the inputs of NetOutput.
+// Tensors lie on `device`. Constants refer to the bytes of `model`. UserError that names an operator, and the line of
+// the user's program if the model has it, if the graph is not well formed or has an operator without a rule.
+ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device);
+
+}  // namespace npugraph::ge

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor of an IR graph during its import.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ge/model.h"
+#include "ir/graph.h"
+#include "tensor/expr.h"
+
+namespace npugraph::ge {
+
+// A small tensor whose elements are expressions: a shape, an axis, a number of the user's program.
+struct Numbers {
+  DType dtype = DType::kI64;
+  std::vector<int64_t> dims;   // constant sizes; none for a scalar
+  std::vector<Expr> elements;  // in row-major order
+
+  bool is_scalar() const { return dims.empty(); }
+};
+
+// Larger tensors are not followed as expressions.
+inline constexpr int64_t kMostNumbers = 64;
+
+// What the rules know of a tensor. At least one member is set; those that are set have the same elements.
+struct Operand {
+  ir::ValueId value = ir::kNone;
+  std::optional<Numbers> numbers;
+  const TensorValue* constant = nullptr;  // bytes of the model
+  DType dtype = DType::kF32;              // of the constant
+
+  static Operand of(ir::ValueId value) { return {.value = value}; }
+};
+
+}  // namespace npugraph::ge

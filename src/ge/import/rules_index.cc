@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that read or write elements at places that other tensors name.
+#include <array>
+
+#include "base/error.h"
+#include "ge/import/results.h"
+#include "ge/import/rules.h"
+#include "ops/operators.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+// Elements along `axis` at the places of the indices, whose sizes take the place of the dimension.
+std::vector<Operand> gather_along(const Call& call, int64_t axis) {
+  if (call.attr_int("batch_dims") != 0) call.fail("its attribute 'batch_dims' has to be 0");
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  const std::vector<Expr> sizes = context.sizes(x);
+  const size_t dim = dimension(call, axis, sizes.size());
+  if (const Numbers* known = call.find_numbers("indices"); known != nullptr && known->is_scalar())
+    return one(
+        context.add(aten::select_int::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim)), known->elements.front()}));
+  const ir::ValueId indices = call.value("indices");
+  if (dim == 0 && sizes.size() == 2) return one(context.add(aten::embedding::op(), {TensorRef{x}, TensorRef{indices}}));
+  std::vector<TensorRef> places(dim);
+  places.push_back({indices});
+  return one(context.add(aten::index_Tensor::op(), {TensorRef{x}, places}));
+}
+
+std::vector<Operand> gather_v2(const Call& call) { return gather_along(call, call.integer("axis")); }
+std::vector<Operand> gather(const Call& call) { return gather_along(call, 0); }
+
+std::vector<Operand> gather_elements(const Call& call) {
+  return one(call.context().add(
+      aten::gather::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("dim")), TensorRef{call.value("index")}}));
+}
+
+// A list of the indices of each dimension, where `mask` has a 1; TensorRef() for the other dimensions.
+std::vector<TensorRef> places(const Call& call, const std::vector<int64_t>& mask) {
+  const std::vector<Operand*> indices = call.list("indices");
+  std::vector<TensorRef> places;
+  size_t next = 0;
+  for (const int64_t is_indexed : mask) {
+    if (is_indexed != 0 && next == indices.size()) call.fail("it has fewer indices than indexed dimensions");
+    places.push_back(is_indexed == 0 ? TensorRef{} : TensorRef{call.context().value_of(*indices[next++])});
+  }
+  if (next != indices.size()) call.fail(cat("it has ", indices.size(), " indices for ", next, " dimensions"));
+  return places;
+}
+
+std::vector<Operand> index_by_tensor(const Call& call) {
+  std::vector<int64_t> mask = call.attr_ints("indices_mask");
+  if (mask.empty()) mask.assign(call.list("indices").size(), 1);
+  return one(call.context().add(aten::index_Tensor::op(), {TensorRef{call.value("x")}, places(call, mask)}));
+}
+
+// Writes `value` at the places of the indices. One index of one dimension is a copy along it.
+std::vector<Operand> index_put(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  const std::vector<TensorRef> at = places(call, call.integers("indexed_sizes"));
+  const bool accumulates = call.attr_bool("accumulate");
+  if (call.list("indices").size() == 1 && !accumulates) {
+    size_t dim = 0;
+    while (at[dim].id == TensorRef::kAbsent) ++dim;
+    if (context.sizes(at[dim].id).size() == 1 && context.sizes(call.value("value")).size() == context.sizes(x).size())
+      return one(context.add(aten::index_copy::op(),
+                             {TensorRef{x}, Expr(static_cast<int64_t>(dim)), at[dim], TensorRef{call.value("value")}}));
+  }
+  return one(context.add(aten::index_put::op(), {TensorRef{x}, at, TensorRef{call.value("value")},
+                                                 Expr::constant(Scalar::of_bool(accumulates))}));
+}
+
+constexpr auto kRows = std::to_array<RuleRow>({
+    {"Gather", gather},
+    {"GatherElements", gather_elements},
+    {"GatherV2", gather_v2},
+    {"IndexByTensor", index_by_tensor},
+    {"IndexPutV2", index_put},
+});
+
+}  // namespace
+
+std::span<const RuleRow> index_rules() { return kRows; }
+
+}  // namespace npugraph::ge

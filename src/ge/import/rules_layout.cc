@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that move elements and compute nothing.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/error.h"
+#include "ge/import/results.h"
+#include "ge/import/rules.h"
+#include "ops/operators.h"
+#include "ops/table.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ge {
+
+size_t dimension(const Call& call, int64_t dim, size_t rank) {
+  const int64_t from_front = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+  if (from_front < 0 || from_front >= static_cast<int64_t>(rank))
+    call.fail(cat("dimension ", dim, " is outside of a tensor of ", rank, " dimensions"));
+  return static_cast<size_t>(from_front);
+}
+
+ir::ValueId reshape(Context& context, ir::ValueId value, const std::vector<Expr>& sizes) {
+  if (context.sizes(value) == sizes) return value;
+  const std::vector<Attr> args = {TensorRef{value}, sizes};
+  if (ops::infer_views(context.graph(), aten::view::op(), args)) return context.add(aten::view::op(), args);
+  const ir::ValueId copy = context.add(aten::clone::op(), {TensorRef{value}, MemoryFormat::kContiguous});
+  return context.add(aten::view::op(), {TensorRef{copy}, sizes});
+}
+
+namespace {
+
+std::vector<Expr> exprs(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+
+// The sizes that `wanted` asks for: 0 keeps the size of the same dimension where `keeps` says so, and one -1 stands for
+// the elements that the others leave.
+std::vector<Expr> resolve(const Call& call, const std::vector<Expr>& sizes, std::vector<Expr> wanted) {
+  Expr known(1);
+  size_t unknown = wanted.size();
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    if (!wanted[d].is_int(-1)) {
+      known = known * wanted[d];
+    } else if (unknown == wanted.size()) {
+      unknown = d;
+    } else {
+      call.fail("more than one size of its result is -1");
+    }
+  }
+  const Expr elements = numel(sizes);
+  if (unknown == wanted.size()) {
+    call.context().require_equal(elements, known);
+    return wanted;
+  }
+  wanted[unknown] = Expr::make(ExprOp::kFloorDiv, {elements, known});
+  return wanted;
+}
+
+std::vector<Operand> reshape_rule(const Call& call) {
+  const ir::ValueId x = call.value("x");
+  return one(reshape(call.context(), x, resolve(call, call.context().sizes(x), call.numbers("shape").elements)));
+}
+
+std::vector<Operand> transpose(const Call& call) {
+  const ir::ValueId x = call.value("x");
+  const size_t rank = call.context().sizes(x).size();
+  std::vector<int64_t> perm = call.integers("perm"), sorted;
+  for (int64_t& dim : perm) dim = static_cast<int64_t>(dimension(call, dim, rank));
+  sorted = perm;
+  std::ranges::sort(sorted);
+  std::vector<int64_t> every(rank);
+  std::iota(every.begin(), every.end(), 0);
+  if (sorted != every) call.fail(cat("its input 'perm' names each of ", rank, " dimensions once"));
+  if (perm == every) return one(x);
+  if (rank == 2) return one(call.context().add(aten::t::op(), {TensorRef{x}}));
+  std::vector<int64_t> moved;
+  for (size_t d = 0; d < rank; ++d) {
+    if (perm[d] != static_cast<int64_t>(d)) moved.push_back(static_cast<int64_t>(d));
+  }
+  if (moved.size() == 2)
+    return one(call.context().add(aten::transpose_int::op(), {TensorRef{x}, Expr(moved[0]), Expr(moved[1])}));
+  return one(call.context().add(aten::permute::op(), {TensorRef{x}, exprs(perm)}));
+}
+
+std::vector<Operand> identity(const Call& call) { return one(call.value("x")); }
+
+std::vector<Operand> tensor_move(const Call& call) {
+  return one(call.context().add(aten::clone::op(), {TensorRef{call.value("x")}}));
+}
+
+// The result is the tensor that is written.
+std::vector<Operand> assign(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId ref = call.value("ref"), value = call.value("value");
+  context.require_broadcast(context.sizes(ref), context.sizes(value));
+  return one(context.add(aten::copy_::op(), {TensorRef{ref}, TensorRef{value}}));
+}
+
+std::vector<Operand> unsqueeze(const Call& call) {
+  Context& context = call.context();
+  ir::ValueId x = call.value("x");
+  std::vector<int64_t> axes = call.attr_ints("axes");
+  const size_t rank = context.sizes(x).size() + axes.size();
+  for (int64_t& axis : axes) axis = static_cast<int64_t>(dimension(call, axis, rank));
+  std::ranges::sort(axes);
+  for (const int64_t axis : axes) x = context.add(aten::unsqueeze::op(), {TensorRef{x}, Expr(axis)});
+  return one(x);
+}
+
+std::vector<Operand> expand_dims(const Call& call) {
+  const ir::ValueId x = call.value("x");
+  return one(call.context().add(aten::unsqueeze::op(), {TensorRef{x}, Expr(call.integer("axis"))}));
+}
+
+std::vector<Operand> squeeze(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  std::vector<int64_t> axes = call.attr_ints("axis");
+  const std::vector<Expr>& sizes = context.sizes(x);
+  if (axes.empty()) {
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d].is_int(1)) axes.push_back(static_cast<int64_t>(d));
+    }
+  }
+  for (const int64_t axis : axes) {
+    if (!sizes[dimension(call, axis, sizes.size())].is_int(1))
+      call.fail(cat("dimension ", axis, " has not the size 1"));
+  }
+  return one(context.add(aten::squeeze_dims::op(), {TensorRef{x}, exprs(axes)}));
+}
+
+std::vector<Operand> flatten(const Call& call) {
+  const ir::ValueId x = call.value("x");
+  const std::vector<Expr>& sizes = call.context().sizes(x);
+  if (sizes.empty()) return one(reshape(call.context(), x, {Expr(1)}));
+  const size_t begin = dimension(call, call.attr_int("axis"), sizes.size());
+  const size_t end = dimension(call, call.attr_int("end_axis"), sizes.size());
+  std::vector<Expr> flat(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(begin));
+  Expr joined(1);
+  for (size_t d = begin; d <= end; ++d) joined = joined * sizes[d];
+  flat.push_back(joined);
+  flat.insert(flat.end(), sizes.begin() + static_cast<std::ptrdiff_t>(end) + 1, sizes.end());
+  return one(reshape(call.context(), x, flat));
+}
+
+std::vector<Operand> broadcast_to(const Call& call) {
+  const ir::ValueId x = call.value("x");
+  const std::vector<Expr>& sizes = call.context().sizes(x);
+  std::vector<Expr> wanted = call.numbers("shape").elements;
+  if (wanted.size() < sizes.size()) call.fail(cat("its input 'shape' has at least ", sizes.size(), " sizes"));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    Expr& size = wanted[wanted.size() - sizes.size() + d];
+    if (size.is_int(-1)) size = sizes[d];
+    if (!sizes[d].is_int(1)) call.context().require_equal(sizes[d], size);
+  }
+  if (wanted == sizes) return one(x);
+  return one(call.context().add(aten::expand::op(), {TensorRef{x}, wanted}));
+}
+
+std::vector<Operand> tile(const Call& call) {
+  return one(call.context().add(aten::repeat::op(), {TensorRef{call.value("x")}, call.numbers("multiples").elements}));
+}
+
+std::vector<TensorRef> refs(const Call& call, std::string_view name) {
+  std::vector<TensorRef> refs;
+  for (Operand* operand : call.list(name)) refs.push_back({call.context().value_of(*operand)});
+  if (refs.empty()) call.fail(cat("its input '", name, "' has at least one tensor"));
+  return refs;
+}
+
+std::vector<Operand> concatenate(const Call& call, int64_t axis) {
+  Context& context = call.context();
+  const std::vector<TensorRef> parts = refs(call, "x");
+  const std::vector<Expr>& first = context.sizes(parts.front().id);
+  const size_t dim = dimension(call, axis, first.size());
+  for (const TensorRef part : parts) {
+    const std::vector<Expr>& sizes = context.sizes(part.id);
+    if (sizes.size() != first.size()) call.fail("its tensors have different numbers of dimensions");
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (d != dim) context.require_equal(first[d], sizes[d]);
+    }
+  }
+  if (parts.size() == 1) return one(parts.front().id);
+  return one(context.add(aten::cat::op(), {parts, Expr(static_cast<int64_t>(dim))}));
+}
+std::vector<Operand> concatenate_v2(const Call& call) { return concatenate(call, call.integer("concat_dim")); }
+std::vector<Operand> concatenate_d(const Call& call) { return concatenate(call, call.attr_int("concat_dim")); }
+
+std::vector<Operand> pack(const Call& call) {
+  const std::vector<TensorRef> parts = refs(call, "x");
+  for (const TensorRef part : parts) {
+    const auto &first = call.context().sizes(parts.front().id), &sizes = call.context().sizes(part.id);
+    if (sizes.size() != first.size()) call.fail("its tensors have different numbers of dimensions");
+    for (size_t d = 0; d < sizes.size(); ++d) call.context().require_equal(first[d], sizes[d]);
+  }
+  return one(call.context().add(aten::stack::op(), {parts, Expr(call.attr_int("axis"))}));
+}
+
+std::vector<Operand> unpack(const Call& call) {
+  const ir::ValueId x = call.value("x");
+  const size_t dim = dimension(call, call.attr_int("axis"), call.context().sizes(x).size());
+  call.context().require_equal(call.context().sizes(x)[dim], Expr(call.attr_int("num")));
+  return all(call.context().add_all(aten::unbind_int::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim))}));
+}
+
+std::vector<Operand> split_sizes(const Call& call, std::vector<Expr> sizes, int64_t axis) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  const size_t dim = dimension(call, axis, context.sizes(x).size());
+  const Expr whole = context.sizes(x)[dim];
+  Expr known(0);
+  for (const Expr& size : sizes) known = size.is_int(-1) ? known : known + size;
+  for (Expr& size : sizes) size = size.is_int(-1) ? whole - known : size;
+  Expr sum(0);
+  for (const Expr& size : sizes) sum = sum + size;
+  context.require_equal(whole, sum);
+  return all(context.add_all(aten::split_with_sizes::op(), {TensorRef{x}, sizes, Expr(static_cast<int64_t>(dim))}));
+}
+
+std::vector<Operand> split_v(const Call& call) {
+  return split_sizes(call, call.numbers("size_splits").elements, call.integer("split_dim"));
+}
+std::vector<Operand> split_vd(const Call& call) {
+  return split_sizes(call, exprs(call.attr_ints("size_splits")), call.attr_int("split_dim"));
+}
+
+std::vector<Operand> split_evenly(const Call& call, int64_t axis) {
+  const ir::ValueId x = call.value("x");
+  const size_t dim = dimension(call, axis, call.context().sizes(x).size());
+  const int64_t parts = call.attr_int("num_split");
+  if (parts < 1) call.fail(cat("its attribute 'num_split' is at least 1, got ", parts));
+  const Expr part = Expr::make(ExprOp::kFloorDiv, {call.context().sizes(x)[dim], Expr(parts)});
+  return split_sizes(call, std::vector<Expr>(static_cast<size_t>(parts), part), axis);
+}
+std::vector<Operand> split(const Call& call) { return split_evenly(call, call.integer("split_dim")); }
+std::vector<Operand> split_d(const Call& call) { return split_evenly(call, call.attr_int("split_dim")); }
+
+// A bound of a slice, counted from the front and inside of the tensor, as Python does.
+Expr clamped(const Expr& bound, const Expr& size) {
+  if (const auto constant = bound.as_int()) {
+    if (*constant < 0) return Expr::make(ExprOp::kMax, {size + bound, Expr(0)});
+    return *constant == 0 ? Expr(0) : Expr::make(ExprOp::kMin, {bound, size});
+  }
+  return Expr::make(ExprOp::kMin, {bound, size});
+}
+
+struct Masks {
+  int64_t begin, end, shrink;
+  static bool has(int64_t mask, size_t i) { return (mask >> i & 1) != 0; }
+};
+
+// Dimension `axes[i]` from begin[i] to end[i]. Dimensions in the shrink mask are left out of the result.
+std::vector<Operand> strided_slice(const Call& call, const std::vector<int64_t>& axes, const std::vector<Expr>& begin,
+                                   const std::vector<Expr>& end, const std::vector<int64_t>& strides, Masks masks) {
+  Context& context = call.context();
+  ir::ValueId x = call.value("x");
+  const size_t rank = context.sizes(x).size();
+  if (begin.size() != axes.size() || end.size() != axes.size() || strides.size() != axes.size())
+    call.fail("its bounds, strides and axes have different numbers of elements");
+  std::vector<size_t> gone;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t dim = dimension(call, axes[i], rank);
+    const Expr size = context.sizes(x)[dim];
+    if (strides[i] < 1) call.fail(cat("its strides are at least 1, got ", strides[i]));
+    const Expr from = Masks::has(masks.begin, i) ? Expr(0) : clamped(begin[i], size);
+    if (Masks::has(masks.shrink, i)) {
+      gone.push_back(dim);
+      x = context.add(aten::slice_Tensor::op(),
+                      {TensorRef{x}, Expr(static_cast<int64_t>(dim)), from, from + 1, Expr(1)});
+      continue;
+    }
+    const Expr to = Masks::has(masks.end, i) ? size : clamped(end[i], size);
+    if (from.is_int(0) && to == size && strides[i] == 1) continue;
+    x = context.add(aten::slice_Tensor::op(),
+                    {TensorRef{x}, Expr(static_cast<int64_t>(dim)), from, to, Expr(strides[i])});
+  }
+  std::ranges::sort(gone, std::greater<>());
+  for (const size_t dim : gone)
+    x = context.add(aten::select_int::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim)), Expr(0)});
+  return one(x);
+}
+
+Masks masks_of(const Call& call) {
+  if (call.attr_int("ellipsis_mask") != 0 || call.attr_int("new_axis_mask") != 0)
+    call.fail("its attributes 'ellipsis_mask' and 'new_axis_mask' have to be 0");
+  return {call.attr_int("begin_mask"), call.attr_int("end_mask"), call.attr_int("shrink_axis_mask")};
+}
+
+std::vector<int64_t> first_dimensions(size_t count) {
+  std::vector<int64_t> dims(count);
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+std::vector<Operand> strided_slice_v1(const Call& call) {
+  const std::vector<Expr>& begin = call.numbers("begin").elements;
+  return strided_slice(call, first_dimensions(begin.size()), begin, call.numbers("end").elements,
+                       call.integers("strides"), masks_of(call));
+}
+
+std::vector<Operand> strided_slice_v2(const Call& call) {
+  const std::vector<Expr>& begin = call.numbers("begin").elements;
+  const auto axes = call.has("axes") ? call.integers("axes") : first_dimensions(begin.size());
+  const auto strides = call.has("strides") ? call.integers("strides") : std::vector<int64_t>(begin.size(), 1);
+  return strided_slice(call, axes, begin, call.numbers("end").elements, strides, masks_of(call));
+}
+
+std::vector<Operand> slice(const Call& call) {
+  const std::vector<Expr>& begin = call.numbers("offsets").elements;
+  std::vector<Expr> end = call.numbers("size").elements;
+  if (begin.size() != end.size()) call.fail("its inputs 'offsets' and 'size' have different numbers of elements");
+  int64_t to_end = 0;
+  for (size_t i = 0; i < end.size(); ++i) {
+    if (end[i].is_int(-1)) {
+      to_end |= int64_t{1} << i;
+    } else {
+      end[i] = begin[i] + end[i];
+    }
+  }
+  return strided_slice(call, first_dimensions(begin.size()), begin, end, std::vector<int64_t>(begin.size(), 1),
+                       {0, to_end, 0});
+}
+
+// Pairs of elements before and behind, for each dimension from the first.
+std::vector<Operand> pad(const Call& call) {
+  if (const std::string mode = call.attr_string("mode"); mode != "constant")
+    call.fail(cat("its attribute 'mode' is 'constant', got '", mode, "'"));
+  const std::vector<Expr>& pairs = call.numbers("paddings").elements;
+  std::vector<Expr> from_last;
+  for (size_t i = pairs.size(); i >= 2; i -= 2) {
+    from_last.push_back(pairs[i - 2]);
+    from_last.push_back(pairs[i - 1]);
+  }
+  Expr value = Expr::constant(Scalar::of_float(0));
+  if (const Numbers* given = call.find_numbers("constant_values")) value = given->elements.front();
+  return one(call.context().add(aten::constant_pad_nd::op(), {TensorRef{call.value("x")}, from_last, value}));
+}
+
+template <typename Operator>
+std::vector<Operand> triangle(const Call& call) {
+  return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("diagonal"))}));
+}
+
+constexpr auto kRows = std::to_array<RuleRow>({
+    {"Assign", assign},
+    {"BroadcastTo", broadcast_to},
+    {"ConcatD", concatenate_d},
+    {"ConcatV2", concatenate_v2},
+    {"ConcatV2D", concatenate_d},
+    {"Expand", broadcast_to},
+    {"ExpandDims", expand_dims},
+    {"FlattenV2", flatten},
+    {"Identity", identity},
+    {"Pack", pack},
+    {"PadV3", pad},
+    {"Reshape", reshape_rule},
+    {"Slice", slice},
+    {"Split", split},
+    {"SplitD", split_d},
+    {"SplitV", split_v},
+    {"SplitVD", split_vd},
+    {"Squeeze", squeeze},
+    {"StridedSlice", strided_slice_v1},
+    {"StridedSliceV2", strided_slice_v2},
+    {"TensorMove", tensor_move},
+    {"Tile", tile},
+    {"Transpose", transpose},
+    {"Tril", triangle<aten::tril>},
+    {"Triu", triangle<aten::triu>},
+    {"Unpack", unpack},
+    {"Unsqueeze", unsqueeze},
+});
+
+}  // namespace
+
+std::span<const RuleRow> layout_rules() { return kRows; }
+
+}  // namespace npugraph::ge

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisations and softmax.
+#include <array>
+
+#include "base/error.h"
+#include "ge/import/results.h"
+#include "ge/import/rules.h"
+#include "ops/operators.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+Attr number(double value) { return Expr::constant(Scalar::of_float(value)); }
+
+std::vector<Operand> layer_norm(const Call& call, const std::vector<Expr>& normalised) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  const std::vector<Expr>& sizes = context.sizes(x);
+  if (normalised.empty() || normalised.size() > sizes.size())
+    call.fail(cat("it normalises 1 to ", sizes.size(), " dimensions, got ", normalised.size()));
+  for (size_t d = 0; d < normalised.size(); ++d)
+    context.require_equal(sizes[sizes.size() - normalised.size() + d], normalised[d]);
+  return all(context.add_all(
+      aten::native_layer_norm::op(),
+      {TensorRef{x}, normalised, call.argument("gamma"), call.argument("beta"), number(call.attr_float("epsilon"))}));
+}
+
+std::vector<Operand> layer_norm_v4(const Call& call) {
+  return layer_norm(call, call.numbers("normalized_shape").elements);
+}
+
+std::vector<Operand> layer_norm_v3(const Call& call) {
+  const std::vector<Expr>& sizes = call.context().sizes(call.value("x"));
+  const size_t begin = dimension(call, call.attr_int("begin_norm_axis"), sizes.size());
+  return layer_norm(call, {sizes.begin() + static_cast<std::ptrdiff_t>(begin), sizes.end()});
+}
+
+std::vector<Operand> batch_norm(const Call& call) {
+  Context& context = call.context();
+  const auto results = context.add_all(
+      aten::_native_batch_norm_legit_no_training::op(),
+      {TensorRef{call.value("x")}, call.argument("scale"), call.argument("offset"), TensorRef{call.value("mean")},
+       TensorRef{call.value("variance")}, number(0.1), number(call.attr_float("epsilon"))});
+  return one(results.front());
+}
+
+// x * rsqrt(mean(x^2) + epsilon) * gamma, and the reciprocal root in f32.
+std::vector<Operand> rms_norm(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x"), gamma = call.value("gamma");
+  const DType dtype = context.type(x).dtype;
+  const auto to = [&](ir::ValueId value, DType type) {
+    return context.type(value).dtype == type ? value : context.add(aten::_to_copy::op(), {TensorRef{value}, type});
+  };
+  const ir::ValueId wide = to(x, DType::kF32);
+  const size_t rank = context.sizes(x).size(), normalised = context.sizes(gamma).size();
+  if (normalised < 1 || normalised > rank) call.fail("its input 'gamma' has 1 dimension to as many as 'x'");
+  std::vector<Expr> dims;
+  for (size_t d = rank - normalised; d < rank; ++d) {
+    context.require_equal(context.sizes(x)[d], context.sizes(gamma)[d - rank + normalised]);
+    dims.emplace_back(static_cast<int64_t>(d));
+  }
+  const ir::ValueId square = context.add(aten::pow_Tensor_Scalar::op(), {TensorRef{wide}, Expr(2)});
+  const ir::ValueId mean =
+      context.add(aten::mean_dim::op(), {TensorRef{square}, dims, Expr::constant(Scalar::of_bool(true))});
+  const ir::ValueId shifted =
+      context.add(aten::add_Tensor::op(), {TensorRef{mean}, number(call.attr_float("epsilon"))});
+  const ir::ValueId rstd = context.add(aten::rsqrt::op(), {TensorRef{shifted}});
+  const ir::ValueId scaled = context.add(aten::mul_Tensor::op(), {TensorRef{wide}, TensorRef{rstd}});
+  const ir::ValueId y = context.add(aten::mul_Tensor::op(), {TensorRef{scaled}, TensorRef{to(gamma, DType::kF32)}});
+  return {Operand::of(to(y, dtype)), Operand::of(rstd)};
+}
+
+int64_t only_axis(const Call& call) {
+  const std::vector<int64_t> axes = call.attr_ints("axes");
+  if (axes.size() != 1) call.fail(cat("its attribute 'axes' has one entry, got ", axes.size()));
+  return axes.front();
+}
+
+template <typename Operator>
+std::vector<Operand> softmax_of(const Call& call, bool half_to_float) {
+  return one(call.context().add(Operator::op(),
+                                {TensorRef{call.value(Operator::kId == aten::_log_softmax::kId ? "logits" : "x")},
+                                 Expr(only_axis(call)), Expr::constant(Scalar::of_bool(half_to_float))}));
+}
+std::vector<Operand> softmax(const Call& call) {
+  return softmax_of<aten::_softmax>(call, call.attr_bool("half_to_float"));
+}
+std::vector<Operand> log_softmax(const Call& call) { return softmax_of<aten::_log_softmax>(call, false); }
+
+constexpr auto kRows = std::to_array<RuleRow>({
+    {"BNInfer", batch_norm},
+    {"LayerNormV3", layer_norm_v3},
+    {"LayerNormV4", layer_norm_v4},
+    {"LogSoftmaxV2", log_softmax},
+    {"RmsNorm", rms_norm},
+    {"SoftmaxV2", softmax},
+});
+
+}  // namespace
+
+std::span<const RuleRow> norm_rules() { return kRows; }
+
+}  // namespace npugraph::ge

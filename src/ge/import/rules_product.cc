@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products and convolutions.
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "ge/import/results.h"
+#include "ge/import/rules.h"
+#include "ops/operators.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+ir::ValueId transposed(Context& context, ir::ValueId x, bool transpose) {
+  if (!transpose) return x;
+  if (context.sizes(x).size() == 2) return context.add(aten::t::op(), {TensorRef{x}});
+  return context.add(aten::transpose_int::op(), {TensorRef{x}, Expr(-2), Expr(-1)});
+}
+
+void refuse_offset(const Call& call) {
+  if (call.has("offset_w") || call.attr_int("offset_x") != 0) call.fail("offsets of integer products have no rule");
+}
+
+ir::ValueId with_bias(const Call& call, ir::ValueId product) {
+  if (!call.has("bias")) return product;
+  Context& context = call.context();
+  const ir::ValueId bias = call.value("bias");
+  context.require_broadcast(context.sizes(product), context.sizes(bias));
+  return context.add(aten::add_Tensor::op(), {TensorRef{product}, TensorRef{bias}});
+}
+
+std::vector<Operand> matmul(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId a = transposed(context, call.value("x1"), call.attr_bool("transpose_x1"));
+  const ir::ValueId b = transposed(context, call.value("x2"), call.attr_bool("transpose_x2"));
+  if (context.sizes(a).size() != 2 || context.sizes(b).size() != 2) call.fail("its factors have two dimensions");
+  context.require_equal(context.sizes(a)[1], context.sizes(b)[0]);
+  if (call.has("bias")) {
+    const ir::ValueId bias = call.value("bias");
+    const std::vector<Expr> product = {context.sizes(a)[0], context.sizes(b)[1]};
+    context.require_broadcast(product, context.sizes(bias));
+    return one(context.add(aten::addmm::op(), {TensorRef{bias}, TensorRef{a}, TensorRef{b}}));
+  }
+  return one(context.add(aten::mm::op(), {TensorRef{a}, TensorRef{b}}));
+}
+
+std::vector<Operand> matmul_v2(const Call& call) {
+  refuse_offset(call);
+  return matmul(call);
+}
+
+// The sizes in front of the matrices, broadcast together.
+std::vector<Expr> batch_of(Context& context, ir::ValueId a, ir::ValueId b) {
+  const auto front = [&](ir::ValueId x) {
+    const std::vector<Expr>& sizes = context.sizes(x);
+    return std::vector<Expr>(sizes.begin(), sizes.end() - 2);
+  };
+  std::vector<Expr> batch = front(a), other = front(b);
+  context.require_broadcast(batch, other);
+  if (batch.size() < other.size()) std::swap(batch, other);
+  for (size_t i = 1; i <= other.size(); ++i) {
+    Expr& size = batch[batch.size() - i];
+    if (size.is_int(1)) size = other[other.size() - i];
+  }
+  return batch;
+}
+
+// Matrices with the sizes `batch` in front of them, as one dimension.
+ir::ValueId joined(Context& context, ir::ValueId x, std::vector<Expr> batch) {
+  const std::vector<Expr> sizes = context.sizes(x);
+  const Expr rows = sizes[sizes.size() - 2], columns = sizes[sizes.size() - 1];
+  const Expr count = numel(batch);
+  batch.push_back(rows);
+  batch.push_back(columns);
+  if (batch != sizes) x = context.add(aten::expand::op(), {TensorRef{x}, batch});
+  return reshape(context, x, {count, rows, columns});
+}
+
+std::vector<Operand> batch_matmul(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId a = transposed(context, call.value("x1"), call.attr_bool("adj_x1"));
+  const ir::ValueId b = transposed(context, call.value("x2"), call.attr_bool("adj_x2"));
+  if (context.sizes(a).size() < 2 || context.sizes(b).size() < 2) call.fail("its factors have at least two dimensions");
+  const Expr rows = context.sizes(a)[context.sizes(a).size() - 2], columns = context.sizes(b).back();
+  context.require_equal(context.sizes(a).back(), context.sizes(b)[context.sizes(b).size() - 2]);
+  std::vector<Expr> sizes = batch_of(context, a, b);
+  if (sizes.empty()) return one(context.add(aten::mm::op(), {TensorRef{a}, TensorRef{b}}));
+  const ir::ValueId product =
+      context.add(aten::bmm::op(), {TensorRef{joined(context, a, sizes)}, TensorRef{joined(context, b, sizes)}});
+  sizes.push_back(rows);
+  sizes.push_back(columns);
+  return one(reshape(context, product, sizes));
+}
+
+std::vector<Operand> batch_matmul_v2(const Call& call) {
+  refuse_offset(call);
+  return one(with_bias(call, batch_matmul(call).front().value));
+}
+
+// Entries of height and width in an attribute of four entries in the order NCHW.
+std::vector<Expr> height_and_width(const Call& call, std::string_view name) {
+  const std::vector<int64_t> all = call.attr_ints(name);
+  if (all.size() != 4) call.fail(cat("its attribute '", name, "' has 4 entries, got ", all.size()));
+  return {Expr(all[2]), Expr(all[3])};
+}
+
+std::vector<Operand> conv2d(const Call& call) {
+  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
+  if (call.has("offset_w") || call.attr_int("offset_x") != 0) call.fail("offsets of integer products have no rule");
+  const std::vector<int64_t> pads = call.attr_ints("pads");
+  if (pads.size() != 4) call.fail(cat("its attribute 'pads' has 4 entries, got ", pads.size()));
+  Context& context = call.context();
+  ir::ValueId x = call.value("x");
+  std::vector<Expr> padding = {Expr(pads[0]), Expr(pads[2])};
+  if (pads[0] != pads[1] || pads[2] != pads[3]) {
+    const std::vector<Expr> around = {Expr(pads[2]), Expr(pads[3]), Expr(pads[0]), Expr(pads[1])};
+    x = context.add(aten::constant_pad_nd::op(), {TensorRef{x}, around, Expr::constant(Scalar::of_float(0))});
+    padding = {Expr(0), Expr(0)};
+  }
+  const ir::ValueId filter = call.value("filter");
+  context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(call.attr_int("groups")));
+  return one(context.add(aten::convolution::op(),
+                         {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"),
+                          padding, height_and_width(call, "dilations"), Expr::constant(Scalar::of_bool(false)),
+                          std::vector<Expr>{0, 0}, Expr(call.attr_int("groups"))}));
+}
+
+constexpr auto kRows = std::to_array<RuleRow>({
+    {"BatchMatMul", batch_matmul},
+    {"BatchMatMulV2", batch_matmul_v2},
+    {"Conv2D", conv2d},
+    {"MatMul", matmul},
+    {"MatMulV2", matmul_v2},
+});
+
+}  // namespace
+
+std::span<const RuleRow> product_rules() { return kRows; }
+
+}  // namespace npugraph::ge

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/ir/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+#include "ge/ir/operators_text.h"
+
+namespace npugraph::ge {
+
+namespace {
+
+constexpr std::array<std::string_view, 12> kKindNames = {"Int",      "Float",      "Bool",     "String",
+                                                         "Type",     "Tensor",     "ListInt",  "ListFloat",
+                                                         "ListBool", "ListString", "ListType", "ListListInt"};
+
+std::string_view trim(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+// Parts of `text` between commas that stand in no brackets and no quotes.
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  bool quoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '(' || c == '{' || c == '[') ++depth;
+    if (c == ')' || c == '}' || c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      parts.push_back(trim(text.substr(begin, i - begin)));
+      begin = i + 1;
+    }
+  }
+  const std::string_view last = trim(text.substr(begin));
+  if (!last.empty()) parts.push_back(last);
+  return parts;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view line) : line_(line) {}
+
+  IrOperator parse() {
+    const size_t open = line_.find('('), arrow = line_.find(") -> (");
+    if (open == std::string_view::npos || open == 0 || arrow == std::string_view::npos || arrow < open) fail();
+    IrOperator op;
+    op.name = line_.substr(0, open);
+    op.inputs = tensors(line_.substr(open + 1, arrow - open - 1));
+    std::string_view rest = line_.substr(arrow + 6);
+    const size_t attrs = rest.rfind(") [");
+    if (attrs != std::string_view::npos && rest.ends_with(']')) {
+      op.attrs = attributes(rest.substr(attrs + 3, rest.size() - attrs - 4));
+      rest = rest.substr(0, attrs + 1);
+    }
+    if (!rest.ends_with(')')) fail();
+    op.outputs = tensors(rest.substr(0, rest.size() - 1));
+    return op;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw UserError(
+        cat("an operator of Ascend IR is written as Name(inputs) -> (outputs) [attributes], got '", line_, "'"));
+  }
+
+  std::vector<IrTensor> tensors(std::string_view text) const {
+    std::vector<IrTensor> tensors;
+    for (const std::string_view part : split(text)) {
+      const size_t colon = part.find(':');
+      if (colon == std::string_view::npos || colon == 0) fail();
+      IrTensor tensor{.name = std::string(part.substr(0, colon)), .types = std::string(part.substr(colon + 1))};
+      if (tensor.name.ends_with('?')) tensor.arity = Arity::kOptional;
+      if (tensor.name.ends_with('*')) tensor.arity = Arity::kDynamic;
+      if (tensor.arity != Arity::kRequired) tensor.name.pop_back();
+      tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+  }
+
+  std::vector<IrAttr> attributes(std::string_view text) const {
+    std::vector<IrAttr> attrs;
+    for (const std::string_view part : split(text)) {
+      const size_t colon = part.find(':');
+      if (colon == std::string_view::npos || colon == 0) fail();
+      IrAttr attr{.name = std::string(part.substr(0, colon))};
+      std::string_view rest = part.substr(colon + 1);
+      attr.required = rest.ends_with(" required");
+      if (attr.required) rest.remove_suffix(9);
+      const size_t equals = rest.find('=');
+      if (equals != std::string_view::npos) attr.default_text = rest.substr(equals + 1);
+      attr.kind = kind(rest.substr(0, equals));
+      attrs.push_back(std::move(attr));
+    }
+    return attrs;
+  }
+
+  IrAttrKind kind(std::string_view text) const {
+    if (text == "int") return IrAttrKind::kInt;
+    const auto found = std::ranges::find(kKindNames, text);
+    if (found == kKindNames.end()) fail();
+    return static_cast<IrAttrKind>(found - kKindNames.begin());
+  }
+
+  std::string_view line_;
+};
+
+// Lines of operators.txt by the name of their operator.
+const std::map<std::string_view, std::string_view>& lines() {
+  static const auto lines = [] {
+    std::map<std::string_view, std::string_view> lines;
+    std::string_view text(kOperatorsText, sizeof kOperatorsText - 1);
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      if (!line.empty()) lines.emplace(line.substr(0, line.find('(')), line);
+    }
+    return lines;
+  }();
+  return lines;
+}
+
+}  // namespace
+
+std::string_view name_of(IrAttrKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+
+IrOperator parse_operator(std::string_view line) { return Parser(line).parse(); }
+
+const IrOperator* find_operator(std::string_view name) {
+  static std::mutex mutex;
+  static std::map<std::string_view, std::unique_ptr<const IrOperator>> parsed;
+  const auto line = lines().find(name);
+  if (line == lines().end()) return nullptr;
+  const std::scoped_lock lock(mutex);
+  std::unique_ptr<const IrOperator>& op = parsed[line->first];
+  if (op == nullptr) op = std::make_unique<const IrOperator>(parse_operator(line->second));
+  return op.get();
+}
+
+const std::vector<std::string_view>& operator_names() {
+  static const auto names = [] {
+    std::vector<std::string_view> names;
+    for (const auto& [name, line] : lines()) names.push_back(name);
+    return names;
+  }();
+  return names;
+}
+
+}  // namespace npugraph::ge

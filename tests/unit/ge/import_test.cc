@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/import/import.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ge/model_builder.h"
+#include "ir/text.h"
+
+namespace npugraph::ge {
+namespace {
+
+std::string imported(const std::vector<Op>& ops) {
+  const Model model = model_of(ops);
+  return ir::print(import_graph(model, model.graphs.front(), Device{}));
+}
+
+std::string refusal(const std::vector<Op>& ops) {
+  try {
+    return imported(ops);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Unknown sizes of different inputs are one symbol where an operator needs them to be equal.
+TEST(Import, UnknownSizesAreUnified) {
+  const std::string text = imported({data("x", 0, {-1, 4}), data("y", 1, {-1, 4}), Op("Add", "sum", {"x:0", "y:0"}),
+                                     Op("NetOutput", "out", {"sum:0"})});
+  EXPECT_TRUE(contains(text, "%x : f32[d0, 4]")) << text;
+  EXPECT_TRUE(contains(text, "%y : f32[d0, 4]")) << text;
+  EXPECT_TRUE(contains(text, "aten.add.Tensor(%x, %y)")) << text;
+}
+
+// A shape that the graph computes is followed as expressions and needs no node.
+TEST(Import, ShapesAreExpressions) {
+  const std::string text = imported({data("x", 0, {-1, 3, 4}), Op("Shape", "shape", {"x:0"}), int_list("zero", {0}),
+                                     Op("GatherV2", "rows", {"shape:0", "zero:0", "axis:0"}),
+                                     constant<int64_t>("axis", WireType::kInt64, {}, {0}), int_list("minus", {-1}),
+                                     Op("ConcatV2", "wanted", {"rows:0", "minus:0", "axis:0"}),
+                                     Op("Reshape", "flat", {"x:0", "wanted:0"}), Op("NetOutput", "out", {"flat:0"})});
+  EXPECT_TRUE(contains(text, "aten.view(%x, [d0, 12])")) << text;
+  EXPECT_FALSE(contains(text, "cat")) << text;
+}
+
+// A scalar constant is a number of the program, with the fewest digits.
+TEST(Import, ScalarConstantsAreNumbers) {
+  const std::string text = imported({data("x", 0, {2}), constant<float>("tenth", WireType::kFloat, {}, {0.1f}),
+                                     Op("Mul", "y", {"tenth:0", "x:0"}), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_TRUE(contains(text, "aten.mul.Tensor(%x, 0.1)")) << text;
+}
+
+TEST(Import, ProductsTransposeByViews) {
+  const std::string text =
+      imported({data("x", 0, {-1, 8}), data("w", 1, {5, 8}),
+                Op("MatMulV2", "y", {"x:0", "w:0"}).attr("transpose_x2", true), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_TRUE(contains(text, "aten.t(%w)")) << text;
+  EXPECT_TRUE(contains(text, "f32[d0, 5]{5, 1} = aten.mm(%x, ")) << text;
+}
+
+TEST(Import, ErrorsNameTheOperator) {
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Nonsense", "n", {"x:0"})}),
+                       "operator 'n' of type Nonsense: Ascend IR has no operator of this type"));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Add", "sum", {"x:0", "gone:0"})}),
+                       "operator 'sum' reads 'gone', which the graph does not have"));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), data("y", 1, {3}), Op("Add", "sum", {"x:0", "y:0"})}),
+                       "sizes 2 and 3 have to be equal"));
+  EXPECT_TRUE(contains(refusal({Op("Relu", "a", {"b:0"}), Op("Relu", "b", {"a:0"})}), "waits for its own results"));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Relu", "y", {"x:3"})}), "reads result 3 of 'x', which has 1"));
+}
+
+}  // namespace
+}  // namespace npugraph::ge
