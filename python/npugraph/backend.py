@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from npugraph.driver.installs import install
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.refusals import for_the_user, noted, refuse_release_with_gradients
 from npugraph.driver.routes import Decompositions, compile_entry
+from npugraph.driver.steps import Target
 from npugraph.forget import forget_compiles
 from npugraph.fx.dynamo.whole_operators import kept_whole
 from npugraph.fx.streams.control_deps import unwrap_control_deps
@@ -67,12 +69,15 @@ def compile_dynamo_graph(
     example_inputs: Sequence[Any],
     config: CompilerConfig,
     decompositions: Decompositions | None = None,
+    target: Target | None = None,
 ) -> Callable[..., Any]:
-    """Compiles the graph that Dynamo gives to a backend. AOTAutograd gets ``decompositions``."""
+    """Compiles the graph that Dynamo gives to a backend, for ``target`` or else for the target "Graph". AOTAutograd
+    gets ``decompositions``."""
     with noted(npugraph_ex):
+        compile_it = functools.partial(_compile_dynamo_graph, target=target)
         if interposer is not None:
-            return interposer(_compile_dynamo_graph, gm, example_inputs, config, decompositions)
-        return _compile_dynamo_graph(gm, example_inputs, config, decompositions)
+            return interposer(compile_it, gm, example_inputs, config, decompositions)
+        return compile_it(gm, example_inputs, config, decompositions)
 
 
 def _compile_dynamo_graph(
@@ -80,13 +85,14 @@ def _compile_dynamo_graph(
     example_inputs: Sequence[Any],
     config: CompilerConfig,
     decompositions: Decompositions | None,
+    target: Target | None,
 ) -> Callable[..., Any]:
     _C.ensure_counters()
     guards.install()
     refuse_release_with_gradients(config)
     check_scopes(gm)
     with _garbage_left_alone(), kept_whole():
-        entry = Entry(gm, example_inputs, config)
+        entry = Entry(gm, example_inputs, config, target=target)
         streams = mark_streams(gm) if has_streams(gm) else []
         return while_streams_differ(compile_entry(entry, example_inputs, decompositions or {}), gm, streams)
 

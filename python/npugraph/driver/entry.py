@@ -50,12 +50,19 @@ class Route(enum.Enum):
 
 
 class Entry:
-    """One call of the backend. ``kind`` is "model" for a graph of Dynamo, "compile" for a graph of operators."""
+    """One call of the backend. ``kind`` is "model" for a graph of Dynamo, "compile" for a graph of operators.
+    ``target`` is a ``steps.Target``; None stands for the target "Graph"."""
 
     def __init__(
-        self, gm: fx.GraphModule, example_inputs: Sequence[Any], config: CompilerConfig, kind: str = "model"
+        self,
+        gm: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        config: CompilerConfig,
+        kind: str = "model",
+        target: Any = None,
     ) -> None:
         self.config = config
+        self.target = target
         self.compiles = Compiles(kind, gm)
         self.started = time.perf_counter()
         self.gm = gm

@@ -8,7 +8,6 @@ npugraph: a warning says so, and the graph runs operator by operator.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,28 +21,7 @@ from npugraph.driver import fx_steps, graph_target
 from npugraph.driver.calls import compiled_function
 from npugraph.driver.eager_fallbacks import labelled
 from npugraph.driver.entry import Route, Work
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One step. ``run`` changes a ``Work`` in place. ``why_here`` gives the reason for its place in the order."""
-
-    name: str
-    run: Callable[[Work], None]
-    why_here: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    """A form that graphs are compiled to. ``steps`` end with ``Work.imported``, from which ``compile`` makes
-    ``Work.core``. Graphs that control flow of the graph runs go through ``nested_steps`` before they are imported with
-    it."""
-
-    name: str
-    steps: tuple[Step, ...]
-    nested_steps: tuple[Step, ...]
-    compile: Callable[[Work], None]
-
+from npugraph.driver.steps import Step, Target
 
 FX_STEPS = (
     Step("sections", fx_steps.mark_streams_and_scopes, "Passes ask whether nodes are of one stream and scope."),
@@ -69,12 +47,14 @@ GRAPH = Target(
     ),
     _OPERATORS,
     graph_target.compile_core,  # continues in src/compiler/pipeline.cc
+    compiled_function,
 )
 
 
-def compile_graph(work: Work, target: Target = GRAPH) -> Callable[..., Any]:
+def compile_graph(work: Work) -> Callable[..., Any]:
     """Returns a compiled function. For a recorded graph it takes the inputs one by one, otherwise a list of them, which
     it empties."""
+    target = work.entry.target or GRAPH
     work.entry.nested_steps = [step.run for step in target.nested_steps]
     work.observer = work.entry.compiles.observer(work.name, work.route.phase)
     # Constants are real tensors, so the front end's fake tensor mode must not intercept operators on them.
@@ -92,7 +72,7 @@ def compile_graph(work: Work, target: Target = GRAPH) -> Callable[..., Any]:
         except Exception as error:
             report_defect(work.name, error, work.gm)
             return _operator_by_operator(work, work.gm.forward)
-        return compiled_function(work)
+        return target.function(work)
 
 
 def _run(phase: str, steps: Sequence[Step], work: Work) -> None:
