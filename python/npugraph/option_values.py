@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +36,8 @@ class Value:
 
 
 class Choice(Value):
-    """One of several values. Raises ``ValueError`` for other values, also for 1 in place of True."""
+    """One of several values. Raises ``ValueError`` for other values, also for 1 in place of True; the text names the
+    value that looks like the one given, if there is one."""
 
     def __init__(self, *values: Any) -> None:
         self.values = values
@@ -43,6 +46,27 @@ class Choice(Value):
     def check(self, what: str, given: Any) -> Any:
         if any(given is value or (type(given) is type(value) and given == value) for value in self.values):
             return given
+        raise ValueError(self.refusal(what, given) + self._likely(given))
+
+    def _likely(self, given: Any) -> str:
+        named = {str(value).casefold(): value for value in self.values}
+        found = difflib.get_close_matches(str(given).casefold(), named, n=1)
+        return f"; did you mean {named[found[0]]!r}?" if found else ""
+
+
+class Either(Value):
+    """A value of one of several kinds. Raises ``ValueError`` for other values."""
+
+    def __init__(self, *kinds: Value) -> None:
+        self.kinds = kinds
+        self.allowed = " or ".join(kind.allowed for kind in kinds)
+
+    def check(self, what: str, given: Any) -> Any:
+        for kind in self.kinds:
+            try:
+                return kind.check(what, given)
+            except (TypeError, ValueError):
+                continue
         raise ValueError(self.refusal(what, given))
 
 
@@ -80,6 +104,20 @@ class Text(Value):
         if isinstance(given, str):
             return given
         raise TypeError(self.refusal(what, given))
+
+
+class Pattern(Value):
+    """A str that a regular expression matches as a whole. Raises ``ValueError`` for anything else. ``allowed``
+    describes such strings in words."""
+
+    def __init__(self, pattern: str, allowed: str) -> None:
+        self.pattern = re.compile(pattern)
+        self.allowed = f"a str of {allowed}"
+
+    def check(self, what: str, given: Any) -> str:
+        if isinstance(given, str) and self.pattern.fullmatch(given):
+            return given
+        raise ValueError(self.refusal(what, given))
 
 
 class TextList(Value):
@@ -158,6 +196,24 @@ class Directory(Value):
         if not isinstance(given, (str, os.PathLike)):
             raise TypeError(self.refusal(what, given))
         if not os.path.isdir(given):
+            raise FileNotFoundError(self.refusal(what, given))
+        return os.fspath(given)
+
+
+class File(Value):
+    """An existing file whose name ends with ``suffix``. Raises ``FileNotFoundError`` for a path to none,
+    ``ValueError`` for another suffix, ``TypeError`` for anything but a path."""
+
+    def __init__(self, suffix: str = "") -> None:
+        self.suffix = suffix
+        self.allowed = f"an existing file *{suffix}" if suffix else "an existing file"
+
+    def check(self, what: str, given: Any) -> str:
+        if not isinstance(given, (str, os.PathLike)):
+            raise TypeError(self.refusal(what, given))
+        if not os.fspath(given).endswith(self.suffix):
+            raise ValueError(self.refusal(what, given))
+        if not os.path.isfile(given):
             raise FileNotFoundError(self.refusal(what, given))
         return os.fspath(given)
 

@@ -3,12 +3,10 @@
 
 from npugraph.facade import lazy_names
 
-__all__ = ["logger", "register_replacement"]
+__all__ = ["CompilerConfig", "ge", "logger", "register_replacement"]
 
 _OF_GE_MODE = {
-    "CompilerConfig",
     "dynamo_export",
-    "ge",
     "get_compiler",
     "get_npu_backend",
     "inference",
@@ -28,7 +26,10 @@ class NotHereError(RuntimeError, AttributeError):
 _find = lazy_names(
     "torchair",
     {
+        "CompilerConfig": "npugraph.ge.config",
+        "configs": "torchair.configs",
         "core": "torchair.core",
+        "ge": "torchair.ge",
         "logger": "npugraph.log",
         "patterns": "torchair.patterns",
         "register_replacement": "npugraph.fx.passes.replacements",
