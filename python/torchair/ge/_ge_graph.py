@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs and tensors, in the module from which scripts of Ascend import them."""
+
+from npugraph.ge.data_types import DataType, Format, ProtoDataType
+from npugraph.ge.graph import GeGraph, current_graph
+from npugraph.ge.tensor import Tensor, TensorSpec
+
+__all__ = ["DataType", "Format", "GeGraph", "ProtoDataType", "Tensor", "TensorSpec", "current_graph"]
