@@ -8,6 +8,7 @@ import torch
 
 from . import device as device
 from . import distributed as distributed
+from . import ge as ge
 
 class Artifact:
     def bind(self, arg0: collections.abc.Sequence[str], arg1: list, arg2: object, arg3: str) -> object: ...

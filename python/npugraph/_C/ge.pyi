@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# Written by scripts/stubs.
+import collections.abc
+import typing
+from typing import Any, overload
+
+import torch
+
+import npugraph._C
+from npugraph._C import Artifact, CompileRequest
+def compile(model_def: bytes, request: CompileRequest, device: torch.device, front_end: collections.abc.Sequence[tuple[str, float]]) -> Artifact: ...
+def ruled_types() -> list[str]: ...
