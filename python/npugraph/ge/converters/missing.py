@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an FX graph has that no converter takes, reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import fx
+
+from npugraph.fx.source_lines import source_line
+from npugraph.ge.converters.registry import name_of
+
+
+class Missing(NamedTuple):
+    """A node that is not converted. ``reason`` says why the converter of its operator refused it; empty if there is no
+    converter."""
+
+    node: fx.Node
+    reason: str = ""
+
+
+class MissingConverters(NotImplementedError):
+    """Operators of a graph cannot be converted. ``missing`` has an entry for each of their nodes, in the order of the
+    graph."""
+
+    def __init__(self, graph_name: str, missing: Sequence[Missing]) -> None:
+        self.missing = tuple(missing)
+        by_operator: dict[str, list[Missing]] = {}
+        for entry in self.missing:
+            by_operator.setdefault(operator_text(entry.node), []).append(entry)
+        some = "1 operator" if len(by_operator) == 1 else f"{len(by_operator)} operators"
+        lines = [f"{some} of graph {graph_name!r} cannot be converted to Ascend IR:"]
+        lines += [_line(operator, entries) for operator, entries in by_operator.items()]
+        super().__init__("\n  ".join(lines))
+
+    @property
+    def nodes(self) -> tuple[fx.Node, ...]:
+        return tuple(entry.node for entry in self.missing)
+
+
+def operator_text(node: fx.Node) -> str:
+    """The operator of a node as users write it: ``torch.ops.aten.sort.default``, ``operator.matmul``. For an input or
+    an output of the graph, what it is."""
+    if node.op != "call_function":
+        return f"{node.op} {node.name}"
+    try:
+        name = name_of(node.target)
+    except TypeError:
+        return str(node.target)
+    is_of_torch = isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
+    return f"torch.ops.{name}" if is_of_torch else name
+
+
+def _line(operator: str, entries: Sequence[Missing]) -> str:
+    reasons = _unique(entry.reason for entry in entries if entry.reason)
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    places = _unique(source_line(entry.node) or f"node {entry.node.name!r}" for entry in entries)
+    return f"{operator} ge_converter is not implemented!{why} At {', '.join(places)}"
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

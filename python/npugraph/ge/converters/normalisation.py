@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converters of normalisations and of pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from npugraph.ge import apis as ge
+from npugraph.ge.converters.formats import images
+from npugraph.ge.converters.registry import register_fx_node_ge_converter
+from npugraph.ge.converters.values import known, operand, shape_of
+from npugraph.ge.data_types import DataType
+from npugraph.ge.tensor import Tensor
+
+aten = torch.ops.aten
+
+
+@register_fx_node_ge_converter(aten.native_layer_norm.default)
+def native_layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: Any, *, meta_outputs: Any
+) -> Sequence[Tensor]:
+    return ge.LayerNormV4(input, normalized_shape, weight, bias, epsilon=known("eps", eps))
+
+
+@register_fx_node_ge_converter(aten._native_batch_norm_legit_no_training.default)
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: Any,
+    eps: Any,
+    *,
+    meta_outputs: Any,
+) -> list[Tensor | None]:
+    """The other results are statistics, which nobody computes for inference."""
+    scale = _full_like(running_mean, 1) if weight is None else weight
+    offset = _full_like(running_mean, 0) if bias is None else bias
+    result = ge.BNInfer(input, scale, offset, running_mean, running_var, epsilon=known("eps", eps))
+    images(result)
+    return [result, None, None]
+
+
+def _full_like(x: Tensor, number: int) -> Tensor:
+    return ge.Fill(shape_of(x), operand(number, x.dtype))
+
+
+@register_fx_node_ge_converter(aten.max_pool2d_with_indices.default)
+def max_pool2d_with_indices(
+    self: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    meta_outputs: Any,
+) -> Sequence[Tensor]:
+    window = _pair("kernel_size", kernel_size)
+    results = ge.MaxPoolWithArgmaxV3(
+        ge.Unsqueeze(self, axes=[0]) if self.rank == 3 else self,
+        ksize=window,
+        strides=_pair("stride", stride) if stride else window,
+        pads=_pair("padding", padding),
+        dtype=int(DataType.DT_INT64),
+        dilation=_pair("dilation", dilation),
+        ceil_mode=ceil_mode,
+        data_format="NCHW",
+    )
+    images(results[0], outputs=(0, 1))
+    return [ge.Squeeze(result, axis=[0]) for result in results] if self.rank == 3 else results
+
+
+@register_fx_node_ge_converter(aten._adaptive_avg_pool2d.default)
+def adaptive_avg_pool2d(self: Tensor, output_size: Sequence[int], *, meta_outputs: Any) -> Tensor:
+    result = ge.AdaptiveAvgPool2d(self, output_size=_pair("output_size", output_size))
+    images(result)
+    return result
+
+
+def _pair(what: str, numbers: Any) -> list[int]:
+    """Height and width, for which one number may stand."""
+    every = known(what, numbers)
+    every = [every] if isinstance(every, int) else list(every)
+    return every * 2 if len(every) == 1 else every

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converters of matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from npugraph.ge import apis as ge
+from npugraph.ge.converters.formats import images
+from npugraph.ge.converters.registry import register_fx_node_ge_converter
+from npugraph.ge.converters.values import cast, exactly, known, typed
+from npugraph.ge.tensor import Tensor
+
+aten = torch.ops.aten
+
+
+@register_fx_node_ge_converter(aten.addmm.default)
+def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, meta_outputs: Any) -> Tensor:
+    beta, alpha = known("beta", beta), known("alpha", alpha)
+    if beta == 1 and alpha == 1:
+        return ge.MatMulV2(mat1, mat2, self)
+    product = typed(ge.MatMulV2(mat1, mat2), meta_outputs.dtype, meta_outputs.size)
+    return _scaled(self, product, beta, alpha, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.baddbmm.default)
+def baddbmm(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, meta_outputs: Any
+) -> Tensor:
+    product = typed(ge.BatchMatMul(batch1, batch2), meta_outputs.dtype, meta_outputs.size)
+    return _scaled(self, product, known("beta", beta), known("alpha", alpha), meta_outputs)
+
+
+def _scaled(x: Tensor, product: Tensor, beta: Any, alpha: Any, spec: Any) -> Tensor:
+    """beta * x + alpha * product; with beta 0, ``x`` may be anything."""
+    if beta == 0:
+        return product if alpha == 1 else exactly(ge.Mul, spec.dtype, product, alpha)
+    summand = x if beta == 1 else typed(exactly(ge.Mul, spec.dtype, x, beta), spec.dtype, x.symsize or ())
+    if alpha == 1:
+        return ge.Add(cast(summand, spec.dtype), product)
+    return exactly(ge.AxpyV2, spec.dtype, summand, product, alpha)
+
+
+@register_fx_node_ge_converter(aten.convolution.default)
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *,
+    meta_outputs: Any,
+) -> Tensor:
+    dims = weight.rank - 2
+    if transposed or dims not in (1, 2) or input.rank != weight.rank:
+        raise NotImplementedError(f"transposed={transposed}, with images of {dims} dimensions")
+    step = _height_and_width(known("stride", stride), dims, 1)
+    pad = _height_and_width(known("padding", padding), dims, 0)
+    gap = _height_and_width(known("dilation", dilation), dims, 1)
+    if dims == 1:  # images of height 1
+        input, weight = ge.Unsqueeze(input, axes=[2]), ge.Unsqueeze(weight, axes=[2])
+    result = ge.Conv2D(
+        input,
+        weight,
+        bias,
+        strides=[1, 1, *step],
+        pads=[pad[0], pad[0], pad[1], pad[1]],
+        dilations=[1, 1, *gap],
+        groups=known("groups", groups),
+        data_format="NCHW",
+    )
+    images(result, inputs=(0, 1))
+    return ge.Squeeze(result, axis=[2]) if dims == 1 else result
+
+
+def _height_and_width(numbers: Sequence[int], dims: int, fill: int) -> list[int]:
+    """One number stands for all dimensions; ``fill`` is for the height of images that have none."""
+    every = list(numbers) * dims if len(numbers) == 1 else list(numbers)
+    return [fill, *every] if dims == 1 else every

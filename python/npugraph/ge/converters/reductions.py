@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converters of operators that compute one element from many along dimensions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from npugraph.ge import apis as ge
+from npugraph.ge.converters.registry import add, register_fx_node_ge_converter
+from npugraph.ge.converters.values import cast, dimension, known, operand, typed
+from npugraph.ge.data_types import DataType
+from npugraph.ge.tensor import Tensor
+
+aten = torch.ops.aten
+
+# Targets of one tensor, of which all dimensions are reduced, or a list of them.
+_REDUCTIONS = {
+    "ReduceAll": ("aten.all.default", "aten.all.dims"),
+    "ReduceAny": ("aten.any.default", "aten.any.dims"),
+    "ReduceMax": ("aten.amax.default", "aten.max.default"),
+    "ReduceMean": ("aten.mean.default", "aten.mean.dim"),
+    "ReduceMin": ("aten.amin.default", "aten.min.default"),
+    "ReduceSum": ("aten.sum.default", "aten.sum.dim_IntList"),
+}
+
+
+def _reduce(
+    op_type: str,
+    self: Tensor,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    meta_outputs: Any,
+    dtype: Any = None,  # the type of the result
+) -> Tensor:
+    axes = [dimension(axis, self.rank) for axis in known("dim", dim) or range(self.rank)]
+    return getattr(ge, op_type)(cast(self, meta_outputs.dtype), axes if self.rank else [], keep_dims=keepdim)
+
+
+for _op_type, _targets in _REDUCTIONS.items():
+    for _target in _targets:
+        add(_target, functools.partial(_reduce, _op_type))
+
+
+@register_fx_node_ge_converter(aten.argmax.default)
+def argmax(self: Tensor, dim: int | None = None, keepdim: bool = False, *, meta_outputs: Any) -> Tensor:
+    if dim is None:
+        place = ge.ArgMaxV2(ge.Reshape(self, [-1]), 0, dtype=DataType.DT_INT64)
+        return ge.Reshape(typed(place, DataType.DT_INT64, ()), [1] * self.rank) if keepdim else place
+    return _places_of_largest(self, dim, keepdim)
+
+
+@register_fx_node_ge_converter(aten.max.dim)
+def max_dim(self: Tensor, dim: int, keepdim: bool = False, *, meta_outputs: Any) -> list[Tensor]:
+    values = ge.ReduceMax(self, [dim] if self.rank else [], keep_dims=keepdim)
+    if self.rank == 0:
+        return [values, ge.Const(0)]
+    return [values, _places_of_largest(self, dim, keepdim)]
+
+
+def _places_of_largest(x: Tensor, dim: int, keepdim: bool) -> Tensor:
+    place = typed(ge.ArgMaxV2(x, dim, dtype=DataType.DT_INT64), DataType.DT_INT64, [None] * (x.rank - 1))
+    return ge.Unsqueeze(place, axes=[dimension(dim, x.rank)]) if keepdim else place
+
+
+@register_fx_node_ge_converter(aten._safe_softmax.default)
+def safe_softmax(self: Tensor, dim: int, dtype: Any = None, *, meta_outputs: Any) -> Tensor:
+    """Rows whose elements are all -inf become 0."""
+    x = cast(self, meta_outputs.dtype)
+    is_hidden = ge.ReduceAll(ge.Equal(x, operand(-math.inf, meta_outputs.dtype)), [dim], keep_dims=True)
+    return ge.SelectV2(is_hidden, operand(0, meta_outputs.dtype), ge.SoftmaxV2(x, axes=[dim]))

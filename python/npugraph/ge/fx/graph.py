@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FX graph -> graph of GE: inputs become ``Data``, calls what their converters make of them, outputs ``NetOutput``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from npugraph.fx.source_lines import source_line
+from npugraph.fx.streams.stream_marks import is_mark
+from npugraph.fx.values import attribute
+from npugraph.ge import apis as ge
+from npugraph.ge import attr
+from npugraph.ge.converters import Missing, MissingConverters, find
+from npugraph.ge.converters.values import Number, Numbers, size_at, typed
+from npugraph.ge.data_types import DataType
+from npugraph.ge.fx.geometry import is_dense, is_row_major, texts
+from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
+from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, spec_of, specs_of, stack_of
+from npugraph.ge.graph import GeGraph
+from npugraph.ge.normalise import normalise
+from npugraph.ge.tensor import Tensor, TensorSpec
+
+if TYPE_CHECKING:
+    from npugraph.fx.translate.importer import InputInfo
+
+aten = torch.ops.aten
+
+# What the engine reads beyond Ascend IR (src/ge/import/inputs.h).
+SOURCE, KIND, SIZES, STRIDES = "_npugraph_source", "_npugraph_kind", "_npugraph_sizes", "_npugraph_strides"
+
+# Checks of facts that compiling has already established.
+_SETTLED = (
+    aten.sym_constrain_range.default,
+    aten.sym_constrain_range_for_size.default,
+    aten._assert_tensor_metadata.default,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """The graph of an FX graph. Its input ``i`` is input ``fed[i]`` of the FX graph. ``outputs`` makes the outputs of
+    the FX graph of the results of the graph."""
+
+    graph: GeGraph
+    fed: tuple[int, ...]
+    outputs: OutputPlan
+
+
+def build(
+    gm: fx.GraphModule,
+    name: str,
+    inputs: Sequence[InputInfo],
+    make_executor: Callable[[str], Any] | None = None,
+) -> Built:
+    """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
+    its placeholders in order. Raises ``MissingConverters`` with all nodes that cannot be converted."""
+    graph = GeGraph(name=name, make_executor=make_executor)
+    builder = _Builder(gm, graph)
+    with graph.context():
+        built = builder.build(inputs)
+    if builder.missing:
+        raise MissingConverters(name, builder.missing_in_order())
+    normalise(graph.proto)
+    return built
+
+
+class _Builder:
+    def __init__(self, gm: fx.GraphModule, graph: GeGraph) -> None:
+        self.gm = gm
+        self.graph = graph
+        self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
+        self.numbers: dict[
+            tuple[type, sympy.Expr], Tensor
+        ] = {}  # that an operator has asked for, by kind and expression
+        self.sizes: dict[sympy.Expr, tuple[fx.Node, int]] = {}  # symbolic sizes of inputs
+        self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
+        self.written: list[Any] = []  # OpDefs that write inputs
+        self.missing: dict[fx.Node, Missing] = {}
+        self.placeholders = gm.graph.find_nodes(op="placeholder")
+
+    def missing_in_order(self) -> list[Missing]:
+        return [self.missing[node] for node in self.gm.graph.nodes if node in self.missing]
+
+    def build(self, inputs: Sequence[InputInfo]) -> Built:
+        written = {node.args[0] for node in self.gm.graph.find_nodes(op="call_function", target=aten.copy_.default)}
+        fed = self.add_inputs(inputs, written)
+        for node in self.gm.graph.nodes:
+            if node.op == "get_attr":
+                self.add_attribute(node)
+            elif node.op == "call_function":
+                self.add_call(node)
+        return Built(self.graph, fed, self.add_outputs(written))
+
+    # Inputs
+
+    def add_inputs(self, inputs: Sequence[InputInfo], written: set[Any]) -> tuple[int, ...]:
+        self.note_sizes()
+        fed: list[int] = []
+        for place, (node, info) in enumerate(zip(self.placeholders, inputs, strict=True)):
+            self.values[node] = node.meta.get("val")
+            if not self.is_fed(node):
+                continue
+            try:
+                self.add_input(node, info, len(fed), node in written)
+            except NotImplementedError as refusal:
+                self.note(node, str(refusal))
+                self.values[node] = self.stand_ins(node)
+            fed.append(place)
+        return tuple(fed)
+
+    def note_sizes(self) -> None:
+        for node in self.placeholders:
+            value = node.meta.get("val")
+            for dim, size in enumerate(value.size() if isinstance(value, torch.Tensor) else ()):
+                if constant(size) is None:
+                    self.sizes.setdefault(size.node.expr, (node, dim))
+            if isinstance(value, torch.SymInt):
+                self.size_symbols |= value.node.expr.free_symbols
+        for size in self.sizes:
+            self.size_symbols |= size.free_symbols
+
+    def is_fed(self, node: fx.Node) -> bool:
+        """Whether the engine gets the input: tensors, and numbers that are used and that no tensor has as a size."""
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return not node.meta.get("effect_token")
+        return isinstance(value, Symbolic) and bool(node.users) and value.node.expr not in self.sizes
+
+    def add_input(self, node: fx.Node, info: InputInfo, index: int, is_written: bool) -> None:
+        value = node.meta["val"]
+        spec = spec_of(value)
+        is_on_host = not isinstance(value, torch.Tensor) or value.device.type == "cpu"
+        placement = "CPU" if is_on_host else "NPU"
+        make = ge.RefData if is_written else ge.Data
+        with self.graph.fx_node(code_of(node)):
+            data = make(index=index, dtype=spec.dtype, shape=spec.size, placement=placement, node_name=node.name)
+        data.set_meta(spec)
+        data.node.attr[SOURCE].s = info.source.encode()
+        if info.kind != "user":
+            data.node.attr[KIND].s = info.kind.encode()
+        if isinstance(value, torch.Tensor):
+            self.values[node] = data
+            _write_texts(data.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
+            _write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
+        else:
+            self.numbers[type(value), value.node.expr] = data
+
+    def add_attribute(self, node: fx.Node) -> None:
+        value = attribute(self.gm, node.target)
+        if isinstance(value, torch.Tensor):
+            with self.graph.fx_node(code_of(node)):
+                value = ge.Const(value)
+        self.values[node] = value
+
+    # Calls
+
+    def add_call(self, node: fx.Node) -> None:
+        if node.target in _SETTLED or is_mark(node) or is_number(node.meta.get("val")):
+            return
+        if node.target is operator.getitem:
+            self.values[node] = self.item(node)
+        else:
+            self.values[node] = self.convert(node)
+        if node.target is aten.copy_.default:
+            self.written.append(self.values[node].node)
+
+    def item(self, node: fx.Node) -> Any:
+        """One of several results."""
+        source, place = node.args
+        result = self.values[source][place]
+        if result is not None or not node.users:
+            return result
+        self.note(source, f"its result {place} is not computed")
+        return self.stand_ins(node)
+
+    def convert(self, node: fx.Node) -> Any:
+        """What the converter of a node returns: a tensor, or a list of tensors, in which None stands for a result
+        that is not computed."""
+        body = find(node.target)
+        if body is None:
+            self.note(node)
+            return self.stand_ins(node)
+        before = len(self.graph.op)
+        try:
+            with self.graph.fx_node(code_of(node), stack_of(node)):
+                args = [self.operands(argument) for argument in node.args]
+                kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
+                specs = specs_of(node.meta.get("val"))
+                result = body(*args, **kwargs, meta_outputs=specs)
+        except NotImplementedError as refusal:
+            self.note(node, str(refusal))
+            return self.stand_ins(node)
+        except Exception as error:
+            error.add_note(f"in the converter of {node.target}, at {source_line(node) or node.name}")
+            raise
+        for op in self.graph.op[before:]:
+            if SOURCE not in op.attr and source_line(node):
+                op.attr[SOURCE].s = source_line(node).encode()
+        result = _listed(result)
+        self.describe(node, result, specs)
+        return result
+
+    def operands(self, argument: Any) -> Any:
+        """An argument of a node as converters take it."""
+        if isinstance(argument, fx.Node):
+            return self.value(argument)
+        if not isinstance(argument, (list, tuple)):
+            return argument
+        parts = [self.operands(part) for part in argument]
+        is_late = any(isinstance(part, Number) for part in parts) and all(map(_is_integer, parts))
+        return Numbers(parts) if is_late else parts
+
+    def value(self, node: fx.Node) -> Any:
+        value = node.meta.get("val")
+        if not is_number(value):
+            return self.values[node]
+        known = constant(value)
+        if known is not None:
+            return known
+        is_size = isinstance(value, torch.SymInt) and value.node.expr.free_symbols <= self.size_symbols
+        return Number(value, functools.partial(self.number, node), is_size)
+
+    def number(self, node: fx.Node) -> Tensor:
+        """A number that only a run knows, from a size of an input if one is the same."""
+        value = node.meta["val"]
+        key = type(value), value.node.expr
+        if key not in self.numbers:
+            of_input = self.sizes.get(value.node.expr)
+            self.numbers[key] = (
+                self.convert(node) if of_input is None else size_at(self.values[of_input[0]], of_input[1])
+            )
+        return self.numbers[key]
+
+    # Results
+
+    def describe(self, node: fx.Node, result: Any, specs: Any) -> None:
+        """Says what FX knows of the results of a node."""
+        value = node.meta.get("val")
+        if isinstance(value, Symbolic) and result.dtype != DataType.DT_UNDEFINED:  # it has the type of a tensor
+            specs = TensorSpec(result.dtype, ())
+        results, specs = _as_list(result), _as_list(specs)
+        if len(results) != len(specs) or (results == [None] and specs != [None]):
+            raise RuntimeError(f"the converter returned {result!r}; the node has the results {value!r}")
+        for index, (tensor, spec) in enumerate(zip(results, specs, strict=True)):
+            if tensor is not None and spec is not None:
+                tensor.set_meta(spec)
+                tensor.desc.attr["_fx_tensor_name"].s = f"{node.name}-{node.target}.OUTPUT.{index}".encode()
+
+    def note(self, node: fx.Node, reason: str = "") -> None:
+        self.missing.setdefault(node, Missing(node, reason))
+
+    def stand_ins(self, node: fx.Node) -> Any:
+        """What later nodes get of a node that is not converted, so that those of them are found that cannot be
+        either."""
+        return pytree.tree_map(self.stand_in, _listed(node.meta.get("val")))
+
+    def stand_in(self, value: Any) -> Any:
+        if not isinstance(value, (torch.Tensor, *Symbolic)):
+            return value
+        op = self.graph.add_op("Missing")
+        op.output_desc.add(name="y")
+        try:
+            dtype = TensorSpec.of(value).dtype
+        except RuntimeError:  # GE does not have it
+            dtype = DataType.DT_FLOAT
+        return typed(Tensor(op), dtype, getattr(value, "shape", ()))
+
+    # Outputs
+
+    def add_outputs(self, written: set[Any]) -> OutputPlan:
+        node = self.gm.graph.output_node()
+        outputs = pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
+        try:
+            plan = plan_outputs(outputs, self.placeholders, written)
+            specs = [spec_of(output.meta["val"]) for output in plan.results]
+        except NotImplementedError as refusal:
+            self.note(node, str(refusal))
+            return OutputPlan((), ())
+        end = ge.NetOutput([self.values[output] for output in plan.results], specs, dependencies=self.written)
+        for desc, output in zip(end.input_desc, plan.results, strict=True):
+            value = output.meta["val"]
+            _write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
+        return plan
+
+
+def _is_integer(part: Any) -> bool:
+    return isinstance(part, int) or (isinstance(part, Number) and isinstance(part.value, torch.SymInt))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
+    """Writes numbers into a list of texts. Without numbers, or if the engine has no words for them, it is left out."""
+    words = texts(numbers)
+    if words:
+        attr.ListStr(words).write(desc.attr[name])

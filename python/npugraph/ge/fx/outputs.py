@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs of FX graphs: which of them the engine computes, and how the host makes the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph.fx.schema import is_view
+from npugraph.ge.fx.geometry import Symbols, expressions_of, is_row_major
+
+Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """A value that is the same in every call, such as None."""
+
+    value: Any
+
+    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+        return self.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Computed:
+    """A number that follows from sizes and numbers among the inputs."""
+
+    numbers: Numbers
+
+    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+        return self.numbers(inputs)[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """How a tensor lies in its storage: ``numbers`` are its sizes, its strides, and an offset."""
+
+    rank: int
+    numbers: Numbers
+
+    def of(self, inputs: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        numbers = self.numbers(inputs)
+        return numbers[: self.rank], numbers[self.rank : -1], numbers[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """Input ``index``, or a view of it, whose offset counts from that of the input."""
+
+    index: int
+    view: Window | None = None
+
+    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+        tensor = inputs[self.index]
+        if self.view is None:
+            return tensor
+        sizes, strides, offset = self.view.of(inputs)
+        return tensor.as_strided(sizes, strides, tensor.storage_offset() + offset)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result ``index`` of the engine, which is dense and row-major. ``layout`` is set if it lies in another way in
+    eager mode."""
+
+    index: int
+    layout: Window | None = None
+
+    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+        tensor = results[self.index]
+        if self.layout is None:
+            return tensor
+        _, strides, offset = self.layout.of(inputs)
+        lies_so = tensor.stride() == strides and tensor.storage_offset() == offset
+        return tensor if lies_so else _laid_out(tensor, strides, offset)
+
+
+def _laid_out(tensor: torch.Tensor, strides: Sequence[int], offset: int) -> torch.Tensor:
+    """A copy with these strides and this offset in a new storage. Elements of a dimension of stride 0 are one
+    element."""
+    sizes = [min(size, 1) if stride == 0 else size for size, stride in zip(tensor.shape, strides, strict=True)]
+    behind = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
+    memory = tensor.new_empty(behind)
+    memory.as_strided(sizes, strides, offset).copy_(tensor[tuple(slice(size) for size in sizes)])
+    return memory.as_strided(tensor.shape, strides, offset)
+
+
+Entry = Fixed | Computed | Given | Result
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputPlan:
+    """How the outputs of an FX graph come about in a call. ``results`` are the nodes whose tensors the engine
+    returns, in order."""
+
+    entries: tuple[Entry, ...]
+    results: tuple[fx.Node, ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the outputs are the results of the engine as they are."""
+        return self.entries == tuple(Result(index) for index in range(len(self.results)))
+
+    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """The outputs of a call, from its inputs, all that the FX graph has, and from what the engine returned."""
+        return [entry(inputs, results) for entry in self.entries]
+
+
+def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node], written: Collection[fx.Node]) -> OutputPlan:
+    """The plan for ``outputs``, the leaves of an FX graph's output. ``written`` are the placeholders that the graph
+    writes. Raises ``NotImplementedError`` if sizes of an output do not follow from the inputs."""
+    symbols = Symbols([node.meta.get("val") for node in placeholders])
+    places = {node: place for place, node in enumerate(placeholders)}
+    results: dict[fx.Node, int] = {}
+
+    def entry(output: Any) -> Entry:
+        if not isinstance(output, fx.Node):
+            return Fixed(output)
+        value = output.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return Fixed(None) if value is None else Computed(symbols.function([value]))
+        if output.target is torch.ops.aten.copy_.default:  # it returns the input that it writes
+            return Given(places[output.args[0]])
+        origin = _origin(output)
+        if origin in places and origin not in written:
+            if output is origin:
+                return Given(places[origin])
+            return Given(places[origin], _window(symbols, value, origin.meta["val"]))
+        index = results.setdefault(output, len(results))
+        is_plain = is_row_major(value) and value.storage_offset() == 0
+        return Result(index, None if is_plain else _window(symbols, value))
+
+    entries = tuple(map(entry, outputs))
+    return OutputPlan(entries, tuple(results))
+
+
+def _origin(node: fx.Node) -> fx.Node:
+    """The node whose memory a node views with elements of the same type; the node itself if it views none."""
+    viewed = node
+    while viewed.target is operator.getitem or _is_view(viewed.target):
+        viewed = viewed.args[0]
+    value = viewed.meta.get("val")
+    has_same_type = isinstance(value, torch.Tensor) and value.dtype == node.meta["val"].dtype
+    return viewed if has_same_type else node
+
+
+def _is_view(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and is_view(target)
+
+
+def _window(symbols: Symbols, tensor: torch.Tensor, origin: torch.Tensor | None = None) -> Window:
+    offset, from_ = expressions_of([tensor.storage_offset(), 0 if origin is None else origin.storage_offset()])
+    return Window(tensor.dim(), symbols.function([*tensor.size(), *tensor.stride(), offset - from_]))
