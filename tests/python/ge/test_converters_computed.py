@@ -123,13 +123,11 @@ ATTENTION: list[Case] = [
 ]
 
 
-@pytest.mark.feature("6.31")
 @pytest.mark.parametrize(("function", "inputs", "expected"), [*REDUCTIONS, *PRODUCTS, *LAYERS, *ATTENTION])
 def test_operators(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
     assert converted(function, *inputs) == expected
 
 
-@pytest.mark.feature("6.31")
 def test_images_have_a_format() -> None:
     gm = traced(lambda x, w: functional.max_pool2d(functional.conv2d(x, w), 2), t(1, 3, 8, 8), t(4, 3, 3, 3))
     by_type = {op.type: op for op in built(gm).graph.op}
@@ -139,7 +137,6 @@ def test_images_have_a_format() -> None:
         assert {desc.layout for desc in descs} == {"NCHW"}
 
 
-@pytest.mark.feature("6.31")
 @pytest.mark.parametrize(
     ("function", "inputs", "reason"),
     [
@@ -169,7 +166,6 @@ def test_arguments_that_are_not_converted(
         converted(function, *inputs)
 
 
-@pytest.mark.feature("6.31")
 def test_a_mask_of_booleans_is_added_as_numbers() -> None:
     mask = t(1, 1, 4, 5, dtype=flags)
     operator = aten._scaled_dot_product_flash_attention_for_cpu

@@ -140,13 +140,11 @@ PLACES: list[Case] = [
 ]
 
 
-@pytest.mark.feature("6.31")
 @pytest.mark.parametrize(("function", "inputs", "expected"), [*SHAPES, *PARTS, *NUMBERS, *PLACES])
 def test_operators(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
     assert converted(function, *inputs) == expected
 
 
-@pytest.mark.feature("6.31")
 @pytest.mark.parametrize(
     ("function", "inputs", "reason"),
     [

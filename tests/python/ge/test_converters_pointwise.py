@@ -124,13 +124,11 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [
 ]
 
 
-@pytest.mark.feature("6.31")
 @pytest.mark.parametrize(("function", "dtypes", "expected"), [*ARITHMETIC, *HALF_TYPES, *COMPARISONS, *FUNCTIONS])
 def test_operators(function: Callable[..., Any], dtypes: list[torch.dtype], expected: str) -> None:
     assert converted(function, *of(*dtypes)) == expected
 
 
-@pytest.mark.feature("6.31")
 def test_a_tensor_that_fills_is_no_number() -> None:
     x, mask = of(f32, flags)
     assert converted(lambda x, m, v: x.masked_fill(m, v), x, mask, torch.ones((), dtype=i64)) == (
@@ -138,7 +136,6 @@ def test_a_tensor_that_fills_is_no_number() -> None:
     )
 
 
-@pytest.mark.feature("6.31")
 def test_scalars_do_not_promote_tensors() -> None:
     """A tensor of rank 0 has the type of the other operand, if both are floats."""
     x, scalar = torch.ones(2), torch.ones((), dtype=f64)
