@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -128,6 +129,29 @@ def _text(row: Any, value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def random_tensor(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Equal for equal arguments. Integers are 1, 2 and 3."""
+    generator = torch.Generator().manual_seed(0)
+    if dtype.is_floating_point:
+        return torch.randn(size, generator=generator).to(dtype)
+    low, high = (0, 2) if dtype is torch.bool else (1, 4)
+    return torch.randint(low, high, size, generator=generator).to(dtype)
+
+
+def check_values(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> None:
+    """Compares what the engine computes with eager mode. Skips operators for which alone it has no code."""
+    expected = pytree.tree_leaves(function(*inputs))
+    try:
+        found = computed(function, *inputs, dynamic=dynamic)
+    except ValueError as error:
+        if "cannot run on this host" in str(error):
+            pytest.skip(str(error))
+        raise
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+        assert ours.stride() == theirs.stride()
+
+
 def computed(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> list[Any]:
     """What the engine computes for a function: the leaves of its result."""
     return run(built(traced(function, *inputs, dynamic=dynamic)), inputs)
@@ -138,5 +162,4 @@ def run(made: Built, inputs: Sequence[Any]) -> list[Any]:
     executor = TorchNpuGraph(made.graph.name)
     executor.load(made.graph)
     executor.compile()
-    results = executor.run([inputs[place] for place in made.fed]) if made.outputs.results else []
-    return made.outputs(inputs, results)
+    return made.outputs(inputs, executor.run([inputs[place] for place in made.fed]))

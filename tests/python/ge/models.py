@@ -10,7 +10,7 @@ import numpy as np
 
 from npugraph.ge import proto
 
-FLOAT, INT64 = 1, 7  # ge.proto.DataType: DT_FLOAT and DT_INT64
+FLOAT, INT64 = 1, 8  # ge.proto.DataType: DT_FLOAT and DT_INT64
 _WIRE_TYPES = {np.dtype("float32"): FLOAT, np.dtype("int64"): INT64}
 
 

@@ -11,15 +11,12 @@ import torch
 
 from npugraph.ge.converters import MissingConverters
 from npugraph.ge.normalise import UNFED
-from tests.python.ge.converted import built, converted, traced
+from tests.python.ge.converted import built, check_values, converted, traced
+from tests.python.ge.converted import random_tensor as t
 
 aten = torch.ops.aten
 functional = torch.nn.functional
 f32, bf16, i64, i32, flags = torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.bool
-
-
-def t(*size: int, dtype: torch.dtype = f32) -> torch.Tensor:
-    return torch.ones(size, dtype=dtype)
 
 
 Case = tuple[Callable[..., Any], list[torch.Tensor], str]
@@ -123,9 +120,18 @@ ATTENTION: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "expected"), [*REDUCTIONS, *PRODUCTS, *LAYERS, *ATTENTION])
+CASES = [*REDUCTIONS, *PRODUCTS, *LAYERS, *ATTENTION]
+by_case = pytest.mark.parametrize(("function", "inputs", "expected"), CASES, ids=[text for *_, text in CASES])
+
+
+@by_case
 def test_operators(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
     assert converted(function, *inputs) == expected
+
+
+@by_case
+def test_values(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
+    check_values(function, *inputs)
 
 
 def test_images_have_a_format() -> None:

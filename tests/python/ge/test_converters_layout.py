@@ -4,6 +4,7 @@ name."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,19 +12,17 @@ import pytest
 import torch
 
 from npugraph.ge.converters import MissingConverters
-from tests.python.ge.converted import converted
+from tests.python.ge.converted import check_values, converted
+from tests.python.ge.converted import random_tensor as t
 
 aten = torch.ops.aten
 f32, bf16, i64, i32, flags = torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.bool
 LAST = 2**63 - 1
 
 
-def t(*size: int, dtype: torch.dtype = f32) -> torch.Tensor:
-    return torch.ones(size, dtype=dtype)
-
-
 def places(*size: int, dtype: torch.dtype = i64) -> torch.Tensor:
-    return torch.zeros(size, dtype=dtype)
+    """Places 0 and 1 in turn."""
+    return (torch.arange(math.prod(size), dtype=dtype) % 2).reshape(size)
 
 
 Case = tuple[Callable[..., Any], list[torch.Tensor], str]
@@ -56,9 +55,9 @@ PARTS: list[Case] = [
     (lambda x: x.split(2, -1)[2], [t(2, 5)], "SplitV(x, [2, 2, 1], 1:INT32, num_split=3)[2]"),
     (lambda x: x.split([1, 2], 1)[0], [t(2, 3)], "SplitV(x, [1, 2], 1:INT32, num_split=2)[0]"),
     (lambda x: x.chunk(2), [t(2, 3)], "; ".join(f"SplitV(x, [1, 1], 0:INT32, num_split=2)[{i}]" for i in range(2))),
-    (lambda x: x[1:], [t(2, 3)], f"StridedSliceV2(x, [1], [{LAST}], [0], [1])"),
+    (lambda x: x[1:], [t(2, 3)], f"StridedSliceV2(x, [1], [{LAST}], [0], [1], end_mask=1)"),
     (lambda x: x[:, -2:-1], [t(2, 3)], "StridedSliceV2(x, [-2], [-1], [1], [1])"),
-    (lambda x: x[:, ::2], [t(2, 3)], f"StridedSliceV2(x, [0], [{LAST}], [1], [2])"),
+    (lambda x: x[:, ::2], [t(2, 3)], f"StridedSliceV2(x, [0], [{LAST}], [1], [2], end_mask=1)"),
     (lambda x: x[:, -1], [t(2, 3)], "GatherV2(x, -1, [1], negative_index_support=True)"),
     (lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3), value=7), [t(2, 3)], "PadV3(x, [0, 3, 1, 2], 7.0)"),
     (lambda x: x.tril(-1), [t(2, 3)], "Tril(x, diagonal=-1)"),
@@ -66,13 +65,15 @@ PARTS: list[Case] = [
     (
         lambda x: x.roll(-2, -1),
         [t(2, 3)],
-        f"ConcatV2([StridedSliceV2(x, [-1], [{LAST}], [1], [1]), StridedSliceV2(x, [0], [-1], [1], [1])], 1)",
+        f"ConcatV2([StridedSliceV2(x, [-1], [{LAST}], [1], [1], end_mask=1), "
+        "StridedSliceV2(x, [0], [-1], [1], [1])], 1)",
     ),
     (lambda x: x.roll(3, -1), [t(2, 3)], "Identity(x)"),
     (
         lambda x, y: aten.slice_scatter(x, y, 1, 1, 3),
         [t(2, 5), t(2, 2)],
-        f"ConcatV2([StridedSliceV2(x, [0], [1], [1], [1]), y, StridedSliceV2(x, [3], [{LAST}], [1], [1])], 1)",
+        "ConcatV2([StridedSliceV2(x, [0], [1], [1], [1]), y, "
+        f"StridedSliceV2(x, [3], [{LAST}], [1], [1], end_mask=1)], 1)",
     ),
     (lambda x, y: aten.slice_scatter(x, y, 1), [t(2, 5), t(2, 5)], "ConcatV2([y], 1)"),
     (
@@ -94,7 +95,7 @@ NUMBERS: list[Case] = [
     (lambda x: torch.zeros_like(x, dtype=i64), [t(2, 3)], "ZerosLike(Cast(x, INT64))"),
     (lambda x: torch.ones_like(x), [t(2, 3)], "OnesLike(x)"),
     (lambda x: torch.full_like(x, 2), [t(2, 3)], "Fill([2, 3], 2.0)"),
-    (lambda x: torch.empty_like(x), [t(2)], "Fill([2], 0.0)"),
+    (lambda x: torch.empty_like(x) * 0, [t(2)], "Mul(Fill([2], 0.0), 0.0)"),
     (lambda x: aten.fill(x, 3), [t(2)], "Fill([2], 3.0)"),
     (lambda x: x.to(f32), [t(2, dtype=bf16)], "Cast(x, FLOAT)"),
     (lambda x: x.to(f32, copy=True), [t(2)], "TensorMove(x)"),
@@ -129,8 +130,8 @@ PLACES: list[Case] = [
     ),
     (
         lambda x, i, j, y: aten.index_put(x, [i, j], y, True),
-        [t(2, 3), places(4), places(4), t(4, dtype=bf16)],
-        "IndexPutV2(TensorMove(x), Cast(y, FLOAT), [1, 1], [0, 0], [i, j], accumulate=True)",
+        [t(2, 3), places(4), places(4), t(4)],
+        "IndexPutV2(TensorMove(x), y, [1, 1], [0, 0], [i, j], accumulate=True)",
     ),
     (
         lambda x, m, y: aten.index_put(x, [m], y),
@@ -140,9 +141,18 @@ PLACES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "expected"), [*SHAPES, *PARTS, *NUMBERS, *PLACES])
+CASES = [*SHAPES, *PARTS, *NUMBERS, *PLACES]
+by_case = pytest.mark.parametrize(("function", "inputs", "expected"), CASES, ids=[text for *_, text in CASES])
+
+
+@by_case
 def test_operators(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
     assert converted(function, *inputs) == expected
+
+
+@by_case
+def test_values(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
+    check_values(function, *inputs)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.python.ge.converted import converted
+from tests.python.ge.converted import check_values, converted, random_tensor
 
 aten = torch.ops.aten
 functional = torch.nn.functional
@@ -23,7 +23,7 @@ f32, f64, bf16, f16, i64, i32, u8, flags = (
 
 def of(*dtypes: torch.dtype) -> list[torch.Tensor]:
     """A small tensor of each type."""
-    return [torch.ones(2, 3, dtype=dtype) for dtype in dtypes]
+    return [random_tensor(2, 3, dtype=dtype) for dtype in dtypes]
 
 
 ARITHMETIC: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [
@@ -124,9 +124,18 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "dtypes", "expected"), [*ARITHMETIC, *HALF_TYPES, *COMPARISONS, *FUNCTIONS])
+CASES = [*ARITHMETIC, *HALF_TYPES, *COMPARISONS, *FUNCTIONS]
+by_case = pytest.mark.parametrize(("function", "dtypes", "expected"), CASES, ids=[text for *_, text in CASES])
+
+
+@by_case
 def test_operators(function: Callable[..., Any], dtypes: list[torch.dtype], expected: str) -> None:
     assert converted(function, *of(*dtypes)) == expected
+
+
+@by_case
+def test_values(function: Callable[..., Any], dtypes: list[torch.dtype], expected: str) -> None:
+    check_values(function, *of(*dtypes))
 
 
 def test_a_tensor_that_fills_is_no_number() -> None:

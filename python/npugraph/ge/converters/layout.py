@@ -132,11 +132,13 @@ def slice_(
 
 
 def _sliced(x: Tensor, dim: int, start: Any, end: Any, step: int = 1) -> Tensor:
-    """The places ``start``, ``start + step``, ... before ``end`` along a dimension; None is the end of the tensor."""
+    """The places ``start``, ``start + step``, ... before ``end`` along a dimension. None is the end of the tensor, and
+    so is the largest number."""
     axis = dimension(dim, x.rank)
-    begin = place_in("start", start, x, axis)
-    behind = _LAST if end is None else place_in("end", end, x, axis)
-    return ge.StridedSliceV2(x, integers([begin]), integers([behind]), [axis], [step])
+    begin = integers([place_in("start", start, x, axis)])
+    if end is None or _is(end, _LAST):
+        return ge.StridedSliceV2(x, begin, [_LAST], [axis], [step], end_mask=1)
+    return ge.StridedSliceV2(x, begin, integers([place_in("end", end, x, axis)]), [axis], [step])
 
 
 _LAST = 2**63 - 1

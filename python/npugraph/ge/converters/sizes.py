@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import operand, shape_of, size_at, typed
+from npugraph.ge.converters.values import operand, parts_of, shape_of, size_at, typed
 from npugraph.ge.tensor import Tensor
 
 aten = torch.ops.aten
@@ -44,5 +43,5 @@ def pow_(self: Any, other: Any, *, meta_outputs: Any) -> Tensor:
 
 
 @register_fx_node_ge_converter(torch.sym_sum)
-def sym_sum(numbers: Sequence[Any], *, meta_outputs: Any) -> Tensor:
-    return functools.reduce(ge.Add, (operand(number, meta_outputs.dtype) for number in numbers))
+def sym_sum(numbers: Any, *, meta_outputs: Any) -> Tensor:
+    return functools.reduce(ge.Add, (operand(number, meta_outputs.dtype) for number in parts_of(numbers)))

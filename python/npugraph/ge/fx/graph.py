@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
+from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
 from npugraph.ge import apis as ge
 from npugraph.ge import attr
@@ -34,8 +35,12 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 
-# What the engine reads beyond Ascend IR (src/ge/import/inputs.h).
-SOURCE, KIND, SIZES, STRIDES = "_npugraph_source", "_npugraph_kind", "_npugraph_sizes", "_npugraph_strides"
+# What the engine reads beyond Ascend IR (src/ge/import/inputs.h): of operators, ...
+SOURCE, KIND, VALUE = "_npugraph_source", "_npugraph_kind", "_npugraph_value"
+# ... of descriptors, ...
+SIZES, STRIDES = "_npugraph_sizes", "_npugraph_strides"
+# ... and of the graph: names of symbols, and the least and the largest value of each.
+RANGES = "_npugraph_ranges"
 
 # Checks of facts that compiling has already established.
 _SETTLED = (
@@ -78,9 +83,8 @@ class _Builder:
         self.gm = gm
         self.graph = graph
         self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
-        self.numbers: dict[
-            tuple[type, sympy.Expr], Tensor
-        ] = {}  # that an operator has asked for, by kind and expression
+        # Numbers that an operator has asked for, by kind and expression.
+        self.numbers: dict[tuple[type, sympy.Expr], Tensor] = {}
         self.sizes: dict[sympy.Expr, tuple[fx.Node, int]] = {}  # symbolic sizes of inputs
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
         self.written: list[Any] = []  # OpDefs that write inputs
@@ -98,12 +102,13 @@ class _Builder:
                 self.add_attribute(node)
             elif node.op == "call_function":
                 self.add_call(node)
-        return Built(self.graph, fed, self.add_outputs(written))
+        return Built(self.graph, fed, self.add_outputs())
 
     # Inputs
 
     def add_inputs(self, inputs: Sequence[InputInfo], written: set[Any]) -> tuple[int, ...]:
         self.note_sizes()
+        self.add_ranges()
         fed: list[int] = []
         for place, (node, info) in enumerate(zip(self.placeholders, inputs, strict=True)):
             self.values[node] = node.meta.get("val")
@@ -120,13 +125,26 @@ class _Builder:
     def note_sizes(self) -> None:
         for node in self.placeholders:
             value = node.meta.get("val")
-            for dim, size in enumerate(value.size() if isinstance(value, torch.Tensor) else ()):
+            sizes: Sequence[Any] = value.size() if isinstance(value, torch.Tensor) else ()
+            for dim, size in enumerate(sizes):
                 if constant(size) is None:
                     self.sizes.setdefault(size.node.expr, (node, dim))
             if isinstance(value, torch.SymInt):
                 self.size_symbols |= value.node.expr.free_symbols
-        for size in self.sizes:
-            self.size_symbols |= size.free_symbols
+        for expr in self.sizes:
+            self.size_symbols |= expr.free_symbols
+
+    def add_ranges(self) -> None:
+        """Says between which values the symbols of sizes are, as torch knows it."""
+        symbols = sorted(self.size_symbols, key=lambda symbol: symbol.name)
+        if not symbols:
+            return
+        values = [node.meta.get("val") for node in self.placeholders]
+        numbers = [n for v in values for n in (v.size() if isinstance(v, torch.Tensor) else [v])]
+        environment = next(number.node.shape_env for number in numbers if isinstance(number, torch.SymInt))
+        ranges = self.graph.attr[RANGES]
+        attr.ListInt([bound for symbol in symbols for bound in bounds(environment, symbol)]).write(ranges)
+        ranges.list.s.extend(symbol.name.encode() for symbol in symbols)
 
     def is_fed(self, node: fx.Node) -> bool:
         """Whether the engine gets the input: tensors, and numbers that are used and that no tensor has as a size."""
@@ -151,11 +169,13 @@ class _Builder:
             self.values[node] = data
             _write_texts(data.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
             _write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
-        else:
-            self.numbers[type(value), value.node.expr] = data
+            return
+        self.numbers[type(value), value.node.expr] = data
+        for text in texts([value]) or ():
+            data.node.attr[VALUE].s = text.encode()
 
     def add_attribute(self, node: fx.Node) -> None:
-        value = attribute(self.gm, node.target)
+        value = attribute(self.gm, str(node.target))
         if isinstance(value, torch.Tensor):
             with self.graph.fx_node(code_of(node)):
                 value = ge.Const(value)
@@ -175,7 +195,8 @@ class _Builder:
 
     def item(self, node: fx.Node) -> Any:
         """One of several results."""
-        source, place = node.args
+        source: Any = node.args[0]
+        place: Any = node.args[1]
         result = self.values[source][place]
         if result is not None or not node.users:
             return result
@@ -234,11 +255,12 @@ class _Builder:
         value = node.meta["val"]
         key = type(value), value.node.expr
         if key not in self.numbers:
-            of_input = self.sizes.get(value.node.expr)
-            self.numbers[key] = (
-                self.convert(node) if of_input is None else size_at(self.values[of_input[0]], of_input[1])
-            )
+            of_input, dim = self.sizes.get(value.node.expr, (None, 0))
+            self.numbers[key] = self.convert(node) if of_input is None else self.size_of(of_input, dim)
         return self.numbers[key]
+
+    def size_of(self, node: fx.Node, dim: int) -> Any:
+        return size_at(self.values[node], dim)
 
     # Results
 
@@ -276,11 +298,11 @@ class _Builder:
 
     # Outputs
 
-    def add_outputs(self, written: set[Any]) -> OutputPlan:
+    def add_outputs(self) -> OutputPlan:
         node = self.gm.graph.output_node()
         outputs = pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
         try:
-            plan = plan_outputs(outputs, self.placeholders, written)
+            plan = plan_outputs(outputs, self.placeholders)
             specs = [spec_of(output.meta["val"]) for output in plan.results]
         except NotImplementedError as refusal:
             self.note(node, str(refusal))

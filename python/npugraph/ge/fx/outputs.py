@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -112,9 +112,9 @@ class OutputPlan:
         return [entry(inputs, results) for entry in self.entries]
 
 
-def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node], written: Collection[fx.Node]) -> OutputPlan:
-    """The plan for ``outputs``, the leaves of an FX graph's output. ``written`` are the placeholders that the graph
-    writes. Raises ``NotImplementedError`` if sizes of an output do not follow from the inputs."""
+def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> OutputPlan:
+    """The plan for ``outputs``, the leaves of an FX graph's output. Raises ``NotImplementedError`` if sizes of an
+    output do not follow from the inputs."""
     symbols = Symbols([node.meta.get("val") for node in placeholders])
     places = {node: place for place, node in enumerate(placeholders)}
     results: dict[fx.Node, int] = {}
@@ -125,13 +125,12 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node], writte
         value = output.meta.get("val")
         if not isinstance(value, torch.Tensor):
             return Fixed(None) if value is None else Computed(symbols.function([value]))
-        if output.target is torch.ops.aten.copy_.default:  # it returns the input that it writes
-            return Given(places[output.args[0]])
+        if output.target is torch.ops.aten.copy_.default:  # it returns what it writes
+            output = output.args[0]
         origin = _origin(output)
-        if origin in places and origin not in written:
-            if output is origin:
-                return Given(places[origin])
-            return Given(places[origin], _window(symbols, value, origin.meta["val"]))
+        if origin in places:
+            is_whole = output is origin
+            return Given(places[origin], None if is_whole else _window(symbols, value, origin.meta["val"]))
         index = results.setdefault(output, len(results))
         is_plain = is_row_major(value) and value.storage_offset() == 0
         return Result(index, None if is_plain else _window(symbols, value))
@@ -142,7 +141,7 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node], writte
 
 def _origin(node: fx.Node) -> fx.Node:
     """The node whose memory a node views with elements of the same type; the node itself if it views none."""
-    viewed = node
+    viewed: Any = node
     while viewed.target is operator.getitem or _is_view(viewed.target):
         viewed = viewed.args[0]
     value = viewed.meta.get("val")
