@@ -5,18 +5,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "ops/table.h"
 
 namespace npugraph::tools {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r";
-
-std::string_view trim(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 // The first word, and the rest of the line.
 std::pair<std::string_view, std::string_view> split_word(std::string_view line) {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "ge/ir/operators_text.h"
 
 namespace npugraph::ge {
@@ -17,12 +18,6 @@ namespace {
 constexpr std::array<std::string_view, 12> kKindNames = {"Int",      "Float",      "Bool",     "String",
                                                          "Type",     "Tensor",     "ListInt",  "ListFloat",
                                                          "ListBool", "ListString", "ListType", "ListListInt"};
-
-std::string_view trim(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
 
 // Parts of `text` between commas that stand in no brackets and no quotes.
 std::vector<std::string_view> split(std::string_view text) {
