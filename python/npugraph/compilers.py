@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
+from npugraph.driver.steps import Target
 from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.options import CompilerConfig, checked_config
@@ -29,8 +30,14 @@ def get_npu_backend(
     functions replace the operators before any pass sees the graph. Raises ``TypeError`` for another kind of
     configuration, ``ValueError`` for options that contradict each other.
     """
-    config = checked_config(compiler_config)
-    decompositions = dict(custom_decompositions or {})
+    return configured_backend(checked_config(compiler_config), custom_decompositions)
+
+
+def configured_backend(
+    config: CompilerConfig, decompositions: Mapping[Any, Callable[..., Any]], target: Target | None = None
+) -> Callable[..., Any]:
+    """Returns a backend with these options for ``target``, or else for the target "Graph"."""
+    decompositions = dict(decompositions or {})
 
     def npugraph_ex_backend(
         gm: fx.GraphModule,
@@ -40,7 +47,7 @@ def get_npu_backend(
         options: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
         refuse_arguments(mode, options)
-        return compile_dynamo_graph(gm, example_inputs, config, decompositions)
+        return compile_dynamo_graph(gm, example_inputs, config, decompositions, target)
 
     npugraph_ex_backend.reset = npugraph_ex.reset  # for torch._dynamo.reset()
     return writes_in_order(npugraph_ex_backend)

@@ -44,9 +44,9 @@ class Reader {
     Model model;
     while (in.next()) {
       switch (in.tag_and_type()) {
-        case bytes_field(1): model.name = text(in); break;
+        case bytes_field(1): model.name = in.get_string(); break;
         case varint_field(2): model.version = in.get_uint32(); break;
-        case bytes_field(3): model.custom_version = text(in); break;
+        case bytes_field(3): model.custom_version = in.get_string(); break;
         case bytes_field(7): model.graphs.push_back(graph(in.get_message())); break;
         case bytes_field(11): add_attr(model.attrs, in.get_message()); break;
         default: in.skip();
@@ -56,7 +56,6 @@ class Reader {
     return model;
   }
 
-  const std::string& source() const { return source_; }
   // The messages that are being read, outermost first.
   std::string place() const {
     std::string place;
@@ -84,14 +83,12 @@ class Reader {
     int unwinding_;
   };
 
-  static std::string text(pbf_reader& in) { return in.get_string(); }
-
   GraphDef graph(pbf_reader in) {
     const Scope scope(*this, "GraphDef");
     GraphDef graph;
     while (in.next()) {
       switch (in.tag_and_type()) {
-        case bytes_field(1): graph.name = text(in); break;
+        case bytes_field(1): graph.name = in.get_string(); break;
         case bytes_field(6): graph.ops.push_back(op(in.get_message())); break;
         case bytes_field(11): add_attr(graph.attrs, in.get_message()); break;
         default: in.skip();
@@ -106,9 +103,9 @@ class Reader {
     OpDef op;
     while (in.next()) {
       switch (in.tag_and_type()) {
-        case bytes_field(1): op.name = text(in); break;
-        case bytes_field(2): op.type = text(in); break;
-        case bytes_field(5): op.inputs.push_back(input_ref(text(in))); break;
+        case bytes_field(1): op.name = in.get_string(); break;
+        case bytes_field(2): op.type = in.get_string(); break;
+        case bytes_field(5): op.inputs.push_back(input_ref(in.get_string())); break;
         case bytes_field(10): add_attr(op.attrs, in.get_message()); break;
         case bytes_field(33): op.input_descs.push_back(desc(in.get_message())); break;
         case bytes_field(34): op.output_descs.push_back(desc(in.get_message())); break;
@@ -138,12 +135,12 @@ class Reader {
     TensorDesc desc;
     while (in.next()) {
       switch (in.tag_and_type()) {
-        case bytes_field(1): desc.name = text(in); break;
+        case bytes_field(1): desc.name = in.get_string(); break;
         case varint_field(2): desc.dtype = static_cast<WireType>(in.get_enum()); break;
         case bytes_field(3): desc.dims = shape(in.get_message()); break;
-        case bytes_field(4): desc.layout = text(in); break;
+        case bytes_field(4): desc.layout = in.get_string(); break;
         case bytes_field(5): add_attr(desc.attrs, in.get_message()); break;
-        case bytes_field(14): desc.device_type = text(in); break;
+        case bytes_field(14): desc.device_type = in.get_string(); break;
         default: in.skip();
       }
     }
@@ -182,7 +179,7 @@ class Reader {
     NamedAttr attr;
     while (in.next()) {
       switch (in.tag_and_type()) {
-        case bytes_field(1): attr.name = text(in); break;
+        case bytes_field(1): attr.name = in.get_string(); break;
         case bytes_field(2): attr.value = value(in.get_message()); break;
         default: in.skip();
       }

@@ -46,10 +46,7 @@ struct Arguments {
 
 // A model of GE, compiled for this machine.
 std::shared_ptr<const program::Program> compile_model(const std::string& path) {
-  const ge::Model model = ge::read_model(path);
-  if (model.graphs.empty()) throw UserError(cat("'", path, "' has no graph"));
-  compiler::CompileResult result = ge::compile_model(model, ge::default_request(model.graphs.front()), Device{});
-  return std::make_shared<program::Program>(std::move(result.program));
+  return std::make_shared<program::Program>(ge::compile_model(ge::read_model(path)).program);
 }
 
 // A model where the file ends in .air, a Program in text form where it ends in .program, else a saved Program.

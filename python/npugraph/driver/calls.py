@@ -110,7 +110,7 @@ def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
         args.clear()
         return pieces(*inputs)
 
-    return _boxed(boxed)
+    return boxed_call(boxed)
 
 
 def _observed(run: Any, call: Call) -> Callable[..., Any]:
@@ -141,10 +141,11 @@ def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
                 results[index] = values[name]
             return results
 
-    return (lambda *args: boxed(list(args))) if call.work.route is Route.RECORDED else _boxed(boxed)
+    return (lambda *args: boxed(list(args))) if call.work.route is Route.RECORDED else boxed_call(boxed)
 
 
-def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+def boxed_call(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function that takes a list of inputs, which it empties."""
     run._boxed_call = True  # for AOTAutograd
     return run
 

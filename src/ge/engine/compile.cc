@@ -16,24 +16,24 @@ class NoOperators final : public lower::OperatorCatalog {
 
 }  // namespace
 
-const lower::OperatorCatalog& no_operators() {
+compiler::CompileHost host_without_operators() {
   static const NoOperators none;
-  return none;
+  compiler::CompileHost host;
+  host.catalog = &none;
+  return host;
 }
 
-compiler::CompileRequest default_request(const GraphDef& graph) {
+const GraphDef& graph_of(const Model& model) {
+  if (model.graphs.empty()) throw UserError("the model has no graph");
+  return model.graphs.front();
+}
+
+compiler::CompileResult compile_model(const Model& model) {
+  const GraphDef& graph = graph_of(model);
   compiler::CompileRequest request;
   request.name = graph.name;
   request.generate = true;
-  return request;
-}
-
-compiler::CompileResult compile_model(const Model& model, const compiler::CompileRequest& request,
-                                      const Device& device) {
-  if (model.graphs.empty()) throw UserError("the model has no graph");
-  compiler::CompileHost host;
-  host.catalog = &no_operators();
-  return compiler::compile(import_graph(model, model.graphs.front(), device), request, host);
+  return compiler::compile(import_graph(model, graph, Device{}), request, host_without_operators());
 }
 
 }  // namespace npugraph::ge

@@ -3,21 +3,18 @@
 #pragma once
 
 #include "compiler/pipeline.h"
-#include "compiler/request.h"
 #include "ge/model.h"
-#include "tensor/attr.h"
 
 namespace npugraph::ge {
 
 // A host that runs no operator.
-const lower::OperatorCatalog& no_operators();
+compiler::CompileHost host_without_operators();
 
-// The options with which models are compiled.
-compiler::CompileRequest default_request(const GraphDef& graph);
+// The first graph of a model. UserError if it has none.
+const GraphDef& graph_of(const Model& model);
 
-// Compiles the first graph of the model. UserError if the model has none, as in import_graph(), and for an operator that
-// cannot become generated code.
-compiler::CompileResult compile_model(const Model& model, const compiler::CompileRequest& request,
-                                      const Device& device);
+// Compiles the first graph of a model for tensors in the host's memory. UserError as in import_graph(), and for an
+// operator that cannot become generated code.
+compiler::CompileResult compile_model(const Model& model);
 
 }  // namespace npugraph::ge

@@ -70,6 +70,9 @@ void Call::place_operands() {
       } else {
         place.size = operands_.size() - std::min(operands_.size(), next + after);
       }
+      for (size_t k = 0; k < place.size; ++k) {
+        if (operands_[next + k] == nullptr) fail(cat("tensor ", k, " of its input '", input.name, "' is absent"));
+      }
     } else {
       place.size = next < operands_.size() ? 1 : 0;
       const bool is_missing = place.size == 0 || operands_[next] == nullptr;
@@ -81,9 +84,7 @@ void Call::place_operands() {
   if (next < operands_.size()) fail(cat("it takes ", next, " inputs, got ", operands_.size()));
 }
 
-void Call::fail(const std::string& reason) const {
-  throw UserError(cat("operator '", def_.name, "' of type ", def_.type, ": ", reason));
-}
+void Call::fail(const std::string& reason) { throw UserError(reason); }
 
 size_t Call::input_index(std::string_view name) const {
   const auto found = std::ranges::find(ir_.inputs, name, &IrTensor::name);
@@ -133,10 +134,16 @@ std::vector<int64_t> Call::integers(std::string_view name) const {
   return integers;
 }
 
-int64_t Call::integer(std::string_view name) const {
-  const std::vector<int64_t> all = integers(name);
+const Expr& Call::scalar(std::string_view name) const {
+  const std::vector<Expr>& all = numbers(name).elements;
   if (all.size() != 1) fail(cat("its input '", name, "' has one element, got ", all.size()));
   return all.front();
+}
+
+int64_t Call::integer(std::string_view name) const {
+  const auto integer = scalar(name).as_int();
+  if (!integer) fail(cat("its input '", name, "' has to be constant, got ", scalar(name).str()));
+  return *integer;
 }
 
 const IrAttr& Call::attr(std::string_view name) const {

@@ -35,7 +35,9 @@ class Call {
   // The elements of an integer input. UserError if they are not known as expressions.
   const Numbers& numbers(std::string_view name) const;
   const Numbers* find_numbers(std::string_view name) const;
-  // The only element of an integer input that is a constant.
+  // The only element of an input. UserError if it has more or none, or if it is not known as an expression.
+  const Expr& scalar(std::string_view name) const;
+  // The same as a constant integer.
   int64_t integer(std::string_view name) const;
   // All elements of an integer input as constants.
   std::vector<int64_t> integers(std::string_view name) const;
@@ -50,8 +52,8 @@ class Call {
   // The element type that a descriptor of an output states; nullopt if it states none.
   std::optional<DType> output_type(size_t output) const;
 
-  // UserError that names the operator.
-  [[noreturn]] void fail(const std::string& reason) const;
+  // UserError; the import says of which operator.
+  [[noreturn]] static void fail(const std::string& reason);
 
  private:
   struct Place {

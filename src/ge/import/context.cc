@@ -19,16 +19,15 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// The value of `symbol` at which `difference` is 0, if that is linear in it with a coefficient of 1 or -1.
+// The value of `symbol` at which `difference` is 0, if that is linear in it and the value is certainly whole.
 std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
   const auto at = [&](const Expr& value) {
     return substitute(difference, [&](const Expr& s) { return s.symbol_name() == symbol ? value : s; });
   };
-  const Expr rest = at(0);
-  const Expr coefficient = at(1) - rest;
-  if (!coefficient.is_int(1) && !coefficient.is_int(-1)) return std::nullopt;
-  if (rest + coefficient * Expr::symbol(symbol) != difference) return std::nullopt;
-  return coefficient.is_int(1) ? Expr(0) - rest : rest;
+  const Expr rest = at(0), coefficient = at(1) - rest;
+  if (!coefficient.as_int() || coefficient.is_int(0)) return std::nullopt;
+  const Expr value = Expr::make(ExprOp::kFloorDiv, {Expr(0) - rest, coefficient});
+  return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include "ge/import/fold_numbers.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <numeric>
 #include <string_view>
 
@@ -20,21 +20,21 @@ int64_t count(const std::vector<int64_t>& dims) {
 }
 
 template <ExprOp op>
+Expr compute(const Expr& a, const Expr& b) {
+  return Expr::make(op, {a, b});
+}
+Expr subtract(const Expr& a, const Expr& b) { return a - b; }
+
+// Two shapes that are equal, or one of which has a single element.
+template <Expr (*fn)(const Expr&, const Expr&)>
 std::optional<Numbers> arithmetic(const Call& call) {
   const Numbers &a = call.numbers("x1"), &b = call.numbers("x2");
-  const bool fits = a.dims == b.dims || a.elements.size() == 1 || b.elements.size() == 1;
-  if (!fits) return std::nullopt;
-  const bool first_is_shape =
-      a.dims.size() > b.dims.size() || (a.dims.size() == b.dims.size() && b.elements.size() == 1);
-  Numbers result{.dtype = a.dtype, .dims = first_is_shape ? a.dims : b.dims};
-  for (size_t i = 0; i < std::max(a.elements.size(), b.elements.size()); ++i) {
-    const Expr &x = a.elements[a.elements.size() == 1 ? 0 : i], &y = b.elements[b.elements.size() == 1 ? 0 : i];
-    if constexpr (op == ExprOp::kNeg) {
-      result.elements.push_back(x - y);  // subtraction has no operator of its own
-    } else {
-      result.elements.push_back(Expr::make(op, {x, y}));
-    }
-  }
+  const bool a_is_one = a.elements.size() == 1, b_is_one = b.elements.size() == 1;
+  if (a.dims != b.dims && !a_is_one && !b_is_one) return std::nullopt;
+  const bool is_first = b_is_one && (!a_is_one || a.dims.size() > b.dims.size());
+  Numbers result{.dtype = a.dtype, .dims = is_first ? a.dims : b.dims};
+  for (size_t i = 0; i < (is_first ? a : b).elements.size(); ++i)
+    result.elements.push_back(fn(a.elements[a_is_one ? 0 : i], b.elements[b_is_one ? 0 : i]));
   return result;
 }
 
@@ -145,17 +145,22 @@ std::optional<Numbers> product(const Call& call) {
   return Numbers{x.dtype, {}, {product}};
 }
 
-const std::map<std::string_view, Fold> kFolds = {
-    {"Add", arithmetic<ExprOp::kAdd>},
+struct FoldRow {
+  std::string_view type;
+  Fold fold;
+};
+
+constexpr auto kFolds = std::to_array<FoldRow>({
+    {"Add", arithmetic<compute<ExprOp::kAdd>>},
     {"ConcatV2", concatenate},
-    {"FloorDiv", arithmetic<ExprOp::kFloorDiv>},
-    {"FloorMod", arithmetic<ExprOp::kMod>},
+    {"FloorDiv", arithmetic<compute<ExprOp::kFloorDiv>>},
+    {"FloorMod", arithmetic<compute<ExprOp::kMod>>},
     {"Gather", gather},
     {"GatherV2", gather},
     {"Identity", same},
-    {"Maximum", arithmetic<ExprOp::kMax>},
-    {"Minimum", arithmetic<ExprOp::kMin>},
-    {"Mul", arithmetic<ExprOp::kMul>},
+    {"Maximum", arithmetic<compute<ExprOp::kMax>>},
+    {"Minimum", arithmetic<compute<ExprOp::kMin>>},
+    {"Mul", arithmetic<compute<ExprOp::kMul>>},
     {"Neg", negate},
     {"Pack", pack},
     {"ReduceProd", product},
@@ -163,10 +168,10 @@ const std::map<std::string_view, Fold> kFolds = {
     {"Squeeze", squeeze},
     {"StridedSlice", slice_v1},
     {"StridedSliceV2", slice_v2},
-    {"Sub", arithmetic<ExprOp::kNeg>},
+    {"Sub", arithmetic<subtract>},
     {"TensorMove", same},
     {"Unsqueeze", unsqueeze},
-};
+});
 
 bool is_integer_numbers(const Operand* operand) {
   return operand == nullptr || (operand->numbers && is_integral(operand->numbers->dtype));
@@ -175,10 +180,10 @@ bool is_integer_numbers(const Operand* operand) {
 }  // namespace
 
 std::optional<Operand> fold_numbers(const Call& call, const std::vector<Operand*>& operands) {
-  const auto fold = kFolds.find(call.def().type);
-  if (fold == kFolds.end() || operands.empty() || !std::ranges::all_of(operands, is_integer_numbers))
+  const auto* row = std::ranges::find(kFolds, call.def().type, &FoldRow::type);
+  if (row == kFolds.end() || operands.empty() || !std::ranges::all_of(operands, is_integer_numbers))
     return std::nullopt;
-  std::optional<Numbers> numbers = fold->second(call);
+  std::optional<Numbers> numbers = row->fold(call);
   if (!numbers || static_cast<int64_t>(numbers->elements.size()) > kMostNumbers) return std::nullopt;
   return Operand{.numbers = std::move(numbers)};
 }

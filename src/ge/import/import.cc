@@ -36,39 +36,40 @@ class Importer {
   }
 
   ir::Graph run() {
-    add_inputs();
-    for (const OpDef* op : ops_.order) {
-      try {
-        add(*op);
-      } catch (const UserError& error) {
-        const std::string source = text_attr(*op, attr::kSource);
-        if (source.empty() || std::string_view(error.what()).find(source) != std::string_view::npos) throw;
-        throw UserError(cat(error.what(), " (", source, ")"));
-      }
-    }
+    for (const OpDef* op : inputs_in_order()) named(*op, [&] { add_input(*op); });
+    for (const OpDef* op : ops_.order) named(*op, [&] { add(*op); });
     return std::move(context_.graph());
   }
 
  private:
-  void add_inputs() {
+  // Errors say of which operator they are, and where the user's program has it.
+  template <typename Fn>
+  static void named(const OpDef& op, Fn&& fn) {
+    try {
+      fn();
+    } catch (const UserError& error) {
+      const std::string source = text_attr(op, attr::kSource);
+      const std::string line = source.empty() ? "" : cat(" (", source, ")");
+      throw UserError(cat("operator '", op.name, "' of type ", op.type, line, ": ", error.what()));
+    }
+  }
+
+  std::vector<const OpDef*> inputs_in_order() const {
     std::vector<const OpDef*> inputs;
     std::ranges::copy_if(ops_.order, std::back_inserter(inputs), [](const OpDef* op) { return is_input(*op); });
     std::ranges::stable_sort(inputs, {}, [](const OpDef* op) { return index_of(*op); });
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (index_of(*inputs[i]) != static_cast<int64_t>(i))
-        throw UserError(cat(where(*inputs[i]), ": its index is ", index_of(*inputs[i]),
-                            "; indices of inputs are 0, 1, ... without gaps"));
-      add_input(*inputs[i]);
-    }
+    return inputs;
   }
 
   void add_input(const OpDef& op) {
     ir::Graph& graph = context_.graph();
+    if (index_of(op) != static_cast<int64_t>(graph.inputs.size()))
+      throw UserError(cat("its index is ", index_of(op), "; indices of inputs are 0, 1, ... without gaps"));
     const ir::TensorType type = input_type(context_, op);
     const std::string source = text_attr(op, attr::kSource);
     ir::Input input{.kind = input_kind(op), .source = source.empty() ? op.name : source};
-    if (is_number(op)) {
-      input.scalar = context_.new_size();
+    if (const std::string number = text_attr(op, attr::kValue); !number.empty()) {
+      input.scalar = context_.parse_size(number);
       results_[&op] = {{.numbers = Numbers{type.dtype, {}, {input.scalar}}}};
     } else {
       input.value = graph.add_value(type, op.name);
@@ -91,12 +92,12 @@ class Importer {
 
   std::vector<Operand> apply_rule(const OpDef& op) {
     const IrOperator* ir = find_operator(op.type);
-    if (ir == nullptr) throw UserError(cat(where(op), ": Ascend IR has no operator of this type"));
+    if (ir == nullptr) throw UserError("Ascend IR has no operator of this type");
     const Rule rule = find_rule(op.type);
     const std::vector<Operand*> operands = operands_of(op);
     const Call call(context_, op, *ir, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
-    if (rule == nullptr) throw UserError(cat(where(op), ": the engine does not compute operators of this type"));
+    if (rule == nullptr) throw UserError("the engine does not compute operators of this type");
     return rule(call);
   }
 
@@ -104,34 +105,33 @@ class Importer {
     std::vector<Operand*> operands;
     for (const InputRef& input : op.inputs) {
       if (!input.is_absent() && input.is_control()) continue;
-      operands.push_back(input.is_absent() ? nullptr : &result(op, input));
+      operands.push_back(input.is_absent() ? nullptr : &result(input));
     }
     while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
     return operands;
   }
 
-  Operand& result(const OpDef& reader, const InputRef& input) {
+  Operand& result(const InputRef& input) {
     std::vector<Operand>& results = results_.at(ops_.by_name.find(input.producer)->second);
     if (static_cast<size_t>(input.index) >= results.size())
-      throw UserError(cat(where(reader), ": it reads result ", input.index, " of '", input.producer, "', which has ",
-                          results.size()));
+      throw UserError(cat("it reads result ", input.index, " of '", input.producer, "', which has ", results.size()));
     return results[static_cast<size_t>(input.index)];
   }
 
   Operand constant(const OpDef& op) {
     const auto* tensor = find_attr<TensorValue>(op.attrs, "value");
-    if (tensor == nullptr) throw UserError(cat(where(op), ": it has no attribute 'value' of type Tensor"));
-    return context_.constant(*tensor, element_type(op, tensor->desc));
+    if (tensor == nullptr) throw UserError("it has no attribute 'value' of type Tensor");
+    return context_.constant(*tensor, element_type(tensor->desc));
   }
 
   // Results are dense and row-major, unless their descriptor states other strides.
   void add_outputs(const OpDef& op) {
     const std::vector<Operand*> operands = operands_of(op);
     for (size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i] == nullptr) throw UserError(cat(where(op), ": output ", i, " of the graph is absent"));
+      if (operands[i] == nullptr) throw UserError(cat("output ", i, " of the graph is absent"));
       ir::ValueId value = context_.value_of(*operands[i]);
       const ir::TensorType& type = context_.type(value);
-      const auto stated = i < op.input_descs.size() ? stated_strides(context_, op, op.input_descs[i]) : std::nullopt;
+      const auto stated = i < op.input_descs.size() ? stated_strides(context_, op.input_descs[i]) : std::nullopt;
       if (!is_contiguous(type.sizes, type.strides) && stated != type.strides)
         value = context_.add(aten::clone::op(), {TensorRef{value}, MemoryFormat::kContiguous});
       context_.graph().outputs.emplace_back(TensorRef{value});

@@ -19,8 +19,7 @@ constexpr std::array<std::pair<std::string_view, ir::InputKind>, 3> kKinds = {{
 }};
 
 // The expressions of a list attribute; nullopt if the descriptor has none. Their symbols become sizes of `context`.
-std::optional<std::vector<Expr>> expressions(Context& context, const OpDef& op, const TensorDesc& desc,
-                                             std::string_view name) {
+std::optional<std::vector<Expr>> expressions(Context& context, const TensorDesc& desc, std::string_view name) {
   const auto* list = find_attr<ListValue>(desc.attrs, name);
   if (list == nullptr) return std::nullopt;
   std::vector<Expr> result;
@@ -28,23 +27,23 @@ std::optional<std::vector<Expr>> expressions(Context& context, const OpDef& op, 
     try {
       result.push_back(context.parse_size(text));
     } catch (const UserError& error) {
-      throw UserError(cat(where(op), ": its attribute '", name, "': ", error.what()));
+      throw UserError(cat("its attribute '", name, "': ", error.what()));
     }
   }
   if (result.size() != desc.dims.size())
-    throw UserError(cat(where(op), ": its attribute '", name, "' has ", result.size(), " entries for ",
-                        desc.dims.size(), " dimensions"));
+    throw UserError(
+        cat("its attribute '", name, "' has ", result.size(), " entries for ", desc.dims.size(), " dimensions"));
   return result;
 }
 
-std::vector<Expr> sizes_of(Context& context, const OpDef& op, const TensorDesc& desc) {
-  const auto stated = expressions(context, op, desc, attr::kSizes);
+std::vector<Expr> sizes_of(Context& context, const TensorDesc& desc) {
+  const auto stated = expressions(context, desc, attr::kSizes);
   std::vector<Expr> sizes;
   for (size_t d = 0; d < desc.dims.size(); ++d) {
     const int64_t size = desc.dims[d];
-    if (size < -1) throw UserError(cat(where(op), ": a size is -1 or at least 0, got ", size));
+    if (size < -1) throw UserError(cat("a size is -1 or at least 0, got ", size));
     if (size != -1 && stated && !(*stated)[d].is_int(size))
-      throw UserError(cat(where(op), ": size ", d, " is ", size, " and ", (*stated)[d].str()));
+      throw UserError(cat("size ", d, " is ", size, " and ", (*stated)[d].str()));
     sizes.push_back(size != -1 ? Expr(size) : stated ? (*stated)[d] : context.new_size());
   }
   return sizes;
@@ -57,29 +56,24 @@ std::string text_attr(const OpDef& op, std::string_view name) {
   return text == nullptr ? std::string() : std::string(*text);
 }
 
-std::string where(const OpDef& op) {
-  const std::string source = text_attr(op, attr::kSource);
-  return cat("operator '", op.name, "' of type ", op.type, source.empty() ? "" : cat(" (", source, ")"));
-}
-
-DType element_type(const OpDef& op, const TensorDesc& desc) {
+DType element_type(const TensorDesc& desc) {
   const DataTypeRow* row = find_type(desc.dtype);
   if (row == nullptr || !row->dtype)
-    throw UserError(cat(where(op), ": the engine does not compute with elements of ", type_text(desc.dtype)));
+    throw UserError(cat("the engine does not compute with elements of ", type_text(desc.dtype)));
   return *row->dtype;
 }
 
-std::optional<std::vector<Expr>> stated_strides(Context& context, const OpDef& op, const TensorDesc& desc) {
-  return expressions(context, op, desc, attr::kStrides);
+std::optional<std::vector<Expr>> stated_strides(Context& context, const TensorDesc& desc) {
+  return expressions(context, desc, attr::kStrides);
 }
 
 ir::TensorType input_type(Context& context, const OpDef& op) {
-  if (op.output_descs.size() != 1) throw UserError(cat(where(op), ": it has one output, got ", op.output_descs.size()));
+  if (op.output_descs.size() != 1) throw UserError(cat("it has one output, got ", op.output_descs.size()));
   const TensorDesc& desc = op.output_descs.front();
-  if (desc.has_unknown_rank()) throw UserError(cat(where(op), ": its number of dimensions is not known"));
+  if (desc.has_unknown_rank()) throw UserError("its number of dimensions is not known");
   ir::TensorType type{
-      .dtype = element_type(op, desc), .sizes = sizes_of(context, op, desc), .strides = {}, .device = context.device()};
-  type.strides = stated_strides(context, op, desc).value_or(contiguous_strides(type.sizes));
+      .dtype = element_type(desc), .sizes = sizes_of(context, desc), .strides = {}, .device = context.device()};
+  type.strides = stated_strides(context, desc).value_or(contiguous_strides(type.sizes));
   return type;
 }
 
@@ -87,12 +81,6 @@ ir::InputKind input_kind(const OpDef& op) {
   const std::string kind = text_attr(op, attr::kKind);
   const auto* known = std::ranges::find(kKinds, kind, &decltype(kKinds)::value_type::first);
   return known == kKinds.end() ? ir::InputKind::kUser : known->second;
-}
-
-bool is_number(const OpDef& op) {
-  if (op.output_descs.size() != 1) return false;
-  const TensorDesc& desc = op.output_descs.front();
-  return desc.dtype == WireType::kInt64 && desc.dims.empty() && desc.device_type == "CPU";
 }
 
 }  // namespace npugraph::ge

@@ -19,6 +19,8 @@ namespace attr {
 inline constexpr std::string_view kSource = "_npugraph_source";
 // Of an input: "parameter", "buffer" or "static".
 inline constexpr std::string_view kKind = "_npugraph_kind";
+// Of an input: it is a number of the user's program and not a tensor, with this text as an expression of sizes.
+inline constexpr std::string_view kValue = "_npugraph_value";
 // Of the descriptor of an input or of an output of the graph: sizes and strides as expressions, a list of texts. Strides
 // are those of a dense row-major tensor if they are left out.
 inline constexpr std::string_view kSizes = "_npugraph_sizes";
@@ -27,20 +29,15 @@ inline constexpr std::string_view kStrides = "_npugraph_strides";
 
 // The text of an attribute of an operator; empty if it has none.
 std::string text_attr(const OpDef& op, std::string_view name);
-// "operator 'x' of type Data (model.py:3 in forward)"
-std::string where(const OpDef& op);
-// The element type of a descriptor of `op`. UserError for a type that the engine does not compute with.
-DType element_type(const OpDef& op, const TensorDesc& desc);
+// The element type of a descriptor. UserError for a type that the engine does not compute with.
+DType element_type(const TensorDesc& desc);
 
 // The strides that a descriptor states; nullopt if it states none.
-std::optional<std::vector<Expr>> stated_strides(Context& context, const OpDef& op, const TensorDesc& desc);
+std::optional<std::vector<Expr>> stated_strides(Context& context, const TensorDesc& desc);
 
 // Type of an input, with symbols of `context` for unknown sizes. UserError if its descriptor or its attributes contradict
 // each other.
 ir::TensorType input_type(Context& context, const OpDef& op);
 ir::InputKind input_kind(const OpDef& op);
-// Whether an input is a number of the host and not a tensor: an int64 without dimensions that is placed on the CPU. Sizes
-// of the user's program arrive in this form.
-bool is_number(const OpDef& op);
 
 }  // namespace npugraph::ge

@@ -10,6 +10,9 @@
 
 namespace npugraph::ge {
 
+inline Attr flag(bool value) { return Expr::constant(Scalar::of_bool(value)); }
+inline Attr number(double value) { return Expr::constant(Scalar::of_float(value)); }
+
 inline std::vector<Operand> one(ir::ValueId value) { return {Operand::of(value)}; }
 
 inline std::vector<Operand> all(const std::vector<ir::ValueId>& values) {

@@ -11,8 +11,6 @@ namespace npugraph::ge {
 
 namespace {
 
-Attr flag(bool value) { return Expr::constant(Scalar::of_bool(value)); }
-
 // [batch, tokens, heads * width] as [batch, heads, tokens, width]
 ir::ValueId heads_apart(const Call& call, ir::ValueId x, int64_t heads) {
   Context& context = call.context();
@@ -47,10 +45,9 @@ std::vector<Operand> prompt_flash_attention(const Call& call) {
   }
   if (heads != kv_heads) call.fail("its query has as many heads as its key");
   const bool is_causal = !call.has("pse_shift") && call.attr_int("next_tokens") == 0;
-  const auto results = context.add_all(
-      aten::_scaled_dot_product_flash_attention_for_cpu::op(),
-      {TensorRef{query}, TensorRef{key}, TensorRef{value}, Expr::constant(Scalar::of_float(0)), flag(is_causal),
-       call.argument("pse_shift"), Expr::constant(Scalar::of_float(call.attr_float("scale_value")))});
+  const auto results = context.add_all(aten::_scaled_dot_product_flash_attention_for_cpu::op(),
+                                       {TensorRef{query}, TensorRef{key}, TensorRef{value}, number(0), flag(is_causal),
+                                        call.argument("pse_shift"), number(call.attr_float("scale_value"))});
   if (!is_flat) return one(results.front());
   const ir::ValueId tokens = context.add(aten::transpose_int::op(), {TensorRef{results.front()}, Expr(1), Expr(2)});
   const std::vector<Expr> sizes = context.sizes(tokens);

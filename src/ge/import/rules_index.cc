@@ -68,8 +68,7 @@ std::vector<Operand> index_put(const Call& call) {
       return one(context.add(aten::index_copy::op(),
                              {TensorRef{x}, Expr(static_cast<int64_t>(dim)), at[dim], TensorRef{call.value("value")}}));
   }
-  return one(context.add(aten::index_put::op(), {TensorRef{x}, at, TensorRef{call.value("value")},
-                                                 Expr::constant(Scalar::of_bool(accumulates))}));
+  return one(context.add(aten::index_put::op(), {TensorRef{x}, at, TensorRef{call.value("value")}, flag(accumulates)}));
 }
 
 constexpr auto kRows = std::to_array<RuleRow>({

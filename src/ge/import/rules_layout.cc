@@ -330,8 +330,7 @@ std::vector<Operand> pad(const Call& call) {
     from_last.push_back(pairs[i - 2]);
     from_last.push_back(pairs[i - 1]);
   }
-  Expr value = Expr::constant(Scalar::of_float(0));
-  if (const Numbers* given = call.find_numbers("constant_values")) value = given->elements.front();
+  const Attr value = call.has("constant_values") ? Attr(call.scalar("constant_values")) : number(0);
   return one(call.context().add(aten::constant_pad_nd::op(), {TensorRef{call.value("x")}, from_last, value}));
 }
 

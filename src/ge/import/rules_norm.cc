@@ -11,8 +11,6 @@ namespace npugraph::ge {
 
 namespace {
 
-Attr number(double value) { return Expr::constant(Scalar::of_float(value)); }
-
 std::vector<Operand> layer_norm(const Call& call, const std::vector<Expr>& normalised) {
   Context& context = call.context();
   const ir::ValueId x = call.value("x");
@@ -62,8 +60,7 @@ std::vector<Operand> rms_norm(const Call& call) {
     dims.emplace_back(static_cast<int64_t>(d));
   }
   const ir::ValueId square = context.add(aten::pow_Tensor_Scalar::op(), {TensorRef{wide}, Expr(2)});
-  const ir::ValueId mean =
-      context.add(aten::mean_dim::op(), {TensorRef{square}, dims, Expr::constant(Scalar::of_bool(true))});
+  const ir::ValueId mean = context.add(aten::mean_dim::op(), {TensorRef{square}, dims, flag(true)});
   const ir::ValueId shifted =
       context.add(aten::add_Tensor::op(), {TensorRef{mean}, number(call.attr_float("epsilon"))});
   const ir::ValueId rstd = context.add(aten::rsqrt::op(), {TensorRef{shifted}});
@@ -82,7 +79,7 @@ template <typename Operator>
 std::vector<Operand> softmax_of(const Call& call, bool half_to_float) {
   return one(call.context().add(Operator::op(),
                                 {TensorRef{call.value(Operator::kId == aten::_log_softmax::kId ? "logits" : "x")},
-                                 Expr(only_axis(call)), Expr::constant(Scalar::of_bool(half_to_float))}));
+                                 Expr(only_axis(call)), flag(half_to_float)}));
 }
 std::vector<Operand> softmax(const Call& call) {
   return softmax_of<aten::_softmax>(call, call.attr_bool("half_to_float"));

@@ -31,15 +31,9 @@ std::vector<Operand> fill(const Call& call) {
 
 std::vector<Operand> range(const Call& call) {
   Context& context = call.context();
-  std::vector<Attr> bounds;
-  for (const std::string_view name : {"start", "limit", "delta"}) {
-    const Numbers& bound = call.numbers(name);
-    if (bound.elements.size() != 1) call.fail(cat("its input '", name, "' has one element"));
-    bounds.emplace_back(bound.elements.front());
-  }
   const DType dtype = call.numbers("start").dtype;
-  return one(
-      context.add(aten::arange_start_step::op(), {bounds[0], bounds[1], bounds[2], dtype, None{}, context.device()}));
+  return one(context.add(aten::arange_start_step::op(), {call.scalar("start"), call.scalar("limit"),
+                                                         call.scalar("delta"), dtype, None{}, context.device()}));
 }
 
 template <typename Operator>

@@ -74,15 +74,10 @@ std::vector<Operand> divide(const Call& call) {
 }
 
 // x1 + alpha * x2
-std::vector<Operand> axpy(const Call& call) {
-  const Numbers* alpha = call.find_numbers("alpha");
-  if (alpha == nullptr || !alpha->is_scalar()) call.fail("its input 'alpha' has to be a known scalar");
-  return apply<aten::add_Tensor>(call, "x1", "x2", alpha->elements.front());
-}
+std::vector<Operand> axpy(const Call& call) { return apply<aten::add_Tensor>(call, "x1", "x2", call.scalar("alpha")); }
 
 std::vector<Operand> with_value(const Call& call, const ir::Op& op) {
-  return one(
-      call.context().add(op, {TensorRef{call.value("x")}, Expr::constant(Scalar::of_float(call.attr_float("value")))}));
+  return one(call.context().add(op, {TensorRef{call.value("x")}, number(call.attr_float("value"))}));
 }
 std::vector<Operand> muls(const Call& call) { return with_value(call, aten::mul_Tensor::op()); }
 std::vector<Operand> adds(const Call& call) { return with_value(call, aten::add_Tensor::op()); }
@@ -100,8 +95,7 @@ std::vector<Operand> swish(const Call& call) {
   if (scale == 1) return unary<aten::silu>(call);
   Context& context = call.context();
   const ir::ValueId x = call.value("x");
-  const ir::ValueId scaled =
-      context.add(aten::mul_Tensor::op(), {TensorRef{x}, Expr::constant(Scalar::of_float(scale))});
+  const ir::ValueId scaled = context.add(aten::mul_Tensor::op(), {TensorRef{x}, number(scale)});
   const ir::ValueId gate = context.add(aten::sigmoid::op(), {TensorRef{scaled}});
   return one(context.add(aten::mul_Tensor::op(), {TensorRef{x}, TensorRef{gate}}));
 }
@@ -133,23 +127,15 @@ std::vector<Operand> select_v1(const Call& call) { return select(call, "x1", "x2
 std::vector<Operand> select_v2(const Call& call) { return select(call, "then", "else"); }
 
 std::vector<Operand> masked_fill(const Call& call) {
-  const Numbers* value = call.find_numbers("value");
-  if (value == nullptr || value->elements.size() != 1) call.fail("its input 'value' has to be a known scalar");
   Context& context = call.context();
   const ir::ValueId x = call.value("x"), mask = call.value("mask");
   context.require_broadcast(context.sizes(x), context.sizes(mask));
-  return one(context.add(aten::masked_fill_Scalar::op(), {TensorRef{x}, TensorRef{mask}, value->elements.front()}));
+  return one(context.add(aten::masked_fill_Scalar::op(), {TensorRef{x}, TensorRef{mask}, call.scalar("value")}));
 }
 
 std::vector<Operand> clip(const Call& call) {
-  const auto bound = [&](std::string_view name) -> Attr {
-    const Numbers* numbers = call.find_numbers(name);
-    if (numbers == nullptr || numbers->elements.size() != 1)
-      call.fail(cat("its input '", name, "' has to be a known scalar"));
-    return numbers->elements.front();
-  };
-  return one(call.context().add(aten::clamp::op(),
-                                {TensorRef{call.value("x")}, bound("clip_value_min"), bound("clip_value_max")}));
+  return one(call.context().add(
+      aten::clamp::op(), {TensorRef{call.value("x")}, call.scalar("clip_value_min"), call.scalar("clip_value_max")}));
 }
 
 constexpr auto kRows = std::to_array<RuleRow>({

@@ -16,8 +16,6 @@ std::vector<Expr> pair(const Call& call, std::string_view name, size_t first, si
   return {Expr(all[first]), Expr(all[second])};
 }
 
-Attr flag(bool value) { return Expr::constant(Scalar::of_bool(value)); }
-
 // Windows of height and width, in attributes of two entries.
 std::vector<Operand> max_pool_with_argmax(const Call& call) {
   if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");

@@ -108,7 +108,7 @@ std::vector<Expr> height_and_width(const Call& call, std::string_view name) {
 
 std::vector<Operand> conv2d(const Call& call) {
   if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
-  if (call.has("offset_w") || call.attr_int("offset_x") != 0) call.fail("offsets of integer products have no rule");
+  refuse_offset(call);
   const std::vector<int64_t> pads = call.attr_ints("pads");
   if (pads.size() != 4) call.fail(cat("its attribute 'pads' has 4 entries, got ", pads.size()));
   Context& context = call.context();
@@ -116,15 +116,16 @@ std::vector<Operand> conv2d(const Call& call) {
   std::vector<Expr> padding = {Expr(pads[0]), Expr(pads[2])};
   if (pads[0] != pads[1] || pads[2] != pads[3]) {
     const std::vector<Expr> around = {Expr(pads[2]), Expr(pads[3]), Expr(pads[0]), Expr(pads[1])};
-    x = context.add(aten::constant_pad_nd::op(), {TensorRef{x}, around, Expr::constant(Scalar::of_float(0))});
+    x = context.add(aten::constant_pad_nd::op(), {TensorRef{x}, around, number(0)});
     padding = {Expr(0), Expr(0)};
   }
   const ir::ValueId filter = call.value("filter");
+  if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(call.attr_int("groups")));
-  return one(context.add(aten::convolution::op(),
-                         {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"),
-                          padding, height_and_width(call, "dilations"), Expr::constant(Scalar::of_bool(false)),
-                          std::vector<Expr>{0, 0}, Expr(call.attr_int("groups"))}));
+  return one(context.add(
+      aten::convolution::op(),
+      {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"), padding,
+       height_and_width(call, "dilations"), flag(false), std::vector<Expr>{0, 0}, Expr(call.attr_int("groups"))}));
 }
 
 constexpr auto kRows = std::to_array<RuleRow>({

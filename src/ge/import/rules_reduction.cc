@@ -13,8 +13,6 @@ namespace npugraph::ge {
 
 namespace {
 
-Attr flag(bool value) { return Expr::constant(Scalar::of_bool(value)); }
-
 std::vector<Expr> axes_of(const Call& call, size_t rank) {
   std::vector<Expr> axes;
   for (const int64_t axis : call.integers("axes")) axes.emplace_back(static_cast<int64_t>(dimension(call, axis, rank)));

@@ -6,11 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "compiler/artifact.h"
 #include "ge/engine/compile.h"
 #include "ge/import/import.h"
-#include "ge/import/rules.h"
 #include "ge/wire.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
@@ -23,23 +21,20 @@ namespace {
 
 using compiler::Artifact;
 using compiler::CompileRequest;
-using compiler::PhaseTime;
 
 // The first graph of a serialised model for tensors of `device`. Everything becomes code of the engine: it has no
 // operators of torch.
-std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest request, const c10::Device& device,
-                                  const std::vector<std::pair<std::string, double>>& front_end) {
+std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest request, const c10::Device& device) {
   auto bytes = std::make_shared<const std::string>(model_def);
-  std::vector<PhaseTime> phases;
-  for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
   const py::gil_scoped_release release;
-  const ge::Model model = ge::parse_model(std::as_bytes(std::span(*bytes)), bytes, "the serialised ModelDef");
-  if (model.graphs.empty()) throw UserError("the serialised ModelDef has no graph");
-  ir::Graph graph = run_phase(
-      phases, "ge import", [&] { return ge::import_graph(model, model.graphs.front(), bridge::from_torch(device)); });
+  std::vector<compiler::PhaseTime> phases;
+  ir::Graph graph = run_phase(phases, "ge import", [&] {
+    const ge::Model model = ge::parse_model(std::as_bytes(std::span(*bytes)), bytes, "the serialised ModelDef");
+    return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device));
+  });
   request.generate = true;
-  compiler::CompileHost host{
-      .catalog = &ge::no_operators(), .evaluate = {}, .make_task = compiler::make_task, .facts = bridge::torch_facts()};
+  compiler::CompileHost host = ge::host_without_operators();
+  host.facts = bridge::torch_facts();
   return std::make_shared<Artifact>(std::move(graph), std::move(request), std::move(host),
                                     bridge::TorchHost::instance(), std::vector<compiler::Partition>{},
                                     std::move(phases));
@@ -49,8 +44,7 @@ std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest req
 
 void init_ge(py::module_& module) {
   py::module_ ge = module.def_submodule("ge", "Models of Ascend's graph engine.");
-  ge.def("compile", &compile, py::arg("model_def"), py::arg("request"), py::arg("device"), py::arg("front_end"));
-  ge.def("ruled_types", &npugraph::ge::ruled_types);
+  ge.def("compile", &compile, py::arg("model_def"), py::arg("request"), py::arg("device"));
 }
 
 }  // namespace npugraph::bindings

@@ -27,8 +27,7 @@ struct Array {
 class Compiled {
  public:
   explicit Compiled(const std::vector<Op>& ops) {
-    const Model model = model_of(ops);
-    auto result = compile_model(model, default_request(model.graphs.front()), Device{});
+    auto result = compile_model(model_of(ops));
     auto program = std::make_shared<const program::Program>(std::move(result.program));
     executable_ =
         std::make_unique<runtime::Executable>(program, host_, compiler::make_task, runtime::Options{}, "test");

@@ -60,13 +60,41 @@ TEST(Import, ProductsTransposeByViews) {
   EXPECT_TRUE(contains(text, "f32[d0, 5]{5, 1} = aten.mm(%x, ")) << text;
 }
 
+// A number of the user's program is an input without a tensor. A scalar tensor stays a tensor, so that it can be written.
+TEST(Import, OnlyMarkedInputsAreNumbers) {
+  const auto scalar = [](const char* type, const char* name, int64_t index) {
+    return Op(type, name).attr("index", index).output(desc("y", WireType::kInt64, {}).text(14, "CPU"));
+  };
+  const std::string text = imported(
+      {scalar("RefData", "count", 0), scalar("Data", "n", 1).attr("_npugraph_value", "s7"), data("x", 2, {-1, 4}),
+       constant<int64_t>("one", WireType::kInt64, {}, {1}), Op("Add", "next", {"count:0", "one:0"}),
+       Op("Assign", "write", {"count:0", "next:0"}), constant<int64_t>("four", WireType::kInt64, {}, {4}),
+       Op("Pack", "shape", {"n:0", "four:0"}).attr("axis", int64_t{0}), Op("Reshape", "y", {"x:0", "shape:0"}),
+       Op("NetOutput", "out", {"y:0", "write:-1"})});
+  EXPECT_TRUE(contains(text, "input %count : i64[]")) << text;
+  EXPECT_TRUE(contains(text, "aten.copy_(%count")) << text;
+  EXPECT_TRUE(contains(text, "input d0 : int user \"n\"")) << text;
+  EXPECT_TRUE(contains(text, "%x : f32[d0, 4]")) << text;
+}
+
+// Shapes without elements, and lists with a gap, are models that somebody may write.
+TEST(Import, OddOperandsAreErrorsOrEmpty) {
+  const std::string text =
+      imported({data("x", 0, {1}), int_list("none", {}), constant<int64_t>("one", WireType::kInt64, {}, {1}),
+                Op("Add", "sizes", {"none:0", "one:0"}), Op("Reshape", "y", {"x:0", "sizes:0"}),
+                Op("NetOutput", "out", {"y:0"})});
+  EXPECT_TRUE(contains(text, "aten.view(%x, [])")) << text;
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), int_list("axis", {0}), Op("ConcatV2", "y", {"x:0", "", "axis:0"})}),
+                       "operator 'y' of type ConcatV2: tensor 1 of its input 'x' is absent"));
+}
+
 TEST(Import, ErrorsNameTheOperator) {
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Nonsense", "n", {"x:0"})}),
                        "operator 'n' of type Nonsense: Ascend IR has no operator of this type"));
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Add", "sum", {"x:0", "gone:0"})}),
                        "operator 'sum' reads 'gone', which the graph does not have"));
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), data("y", 1, {3}), Op("Add", "sum", {"x:0", "y:0"})}),
-                       "sizes 2 and 3 have to be equal"));
+                       "operator 'sum' of type Add: sizes 2 and 3 have to be equal"));
   EXPECT_TRUE(contains(refusal({Op("Relu", "a", {"b:0"}), Op("Relu", "b", {"a:0"})}), "waits for its own results"));
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Relu", "y", {"x:3"})}), "reads result 3 of 'x', which has 1"));
 }

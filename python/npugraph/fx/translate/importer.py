@@ -77,7 +77,7 @@ class Definition:
 
 
 # Checks of facts that compiling has already established: they have no results and never fail afterwards.
-_SETTLED_CHECKS = {
+SETTLED_CHECKS = {
     torch.ops.aten.sym_constrain_range.default,
     torch.ops.aten.sym_constrain_range_for_size.default,
     torch.ops.aten._assert_tensor_metadata.default,
@@ -195,7 +195,7 @@ class _Importer:
     def add_call(self, node: fx.Node) -> None:
         value = node.meta.get("val")
         self.note_shape_env(value)
-        if node.target in _SETTLED_CHECKS or is_mark(node):
+        if node.target in SETTLED_CHECKS or is_mark(node):
             return
         if node.target is operator.getitem and self.core.bind_item(node, node.args[0], node.args[1]):
             return

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from npugraph.ge.backend.engine import initialize_graph_engine
-from npugraph.ge.backend.executor import TorchNpuGraph
-from npugraph.ge.backend.logs import logger
 from npugraph.ge.graph import GeGraph
+from npugraph.log import logger
 
 _numbers = itertools.count(1)
 
@@ -33,13 +31,11 @@ class GeConcreteGraph:
         global_options: dict[str, str],
         *,
         boxed: bool = False,
-        compiled: Callable[[Any], None] | None = None,
     ) -> None:
         self._graph = graph
         self._request = request
         self._local_options, self._global_options = local_options, global_options
         self._boxed = boxed
-        self._compiled = compiled
         self._lock = threading.Lock()
         self._function: Any = None
 
@@ -61,16 +57,9 @@ class GeConcreteGraph:
                 executor = self._graph.executor
                 executor.compile(self._request, boxed=self._boxed)
                 self._function = executor.function
-                if self._compiled is not None:
-                    self._compiled(executor)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
         return self._function
 
     def __call__(self, *args: Any) -> Any:
         function = self._function or self.compile()
         return function(*args)
-
-
-def make_graph(name: str) -> GeGraph:
-    """An empty graph that the engine can run."""
-    return GeGraph(name=name, make_executor=TorchNpuGraph)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from npugraph.ge.backend.logs import logger
+from npugraph.log import logger
 
 _lock = threading.Lock()
 _options: dict[str, str] | None = None

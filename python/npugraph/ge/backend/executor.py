@@ -56,7 +56,7 @@ class TorchNpuGraphBase:
         if request is None:
             request = _C.CompileRequest()
             request.name = self._name
-        self._core = _C.ge.compile(self._model, request, self._device, [])
+        self._core = _C.ge.compile(self._model, request, self._device)
         self._run = self._core.callable(boxed=boxed)
         self._model = b""  # the Program has its own constants
         self._state = "compiled"

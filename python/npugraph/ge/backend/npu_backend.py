@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import fx
 
-from npugraph.backend import checked, compile_dynamo_graph, npugraph_ex
+from npugraph.backend import checked
+from npugraph.compilers import configured_backend
 from npugraph.ge.backend.target import ge_target
 from npugraph.ge.config import CompilerConfig, npugraph_options
 
@@ -23,11 +23,4 @@ def get_npu_backend(
     """Returns a backend for ``torch.compile(model, backend=...)`` that converts graphs to Ascend IR and runs them in
     the graph engine. ``custom_decompositions`` maps operators to functions that compute the same by others."""
     config = CompilerConfig() if compiler_config is None else compiler_config
-    options = checked(npugraph_options(config))
-    target = ge_target(config)
-
-    def npu_backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compile_dynamo_graph(gm, example_inputs, options, dict(custom_decompositions or {}), target)
-
-    npu_backend.reset = npugraph_ex.reset  # type: ignore[attr-defined]  # for torch._dynamo.reset()
-    return npu_backend
+    return configured_backend(checked(npugraph_options(config)), custom_decompositions, ge_target(config))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from npugraph.driver import graph_target
+from npugraph.driver.calls import boxed_call
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.steps import Step, Target
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
@@ -49,7 +50,7 @@ def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
         built.graph, request, local_options, global_options, boxed=is_direct and work.route is not Route.RECORDED
     )
     if is_direct:
-        return graph if work.route is Route.RECORDED else _boxed(graph)
+        return graph if work.route is Route.RECORDED else boxed_call(graph)
 
     def call(*inputs: Any) -> Any:
         return built.outputs(inputs, graph(*[inputs[place] for place in built.fed]))
@@ -62,9 +63,4 @@ def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
         args.clear()
         return call(*inputs)
 
-    return _boxed(boxed)
-
-
-def _boxed(run: Any) -> Callable[..., Any]:
-    run._boxed_call = True  # for AOTAutograd
-    return run
+    return boxed_call(boxed)

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
+from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
 from npugraph.ge import apis as ge
@@ -30,9 +31,6 @@ from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import normalise
 from npugraph.ge.tensor import Tensor, TensorSpec
 
-if TYPE_CHECKING:
-    from npugraph.fx.translate.importer import InputInfo
-
 aten = torch.ops.aten
 
 # What the engine reads beyond Ascend IR (src/ge/import/inputs.h): of operators, ...
@@ -41,13 +39,6 @@ SOURCE, KIND, VALUE = "_npugraph_source", "_npugraph_kind", "_npugraph_value"
 SIZES, STRIDES = "_npugraph_sizes", "_npugraph_strides"
 # ... and of the graph: names of symbols, and the least and the largest value of each.
 RANGES = "_npugraph_ranges"
-
-# Checks of facts that compiling has already established.
-_SETTLED = (
-    aten.sym_constrain_range.default,
-    aten.sym_constrain_range_for_size.default,
-    aten._assert_tensor_metadata.default,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +175,7 @@ class _Builder:
     # Calls
 
     def add_call(self, node: fx.Node) -> None:
-        if node.target in _SETTLED or is_mark(node) or is_number(node.meta.get("val")):
+        if node.target in SETTLED_CHECKS or is_mark(node) or is_number(node.meta.get("val")):
             return
         if node.target is operator.getitem:
             self.values[node] = self.item(node)
