@@ -88,10 +88,11 @@ void PendingRun::run() {
   compiled_.run(*inputs_, *outputs_);
 }
 
-// Memory goes before the graph learns of the end. The outputs stay for the caller.
+// Memory goes before the graph learns of the end.
 void PendingRun::finish() {
   if (graph_ == nullptr) return;
   inputs_.reset();
+  outputs_.reset();
   graph_->gate_.leave();
   graph_.reset();
 }

@@ -47,6 +47,7 @@ class PendingRun {
   PendingRun(const PendingRun&) = delete;
   PendingRun& operator=(const PendingRun&) = delete;
 
+  // Before run(). Their elements are there after it.
   const std::vector<::ge::Tensor>& outputs() const { return outputs_->tensors(); }
   // To be called at most once. ApiError if it fails.
   void run();

@@ -154,13 +154,14 @@ void SessionState::run(uint32_t id, void* stream, const std::vector<::ge::Tensor
   const std::shared_ptr<GraphEntry> entry = graph(id);
   const std::shared_ptr<StreamQueue> queue = queue_of(stream);
   make_ready(*entry, stream);
-  const std::shared_ptr<PendingRun> pending = entry->begin(inputs, outputs);
+  std::shared_ptr<PendingRun> pending = entry->begin(inputs, outputs);
+  std::vector<::ge::Tensor> made = pending->outputs();
   if (queue != nullptr) {
-    queue->add([pending] { pending->run(); });
+    queue->add([pending = std::move(pending)] { pending->run(); });
   } else {
     pending->run();
   }
-  outputs = pending->outputs();
+  outputs = std::move(made);
 }
 
 void SessionState::execute(uint32_t id, void* stream, const std::vector<::ge::Tensor>& inputs,
