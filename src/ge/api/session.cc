@@ -87,7 +87,7 @@ Status Session::SetGraphFixedFeatureMemoryBase(uint32_t graph_id, const void* /*
 
 Status Session::LoadGraph(uint32_t graph_id, const OptionMap& options, void* stream) {
   return api_call("Session::LoadGraph", [&] {
-    npugraph::ge::check_options(options);
+    if (!options.empty()) npugraph::ge::add_warning("options of LoadGraph() have no effect: give them to AddGraph()");
     state_->load(*state_->graph(graph_id), stream);
   });
 }

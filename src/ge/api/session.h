@@ -77,7 +77,7 @@ class Session {
 
   // Memory that the user does not give comes from the external allocator of `stream` from now on, if there is one: const
   // and feature memory, and outputs. A graph that is not loaded is loaded by its first run, on the stream of that.
-  // GE_GRAPH_NOT_COMPILED before CompileGraph().
+  // GE_GRAPH_NOT_COMPILED before CompileGraph(). Options have no effect here.
   Status LoadGraph(uint32_t graph_id, const std::map<AscendString, AscendString>& options, void* stream);
 
   // Runs compile and load the graph if nothing did before. They write into inputs only if the graph assigns to them.
@@ -96,7 +96,8 @@ class Session {
                                      std::vector<Tensor>& outputs);
 
   // The allocator of graphs that are loaded on `stream` from now on; null: of calls without a stream. The session keeps it
-  // alive. PARAM_INVALID if it is null or if the stream has one.
+  // alive until UnregisterExternalAllocator(), which has to come before the end of the stream. PARAM_INVALID if it is null
+  // or if the stream has one.
   Status RegisterExternalAllocator(const void* stream, AllocatorPtr allocator);
   // Graphs give back what they have from it: waits for their runs. Outputs keep theirs until they are destroyed.
   // PARAM_INVALID if the stream has none.

@@ -54,15 +54,22 @@ void CompiledGraph::find_facts() {
   }
 }
 
-void CompiledGraph::use_constants(std::byte* base) {
-  constants_given_ = base != nullptr;
-  UserBlock block;
-  if (base == nullptr && allocator_ != nullptr && facts_.constant_bytes > 0) {
-    block = UserBlock(allocator_, facts_.constant_bytes);
-    base = block.data();
-  }
-  executable_->move_constants(base);
+UserBlock CompiledGraph::block_for_constants(const ::ge::AllocatorPtr& allocator) const {
+  if (allocator == nullptr || facts_.constant_bytes == 0) return {};
+  return {allocator, facts_.constant_bytes};
+}
+
+void CompiledGraph::keep_constants(UserBlock block) {
+  executable_->move_constants(block.data());
   constants_ = std::move(block);
+  constants_given_ = false;
+}
+
+void CompiledGraph::use_constants(std::byte* base) {
+  if (base == nullptr) return keep_constants(block_for_constants(allocator_));
+  executable_->move_constants(base);
+  constants_ = {};
+  constants_given_ = true;
 }
 
 void CompiledGraph::use_features(std::span<std::byte> block) {
@@ -72,11 +79,13 @@ void CompiledGraph::use_features(std::span<std::byte> block) {
 
 void CompiledGraph::use_allocator(const ::ge::AllocatorPtr& allocator) {
   if (allocator == allocator_) return;
+  // Nothing has changed if the allocator has no memory.
+  UserBlock constants = constants_given_ ? UserBlock() : block_for_constants(allocator);
   if (!memory_.is_given()) executable_->release_memory();
   memory_.use(allocator);
   host_.use(allocator);
   allocator_ = allocator;
-  if (!constants_given_) use_constants(nullptr);
+  if (!constants_given_) keep_constants(std::move(constants));
 }
 
 void CompiledGraph::release_memory() {

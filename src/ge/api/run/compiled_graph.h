@@ -50,7 +50,7 @@ class CompiledGraph {
   BlockHost& host() { return host_; }
 
   // Constants are copied to `base`, intermediate results lie in `block`: aligned memory of the user that is large enough.
-  // Null and empty: the engine has memory of its own.
+  // Null and empty: the engine has memory of its own. If it cannot get it, an exception, and nothing has changed.
   void use_constants(std::byte* base);
   void use_features(std::span<std::byte> block);
   // The allocator of memory that the user does not give; null: the process.
@@ -66,6 +66,9 @@ class CompiledGraph {
 
  private:
   void find_facts();
+  UserBlock block_for_constants(const ::ge::AllocatorPtr& allocator) const;
+  // Copies constants to the block; without one, runs read the bytes of the model.
+  void keep_constants(UserBlock block);
 
   const GraphOptions options_;
   std::shared_ptr<const program::Program> program_;

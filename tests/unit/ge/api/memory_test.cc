@@ -222,21 +222,44 @@ TEST_F(MemoryOfTheUser, GoesBackWhenTheAllocatorGoes) {
   EXPECT_EQ(floats(outputs[0]), result_of(perceptron(4), {rows_of(4)}));
 }
 
-class NoMemory : public ::ge::Allocator {
+// Has no memory until the test lets it have some.
+class LateAllocator : public CountingAllocator {
  public:
-  ::ge::MemBlock* Malloc(size_t) override { return nullptr; }
-  void Free(::ge::MemBlock*) override {}
+  ::ge::MemBlock* Malloc(size_t size) override { return has_memory ? CountingAllocator::Malloc(size) : nullptr; }
+
+  std::atomic<bool> has_memory = false;
 };
 
 TEST_F(MemoryOfTheUser, ThatIsMissingIsAnError) {
+  const auto allocator = std::make_shared<LateAllocator>();
   ::ge::Session session({});
-  ASSERT_OK(session.RegisterExternalAllocator(nullptr, std::make_shared<NoMemory>()));
+  ASSERT_OK(session.RegisterExternalAllocator(nullptr, allocator));
   ASSERT_OK(session.AddGraph(1, perceptron(8)));
   Tensors outputs;
   EXPECT_FAILS(session.RunGraph(1, {rows_of(8)}, outputs), FAILED, "not enough memory");
-  ASSERT_OK(session.UnregisterExternalAllocator(nullptr));
+  allocator->has_memory = true;
   ASSERT_OK(session.RunGraph(1, {rows_of(8)}, outputs));
   EXPECT_EQ(floats(outputs[0]), result_of(perceptron(8), {rows_of(8)}));
+  EXPECT_EQ(allocator->live(), 3u);  // constants, features, the output
+}
+
+// The graph keeps the user's memory if it cannot get other memory.
+TEST_F(MemoryOfTheUser, StaysIfThereIsNoOther) {
+  const auto allocator = std::make_shared<LateAllocator>();
+  ::ge::Session session({});
+  ASSERT_OK(session.RegisterExternalAllocator(nullptr, allocator));
+  ASSERT_OK(session.AddGraph(1, perceptron(8)));
+  ASSERT_OK(session.CompileGraph(1));
+  const Sizes sizes = sizes_of(session, 1);
+  GuardedMemory constants(sizes.constants, Place::kEnd);
+  GuardedMemory features(sizes.features, Place::kEnd);
+  use(session, constants, features);
+  ASSERT_OK(session.LoadGraph(1, {}, nullptr));
+  EXPECT_FAILS(session.SetGraphConstMemoryBase(1, nullptr, 0), FAILED, "not enough memory");
+  std::memset(constants.data(), 0, constants.size());
+  Tensors outputs = {result_tensor(8)};
+  ASSERT_OK(session.RunGraphWithStreamAsync(1, nullptr, {rows_of(8)}, outputs));
+  EXPECT_EQ(floats(outputs[0]), std::vector<float>(8 * 24, 1.0f / 24));
 }
 
 }  // namespace
