@@ -2,7 +2,7 @@
 # Each target works alone on a fresh machine: it installs what is missing, builds incrementally, then runs.
 
 PYTHON := .venv/bin/python
-CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h')
+CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
 PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_file_size scripts/fit_math \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stubs
 
