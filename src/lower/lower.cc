@@ -150,7 +150,7 @@ class Lowering {
 // A symbol is a scalar input, a size of an input, the storage offset of an input, or defined by a task
 // (left open here).
 program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
-  program::Symbol found{.name = symbol.name, .kind = symbol.kind};
+  program::Symbol found{.name = symbol.name, .kind = symbol.kind, .min = symbol.min, .max = symbol.max};
   const Expr wanted = Expr::symbol(symbol.name, symbol.kind);
   const auto count = static_cast<int32_t>(graph_.inputs.size());
   for (int32_t i = 0; i < count; ++i) {
@@ -185,7 +185,9 @@ void Lowering::add_symbols() {
   }
   for (const ir::Symbol& symbol : graph_.symbols) {
     program::Symbol found = find_source(symbol);
-    if (found.input != program::kNone || defined.contains(symbol.name)) program_.symbols.push_back(std::move(found));
+    const bool is_input = found.input != program::kNone;
+    if (!is_input) found.min = INT64_MIN, found.max = INT64_MAX;  // tasks check what they define
+    if (is_input || defined.contains(symbol.name)) program_.symbols.push_back(std::move(found));
   }
 }
 
