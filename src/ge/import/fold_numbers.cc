@@ -188,4 +188,10 @@ std::optional<Operand> fold_numbers(const Call& call, const std::vector<Operand*
   return Operand{.numbers = std::move(numbers)};
 }
 
+std::vector<std::string_view> folded_types() {
+  std::vector<std::string_view> types;
+  for (const FoldRow& row : kFolds) types.push_back(row.type);
+  return types;
+}
+
 }  // namespace npugraph::ge
