@@ -12,6 +12,7 @@ from torch import fx
 from npugraph.fx.source_lines import frames_of
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
+from npugraph.ge.fx.geometry import texts
 from npugraph.ge.tensor import TensorSpec
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -53,6 +54,16 @@ def specs_of(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [specs_of(part) for part in value]
     return spec_of(value) if is_number(value) or isinstance(value, torch.Tensor) else None
+
+
+def refusal(value: Any) -> str:
+    """Why a graph of GE cannot have a value as an input, "" if it can."""
+    try:
+        specs_of(value)
+    except NotImplementedError as error:
+        return str(error)
+    is_told = not isinstance(value, Symbolic) or constant(value) is not None or texts([value]) is not None
+    return "" if is_told else f"the engine has no word for the number {value}"
 
 
 def code_of(node: fx.Node) -> str:
