@@ -17,8 +17,8 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge import const, ir, proto
-from npugraph.ge.backend.executor import TorchNpuGraph
 from npugraph.ge.data_types import DataType, of_proto
+from npugraph.ge.executor import TorchNpuGraph
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.tensor import data_inputs, is_control
 
