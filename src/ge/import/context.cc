@@ -31,6 +31,12 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
   return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }
 
+void refuse_negative_sizes(const ir::Op& op, const ir::TensorType& type) {
+  for (const Expr& size : type.sizes) {
+    if (size.as_int().value_or(0) < 0) throw UserError(cat("a result of ", op.name, " would have the size ", size.str()));
+  }
+}
+
 }  // namespace
 
 Expr Context::size_symbol(const std::string& name) {
@@ -94,6 +100,7 @@ std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> ar
   std::vector<ir::Type> types;
   for (const auto& type : inferred->types) {
     NG_CHECK(type, op.name, " has an undefined result");
+    if (const auto* tensor = std::get_if<ir::TensorType>(&*type)) refuse_negative_sizes(op, *tensor);
     types.push_back(*type);
   }
   return graph_.node(graph_.append(std::move(node), std::move(types), origin_.node)).results;
