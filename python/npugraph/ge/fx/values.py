@@ -12,6 +12,7 @@ from torch import fx
 from npugraph.fx.source_lines import frames_of
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
+from npugraph.ge.fx.geometry import is_row_major
 from npugraph.ge.tensor import TensorSpec
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -44,7 +45,11 @@ def spec_of(value: Any) -> TensorSpec:
     except RuntimeError as error:
         raise NotImplementedError(str(error)) from None
     known = map(constant, spec.size)
-    return TensorSpec(spec.dtype, tuple(n if k is None else k for n, k in zip(spec.size, known, strict=True)))
+    sizes = tuple(n if k is None else k for n, k in zip(spec.size, known, strict=True))
+    is_tensor = isinstance(value, torch.Tensor)
+    return TensorSpec(
+        spec.dtype, sizes, not is_tensor or (is_row_major(value) and constant(value.storage_offset()) == 0)
+    )
 
 
 def specs_of(value: Any) -> Any:
