@@ -37,6 +37,19 @@ void refuse_negative_sizes(const ir::Op& op, const ir::TensorType& type) {
   }
 }
 
+// "f32[d0, 4] and i64[d0]"
+std::string operands_text(const ir::Graph& graph, const ir::Node& node) {
+  std::string text;
+  for (const ir::ValueId operand : ir::operands(node)) {
+    const auto* type = std::get_if<ir::TensorType>(&graph.value(operand).type);
+    if (type == nullptr) continue;
+    text += cat(text.empty() ? "" : " and ", name_of(type->dtype), "[");
+    for (size_t d = 0; d < type->sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", type->sizes[d].str());
+    text += "]";
+  }
+  return text.empty() ? "no tensors" : text;
+}
+
 }  // namespace
 
 Expr Context::size_symbol(const std::string& name) {
@@ -95,7 +108,9 @@ std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> ar
   while (args.size() < op.schema.args.size()) args.push_back(op.schema.args[args.size()].default_value);
   ir::Node node{.op = &op, .args = std::move(args), .origin = origin_};
   auto inferred = ops::infer_results(graph_, node);
-  if (!inferred) throw UserError(cat("sizes of the result of ", op.name, " do not follow from sizes of inputs"));
+  if (!inferred)
+    throw UserError(cat("sizes of the result of ", op.name, " of ", operands_text(graph_, node),
+                        " do not follow from sizes of inputs"));
   node.views = std::move(inferred->views);
   std::vector<ir::Type> types;
   for (const auto& type : inferred->types) {
