@@ -46,6 +46,8 @@ inline constexpr std::array kDataTypes = {
 // Null for a type that is not in the table.
 const DataTypeRow* find_type(WireType wire);
 const DataTypeRow* find_type_by_number(int64_t number);
+// The row of a type that the engine computes with.
+const DataTypeRow& row_of(DType dtype);
 // "DT_FLOAT", or "type 77" for a number that is not in the table.
 std::string type_text(WireType wire);
 

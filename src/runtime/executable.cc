@@ -142,6 +142,7 @@ struct Executable::State {
         hooks(std::move(given)),
         name(std::move(label)),
         tasks(*blueprint.program, make),
+        constants(*blueprint.program),
         staging(staging_rule(blueprint, options.capture ? options.rules.clone_input : std::nullopt)),
         cache(cache_size(options)),
         captured(hooks.counts_by_name ? name : "", options.rules.capture_limit) {
@@ -190,6 +191,8 @@ struct Executable::State {
   void count(const Call& call);
   // After a fork, gives up the leases of calls whose threads are not in this process. Under the mutex.
   void follow_fork();
+  // Called before memory moves. Under the mutex.
+  void check_idle() const;
   // Adds to the counter here and to that of the process. Under the mutex.
   void add(int64_t Counters::* count, int64_t more = 1);
 
@@ -199,6 +202,7 @@ struct Executable::State {
   const Hooks hooks;
   const std::string name;
   const BuiltTasks tasks;
+  ConstantMemory constants;  // moved under the mutex while no call is in progress
   const StagingRule staging;
   std::unique_ptr<SharedPool> pool;
 
@@ -246,7 +250,7 @@ Lease* Executable::State::find_lease(Call& call) {
   }
   if (free_lease != nullptr) return free_lease;
   if (static_cast<int64_t>(leases.size()) >= std::max<int64_t>(options.max_concurrent, 1) && !nested) return nullptr;
-  leases.push_back(std::make_unique<Lease>(name, next_lease++));
+  leases.push_back(std::make_unique<Lease>(name, next_lease++, *options.memory, constants));
   return leases.back().get();
 }
 
@@ -366,7 +370,7 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
   made->limits = inputs.stream.limits;
   if (keeps && !pool && !options.rules.reuse_graph_pool_in_same_fx.value_or(true)) {
     const std::string key = key_text(blueprint, made->sizes().symbols());
-    made->memory = std::make_unique<WorkingMemory>(cat(name, "#", call.lease->index, " ", key), name);
+    made->memory = std::make_unique<WorkingMemory>(cat(name, "#", call.lease->index, " ", key), name, *options.memory);
   }
   const int64_t end = now_ns();
   call.instance = made.get();
@@ -414,7 +418,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
     observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream, timed ? &call.times : nullptr,
                      host);
   }
-  Replay replay(blueprint, *call.instance, lease, host);
+  Replay replay(blueprint, *call.instance, lease, host, inputs.results);
   {
     using enum Host::Phase;
     const Range first(host, call.mode == RunMode::kCapture ? host.name_of(kWarmUp) : nullptr);
@@ -505,6 +509,22 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   result.warning = std::move(call.warning);
   state.finish(call, result.status == RunStatus::kOk);
   return result;
+}
+
+int64_t Executable::prepare(const BoundInputs& inputs) {
+  State& state = *state_;
+  State::Call call{.key = key_of(state.blueprint, inputs.all)};
+  state.acquire(call, inputs);
+  int64_t bytes = 0;
+  try {
+    if (call.instance == nullptr) state.capture(call, inputs);
+    bytes = call.instance->block_bytes();
+  } catch (...) {
+    state.finish(call, false);
+    throw;
+  }
+  state.finish(call, false);
+  return bytes;
 }
 
 double Executable::time_tasks(const BoundInputs& inputs, int64_t times) {
@@ -616,6 +636,29 @@ std::vector<TaskTraffic> Executable::traffic() const {
 std::vector<TimedRun> Executable::timed_runs() const {
   std::lock_guard lock(state_->mutex);
   return state_->timed_runs == nullptr ? std::vector<TimedRun>() : by_length(*state_->timed_runs);
+}
+
+int64_t Executable::constant_bytes() const { return state_->constants.bytes(); }
+
+void Executable::State::check_idle() const {
+  NG_CHECK(std::ranges::none_of(leases, [](const auto& lease) { return lease->busy; }), "memory moves during a call");
+}
+
+void Executable::move_constants(std::byte* base) {
+  std::lock_guard lock(state_->mutex);
+  state_->check_idle();
+  state_->constants.move(base);
+}
+
+void Executable::release_memory() {
+  State& state = *state_;
+  std::lock_guard lock(state.mutex);
+  state.check_idle();
+  for (const auto& lease : state.leases) lease->memory.release();
+  for (const auto& entry : state.cache.entries()) {
+    if (entry.instance->memory) entry.instance->memory->release();
+  }
+  if (state.pool) state.pool->trim();
 }
 
 void Executable::trim() {

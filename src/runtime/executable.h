@@ -8,6 +8,7 @@
 // that they held is leaked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,6 +45,13 @@ struct CallingStream {
   CoreLimits limits;
 };
 
+// Memory of the caller for a result.
+struct ResultMemory {
+  void* object = nullptr;  // borrowed: an object of the host; null: the host allocates memory
+  void* data = nullptr;
+  int64_t bytes = 0;
+};
+
 // The inputs of a call.
 struct BoundInputs {
   std::span<const BoundInput> all;
@@ -51,6 +59,9 @@ struct BoundInputs {
   uint64_t version = 0;
   int64_t staged_bytes = 0;  // bytes that the caller copied to make the inputs
   CallingStream stream;
+  // One entry per output, or none. Tasks write an output there if all of its buffer fits; whoever calls compares the
+  // addresses and copies what is elsewhere. The memory must not overlap inputs.
+  std::span<const ResultMemory> results;
 };
 
 // One result. For tensors, `object` carries one reference that the caller owns, `byte_offset` is the place of the
@@ -216,6 +227,10 @@ class Executable {
   // is not kOk, no output holds a reference.
   RunResult run(const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
 
+  // Makes the Instance for the sizes and numbers of these inputs, whose memory is not read, unless there is one. Returns
+  // the bytes of the block that its arena needs. Takes no memory from Options::memory, and throws what run() reports.
+  int64_t prepare(const BoundInputs& inputs);
+
   // Nanoseconds of the tasks alone: the mean of `times` consecutive runs, whose outputs are dropped. Tasks write into
   // inputs in each of the runs. A task that fails and an input that run() refuses throw a std::runtime_error.
   double time_tasks(const BoundInputs& inputs, int64_t times);
@@ -238,6 +253,14 @@ class Executable {
   static constexpr int64_t kTimedRuns = 10;
   // Bytes per task under the most recent Instance; zeros before the first call.
   std::vector<TaskTraffic> traffic() const;
+  // Bytes that copies of all constants need.
+  int64_t constant_bytes() const;
+  // Copies the constants to `base`, 64-byte aligned memory of constant_bytes() that must stay as it is until the next
+  // move; tasks read them there. Null: they read the bytes of the Program. No call may be in progress.
+  void move_constants(std::byte* base);
+  // Gives all working memory back to Options::memory; Instances stay, and calls take it again. No call may be in
+  // progress.
+  void release_memory();
   // Drops all Instances and arenas that are not in use.
   void trim();
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/instance/capture_rules.h"
+#include "runtime/memory/block_source.h"
 
 namespace npugraph::runtime {
 
@@ -14,7 +15,8 @@ struct Options {
   int64_t max_concurrent = 4;  // calls at the same time; more wait
   bool capture = true;         // false: tasks are bound before each run, and no Instance is kept
   CaptureRules rules;
-  std::string label;  // names calls in a profiler; empty: calls have no name there
+  BlockSource* memory = &process_memory();  // of arenas without use_graph_pool; must outlive the Executable
+  std::string label;                        // names calls in a profiler; empty: calls have no name there
 };
 
 }  // namespace npugraph::runtime

@@ -19,8 +19,10 @@ class Observer;
 
 class Replay {
  public:
-  Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host)
-      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host) {
+  // `results` is BoundInputs::results.
+  Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host,
+         std::span<const ResultMemory> results = {})
+      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host), results_(results) {
     lease_.copied_bytes = 0;
   }
   ~Replay();
@@ -50,6 +52,7 @@ class Replay {
   void finish(int32_t task);
   void adopt(int32_t task, int32_t window);
   void allocate(int32_t buffer);
+  const ResultMemory* given_memory(int32_t buffer) const;
   void* allocate(int64_t bytes, void** data);
   [[noreturn]] void fail(int32_t task) const;
   void hand_out_tensor(const OutputPlan& plan, BoundOutput& result, std::vector<int64_t>& dims);
@@ -59,6 +62,7 @@ class Replay {
   Instance& instance_;
   Lease& lease_;
   Host& host_;
+  const std::span<const ResultMemory> results_;
   int64_t allocated_bytes_ = 0;
   bool rebound_ = false;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/engine/compile.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "ge/import/import.h"
 
@@ -28,12 +30,15 @@ const GraphDef& graph_of(const Model& model) {
   return model.graphs.front();
 }
 
-compiler::CompileResult compile_model(const Model& model) {
-  const GraphDef& graph = graph_of(model);
+compiler::CompileResult compile_imported(ir::Graph graph) {
   compiler::CompileRequest request;
   request.name = graph.name;
   request.generate = true;
-  return compiler::compile(import_graph(model, graph, Device{}), request, host_without_operators());
+  return compiler::compile(std::move(graph), request, host_without_operators());
+}
+
+compiler::CompileResult compile_model(const Model& model) {
+  return compile_imported(import_graph(model, graph_of(model), Device{}));
 }
 
 }  // namespace npugraph::ge

@@ -4,6 +4,7 @@
 
 #include "compiler/pipeline.h"
 #include "ge/model.h"
+#include "ir/graph.h"
 
 namespace npugraph::ge {
 
@@ -13,8 +14,11 @@ compiler::CompileHost host_without_operators();
 // The first graph of a model. UserError if it has none.
 const GraphDef& graph_of(const Model& model);
 
-// Compiles the first graph of a model for tensors in the host's memory. UserError as in import_graph(), and for an
-// operator that cannot become generated code.
+// Compiles an imported graph. UserError for an operator that cannot become generated code.
+compiler::CompileResult compile_imported(ir::Graph graph);
+
+// Imports and compiles the first graph of a model for tensors in the host's memory. UserError as in import_graph() and
+// above.
 compiler::CompileResult compile_model(const Model& model);
 
 }  // namespace npugraph::ge

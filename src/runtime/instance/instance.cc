@@ -44,6 +44,7 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
       tasks_(tasks.begin(), tasks.end()),
       host_(host),
       sizes_(blueprint, std::move(symbols)),
+      constants_(lease.constants),
       red_zone_(red_zones() ? RedZones::kBytes : 0),
       overlap_(written_inputs(*blueprint.program)) {
   if (blueprint.has_strands()) lease.serve_strands(blueprint.num_strands);
@@ -51,7 +52,7 @@ Instance::Instance(const Blueprint& blueprint, std::span<const ng_task> tasks, H
   sizes_.evaluate(0);
   measure_inputs();
   plan_staging(staging);
-  place_constants(host);
+  place_constants();
   try {
     if (specialise) specialise_tasks(specialise);
     bind_epoch(0);
@@ -201,14 +202,15 @@ void Instance::check_late_window(int32_t w) const {
   }
 }
 
-void Instance::place_constants(Host& host) {
+void Instance::place_constants() {
   const program::Program& program = *blueprint_.program;
+  zoned_constants_.clear();
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const program::Buffer& buffer = program.buffers[b];
     if (buffer.cls != BufferClass::kConstant) continue;
     const program::Constant& constant = program.constants[buffer.source];
-    void* object = buffer.opaque ? host.constant_object(constant) : nullptr;
-    auto* data = const_cast<void*>(constant.data);  // no task writes a constant
+    void* object = buffer.opaque ? host_.constant_object(constant) : nullptr;
+    auto* data = const_cast<void*>(constants_.data(buffer.source));  // no task writes a constant
     if (has_red_zones() && !buffer.opaque && constant.bytes > 0) {
       constexpr int64_t kUnit = program::kArenaAlignment;
       zoned_constants_.push_back(std::make_unique<std::byte[]>(constant.bytes + 2 * red_zone_ + kUnit));
@@ -217,6 +219,7 @@ void Instance::place_constants(Host& host) {
     }
     place_buffer(static_cast<int32_t>(b), data, object);
   }
+  constants_generation_ = constants_.generation();
 }
 
 // The lifetimes are the same for all Instances, so those of a lease share its solver.
@@ -454,7 +457,8 @@ void Instance::note_move(const TensorInput& tensor) {
 }
 
 void Instance::bind_memory(Arena& arena, Arena& scratch) {
-  arena.reserve(has_red_zones() ? zoned_bytes_ : arena_bytes_);
+  if (constants_.generation() != constants_generation_) place_constants();
+  arena.reserve(block_bytes());
   if (arena.generation() != arena_generation_) {
     size_t next = 0;
     const auto place = [&](int64_t offset) {

@@ -63,7 +63,7 @@ class Instance {
   MovedInputs take_moved() { return std::exchange(moved_inputs_, {}); }
   // Called before every run: copies the inputs that tasks do not read in the caller's memory. Returns the bytes copied.
   int64_t stage_inputs();
-  // Points buffers and workspaces into these blocks, after growing them as needed.
+  // Points buffers and workspaces into these blocks, after growing them as needed, and constants to where they are now.
   void bind_memory(Arena& arena, Arena& scratch);
   // Called when the segment before `epoch` has run: takes the symbols that it defined and, if they differ from the last
   // time, binds everything that depends on them again. True if something was bound.
@@ -79,6 +79,8 @@ class Instance {
   void*& object(int32_t buffer) { return objects_[buffer]; }
   const Sizes& sizes() const { return sizes_; }
   int64_t arena_bytes() const { return arena_bytes_; }
+  // Bytes that a block for the arena needs: arena_bytes(), and the red zones.
+  int64_t block_bytes() const { return has_red_zones() ? zoned_bytes_ : arena_bytes_; }
   int64_t lower_bound_bytes() const { return lower_bound_bytes_; }
   int64_t live_bytes() const { return live_bytes_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
@@ -144,7 +146,7 @@ class Instance {
   void check_late_window(int32_t w) const;
   void check_memory(const TensorInput& tensor, const BoundInput& input) const;
   bool is_elsewhere(std::span<const BoundInput> inputs) const;
-  void place_constants(Host& host);
+  void place_constants();
   void plan_arena(std::optional<program::ArenaSolver>& solver);
   void plan_arena_of_strands(std::span<const int32_t> buffers, std::span<const int64_t> bytes);
   void plan_red_zones(std::span<const int64_t> bytes);
@@ -181,6 +183,8 @@ class Instance {
   int64_t lower_bound_bytes_ = 0;
   int64_t live_bytes_ = 0;  // the most bytes of buffers alive at once
   uint64_t arena_generation_ = 0;
+  const ConstantMemory& constants_;
+  uint64_t constants_generation_ = 0;
 
   // With red zones: their bytes on each side, the offsets of arena_offsets_ and then of workspace_offsets_ in an arena
   // of zoned_bytes_, and copies of the constants.

@@ -26,9 +26,10 @@ void count_copied(const ng_host* host, int64_t bytes) {
 
 }  // namespace
 
-Lease::Lease(const std::string& owner, int32_t lease_index)
+Lease::Lease(const std::string& owner, int32_t lease_index, BlockSource& source, const ConstantMemory& shared_constants)
     : index(lease_index),
-      memory(cat(owner, "#", lease_index), owner),
+      constants(shared_constants),
+      memory(cat(owner, "#", lease_index), owner, source),
       service{.self = this,
               .workers = 1,
               .parallel_for = parallel_for,

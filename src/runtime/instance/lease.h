@@ -15,20 +15,22 @@
 
 #include "abi/task.h"
 #include "program/offsets.h"
+#include "runtime/memory/constant_memory.h"
 #include "runtime/memory/kept_results.h"
 #include "runtime/memory/working_memory.h"
 
 namespace npugraph::runtime {
 
 struct Lease {
-  // `index` numbers the leases of one Executable, whose name is `owner`.
-  Lease(const std::string& owner, int32_t index);
+  // `index` numbers the leases of one Executable, whose name is `owner`. `source` and `constants` must outlive it.
+  Lease(const std::string& owner, int32_t index, BlockSource& source, const ConstantMemory& constants);
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   // Makes services for `strands` strands.
   void serve_strands(size_t strands) { strand_services.resize(strands, service); }
 
   const int32_t index;
+  const ConstantMemory& constants;  // shared by all leases of the Executable
   WorkingMemory memory;
   WorkingMemory* working = &memory;      // the memory of the call in progress
   std::unique_ptr<KeptResults> results;  // shared by the Instances of this lease; null: not shared

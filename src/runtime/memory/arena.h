@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of planned memory: 64-byte aligned, its pages touched, on huge pages when it is large. Fresh memory costs many
-// times what reused memory costs, so a block is kept between replays and grows by at least half.
+// One block of planned memory, 64-byte aligned. Fresh memory costs many times what reused memory costs, so a block is kept
+// between replays and grows by at least half.
 //
-// Not thread-safe: a block belongs to one lease. Its size is visible in pools().
+// Not thread-safe: a block belongs to one lease. Its size is visible in pools() if the process took it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "runtime/memory/block_source.h"
 #include "runtime/memory/pools.h"
 
 namespace npugraph::runtime {
 
 class Arena {
  public:
-  // `name` and `owner` are for pools().
-  Arena(std::string name, std::string owner);
+  // `name` and `owner` are for pools(). `source` must outlive the Arena.
+  Arena(std::string name, std::string owner, BlockSource& source);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -25,8 +27,8 @@ class Arena {
   // Makes room for at least `bytes`. If the block must grow, it moves and its content is lost.
   void reserve(int64_t bytes);
 
-  std::byte* data() const { return data_; }  // null until something was reserved
-  int64_t capacity() const { return capacity_; }
+  std::byte* data() const { return block_.data(); }  // null until something was reserved
+  int64_t capacity() const { return static_cast<int64_t>(block_.size()); }
   // Changes whenever the block moves, and differs from that of every other block.
   uint64_t generation() const { return generation_; }
   // Gives the memory back until the next reserve().
@@ -35,10 +37,10 @@ class Arena {
   void add_owner(const std::string& owner) { record_->add_owner(owner); }
 
  private:
-  void free();
+  void give_back();
 
-  std::byte* data_ = nullptr;
-  int64_t capacity_ = 0;
+  BlockSource& source_;
+  std::span<std::byte> block_;
   uint64_t generation_;
   std::unique_ptr<PoolRecord> record_;
 };

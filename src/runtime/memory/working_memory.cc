@@ -34,8 +34,8 @@ AllPools& all_pools() {
 
 }  // namespace
 
-WorkingMemory::WorkingMemory(const std::string& name, const std::string& owner)
-    : arena("arena " + name, owner), scratch("scratch " + name, owner) {}
+WorkingMemory::WorkingMemory(const std::string& name, const std::string& owner, BlockSource& source)
+    : arena("arena " + name, owner, source), scratch("scratch " + name, owner, source) {}
 
 void WorkingMemory::release() {
   arena.release();
@@ -59,7 +59,7 @@ std::unique_ptr<WorkingMemory> SharedPool::take() {
   std::unique_ptr<WorkingMemory> block;
   if (pool.free.empty()) {
     const std::string name = cat("pool (", handle_.first, ", ", handle_.second, ")#", pool.made++);
-    block = std::make_unique<WorkingMemory>(name, owner_);
+    block = std::make_unique<WorkingMemory>(name, owner_, process_memory());
   } else {
     block = std::move(pool.free.back());
     pool.free.pop_back();

@@ -15,8 +15,8 @@ namespace npugraph::runtime {
 
 // Not thread-safe: belongs to one call at a time.
 struct WorkingMemory {
-  // `name` and `owner` are for pools().
-  WorkingMemory(const std::string& name, const std::string& owner);
+  // `name` and `owner` are for pools(). `source` must outlive it.
+  WorkingMemory(const std::string& name, const std::string& owner, BlockSource& source);
   void release();  // frees all of it until the next call
 
   Arena arena;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/api/run/call_inputs.h"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/words.h"
+#include "ge/api/run/api_error.h"
+#include "ge/data_types.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ge {
+
+using program::kNone;
+
+namespace {
+
+std::optional<DType> dtype_of(const ::ge::Tensor& tensor) {
+  const DataTypeRow* row = find_type_by_number(tensor.GetTensorDesc().GetDataType());
+  return row == nullptr ? std::nullopt : row->dtype;
+}
+
+std::string text_of(const ::ge::Tensor& tensor) {
+  const ::ge::TensorDesc& desc = tensor.GetTensorDesc();
+  const DataTypeRow* row = find_type_by_number(desc.GetDataType());
+  std::string text = row == nullptr ? cat("type ", desc.GetDataType()) : std::string(row->name);
+  text += "[";
+  for (size_t d = 0; d < desc.GetShape().GetDimNum(); ++d) text += cat(d == 0 ? "" : ", ", desc.GetShape().GetDim(d));
+  return text + "]";
+}
+
+std::string text_of(const program::Program& program, const program::Input& input) {
+  std::string text = cat(row_of(input.dtype).name, "[");
+  for (size_t d = 0; d < input.sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", program.expr(input.sizes[d]).str());
+  return text + "]";
+}
+
+template <typename T>
+T first_element(const ::ge::Tensor& tensor) {
+  T value;
+  std::memcpy(&value, tensor.GetData(), sizeof(T));
+  return value;
+}
+
+// The value of an input that is a number of the graph; nullopt if the tensor does not hold one of this kind.
+std::optional<Scalar> number_of(const ::ge::Tensor& tensor, ScalarKind kind) {
+  const std::optional<DType> dtype = dtype_of(tensor);
+  if (!dtype || tensor.GetTensorDesc().GetShape().GetShapeSize() != 1 || tensor.GetData() == nullptr) return {};
+  if (static_cast<int64_t>(tensor.GetSize()) < size_of(*dtype)) return {};
+  if (kind == ScalarKind::kFloat) {
+    if (*dtype == DType::kF32) return Scalar::of_float(first_element<float>(tensor));
+    if (*dtype == DType::kF64) return Scalar::of_float(first_element<double>(tensor));
+    return {};
+  }
+  if (*dtype == DType::kBool) return Scalar::of_bool(first_element<uint8_t>(tensor) != 0);
+  if (*dtype == DType::kI32) return Scalar::of_int(first_element<int32_t>(tensor));
+  if (*dtype == DType::kI64) return Scalar::of_int(first_element<int64_t>(tensor));
+  return {};
+}
+
+}  // namespace
+
+CallInputs::CallInputs(const program::Program& program, std::vector<::ge::Tensor> tensors)
+    : program_(program), tensors_(std::move(tensors)) {
+  if (tensors_.size() != program.inputs.size())
+    throw ApiError(::ge::PARAM_INVALID,
+                   cat("the graph has ", counted(program.inputs.size(), "input"), ", got ", tensors_.size()));
+  bound_.resize(tensors_.size());
+  for (const ::ge::Tensor& tensor : tensors_) sizes_.push_back(tensor.GetTensorDesc().GetShape().GetDims());
+  find_symbols();
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const program::Input& input = program.inputs[i];
+    if (input.buffer == kNone) continue;
+    check_rank(i);
+    if (values(input.sizes) != sizes_[i]) fail_shape(i);
+    bound_[i].data = const_cast<uint8_t*>(tensors_[i].GetData());  // written only where the graph writes its input
+    bound_[i].sizes = sizes_[i].data();
+    bound_[i].capacity = static_cast<int64_t>(tensors_[i].GetSize());
+  }
+}
+
+void CallInputs::check_data() const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (program_.inputs[i].buffer == kNone || bound_[i].capacity >= bytes_of(i)) continue;
+    throw ApiError(::ge::PARAM_INVALID, cat(name(i), " is ", text_of(tensors_[i]), ", which needs ", bytes_of(i),
+                                            " bytes of data, got ", bound_[i].capacity));
+  }
+}
+
+std::string CallInputs::name(size_t i) const { return cat("input ", i, " (", program_.inputs[i].source, ")"); }
+
+void CallInputs::fail_shape(size_t i) const {
+  std::string symbols;
+  for (const auto& [symbol, value] : symbols_)
+    symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
+  throw ApiError(::ge::PARAM_INVALID,
+                 cat(name(i), " is ", text_of(program_, program_.inputs[i]), symbols, ", got ", text_of(tensors_[i])));
+}
+
+void CallInputs::check_rank(size_t i) const {
+  const program::Input& input = program_.inputs[i];
+  if (dtype_of(tensors_[i]) != input.dtype || sizes_[i].size() != input.sizes.size()) fail_shape(i);
+}
+
+void CallInputs::find_symbols() {
+  for (const program::Symbol& symbol : program_.symbols) {
+    NG_CHECK(symbol.input != kNone, "symbol ", symbol.name, " of a model is no size of an input");
+    if (symbol.dim != kNone) {
+      check_rank(symbol.input);
+      symbols_.emplace(symbol.name, Scalar::of_int(sizes_[symbol.input][symbol.dim]));
+      continue;
+    }
+    const std::optional<Scalar> number = number_of(tensors_[symbol.input], symbol.kind);
+    if (!number)
+      throw ApiError(::ge::PARAM_INVALID,
+                     cat(name(symbol.input), " is ", symbol.kind == ScalarKind::kFloat ? "a number" : "an integer",
+                         ": a tensor with one element of data, got ", text_of(tensors_[symbol.input])));
+    bound_[symbol.input].scalar =
+        number->kind == ScalarKind::kFloat ? ng_scalar{.f = number->f} : ng_scalar{.i = number->i};
+    symbols_.emplace(symbol.name, *number);
+  }
+}
+
+int64_t CallInputs::value(const program::Dim& dim) const {
+  if (dim.is_constant()) return dim.constant;
+  return evaluate(program_.exprs[dim.expr], [&](const std::string& symbol) { return symbols_.at(symbol); }).as_int();
+}
+
+std::vector<int64_t> CallInputs::values(const std::vector<program::Dim>& dims) const {
+  std::vector<int64_t> result;
+  for (const program::Dim& dim : dims) result.push_back(value(dim));
+  return result;
+}
+
+int64_t CallInputs::bytes_of(size_t i) const {
+  const program::Input& input = program_.inputs[i];
+  return extent_bytes(sizes_[i], values(input.strides), input.dtype);
+}
+
+bool CallInputs::overlaps(const void* data, int64_t bytes) const {
+  const auto* begin = static_cast<const std::byte*>(data);
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (program_.inputs[i].buffer == kNone) continue;
+    const auto* input = static_cast<const std::byte*>(bound_[i].data);
+    if (begin < input + bytes_of(i) && input < begin + bytes) return true;
+  }
+  return false;
+}
+
+}  // namespace npugraph::ge

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of the engine, of sessions and of graphs.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ge/api/types.h"
+#include "tensor/core_limits.h"
+
+namespace npugraph::ge {
+
+using OptionMap = std::map<::ge::AscendString, ::ge::AscendString>;
+
+// What the options of a graph mean; those of its session and of the engine hold where it says nothing.
+struct GraphOptions {
+  CoreLimits limits;  // ge.aicoreNum
+};
+
+// ApiError PARAM_INVALID for a value that is not allowed. Adds a warning for the calling thread that names the options
+// that have no effect in this engine.
+void check_options(const OptionMap& options);
+// `options` have passed check_options().
+GraphOptions parse_options(const OptionMap& options);
+// `inner` where it says something, else `outer`.
+OptionMap merged(const OptionMap& outer, OptionMap inner);
+
+}  // namespace npugraph::ge

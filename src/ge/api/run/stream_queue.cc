@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/api/run/stream_queue.h"
+
+#include <map>
+
+#include "ge/api/run/api_error.h"
+
+namespace npugraph::ge {
+namespace {
+
+struct AllStreams {
+  std::mutex mutex;
+  std::map<const void*, std::shared_ptr<StreamQueue>> by_address;
+};
+
+// Leaked on purpose: streams may outlive static destruction.
+AllStreams& all_streams() {
+  static auto* streams = new AllStreams;
+  return *streams;
+}
+
+}  // namespace
+
+void StreamQueue::add(std::function<void()> run) {
+  queue_.add([this, run = std::move(run)] {
+    try {
+      run();
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = current_failure();
+    }
+  });
+}
+
+std::optional<std::pair<::ge::Status, std::string>> StreamQueue::take_failure() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(failure_, std::nullopt);
+}
+
+void add_stream(const void* stream, std::shared_ptr<StreamQueue> queue) {
+  std::lock_guard lock(all_streams().mutex);
+  all_streams().by_address.emplace(stream, std::move(queue));
+}
+
+void remove_stream(const void* stream) {
+  std::lock_guard lock(all_streams().mutex);
+  all_streams().by_address.erase(stream);
+}
+
+std::shared_ptr<StreamQueue> queue_of(const void* stream) {
+  if (stream == nullptr) return nullptr;
+  std::lock_guard lock(all_streams().mutex);
+  const auto found = all_streams().by_address.find(stream);
+  if (found == all_streams().by_address.end())
+    throw ApiError(::ge::GE_STREAM_INVALID,
+                   cat("there is no stream at ", stream, ": a stream is the address of a ge::Stream, or null"));
+  return found->second;
+}
+
+}  // namespace npugraph::ge
