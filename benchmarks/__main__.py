@@ -20,6 +20,7 @@ from benchmarks import (
     cold_start,
     cost_model_regret,
     fused_loops,
+    ge_instructions,
     import_time,
     inference_cache,
     kv_cache,
@@ -60,6 +61,7 @@ BENCHMARKS = {
         import_time,
         pass_time,
         busy_machine,
+        ge_instructions,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

@@ -8,6 +8,7 @@ from benchmarks import (
     call_overhead,
     changing_sizes,
     cold_start,
+    ge_instructions,
     import_time,
     inference_cache,
     kv_cache,
@@ -82,4 +83,5 @@ BARS = (
     FigureBar("pass_time", pass_time.GRAPH_PASSES, 15),
     FigureBar("pass_time", pass_time.PER_100_NODES, 15),
     EachBar(busy_machine.NAME, "", 1.0),
+    FigureBar("ge_instructions", ge_instructions.RATIO, 1.01),
 )

@@ -70,13 +70,17 @@ def take_turns(
 
 
 def run_module(
-    module: str, arguments: Sequence[object], python: str = sys.executable, environment: Mapping[str, str] = os.environ
+    module: str,
+    arguments: Sequence[object],
+    python: str = sys.executable,
+    environment: Mapping[str, str] = os.environ,
+    under: Sequence[str] = (),
 ) -> Sample:
-    """Returns the JSON in the last line that ``python -m module arguments`` prints. Raises RuntimeError with the error
-    output if that fails."""
+    """Returns the JSON in the last line that ``python -m module arguments`` prints. ``under`` is a command that runs
+    that command. Raises RuntimeError with the error output if it fails."""
     paths = [str(ROOT), str(ROOT / "python"), environment.get("PYTHONPATH", "")]
     changed = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "TOKENIZERS_PARALLELISM": "false"}
-    command = [python, "-m", module, *map(str, arguments)]
+    command = [*under, python, "-m", module, *map(str, arguments)]
     done = subprocess.run(
         command, env={**environment, **changed}, cwd=ROOT, capture_output=True, text=True, check=False
     )

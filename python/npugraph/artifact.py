@@ -11,7 +11,8 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from torch import fx
@@ -56,12 +57,13 @@ class Artifact:
         self,
         core: Any,
         options: dict[str, Any],
-        callables: dict[int, Callable[..., Any]],
-        released_weights: dict[str, int],
-        notes: Notes,
-        modules: dict[str, str],
+        callables: Mapping[int, Callable[..., Any]] = MappingProxyType({}),
+        released_weights: Mapping[str, int] = MappingProxyType({}),
+        notes: Notes | None = None,
+        modules: Mapping[str, str] = MappingProxyType({}),
         nested: Sequence[Artifact] = (),
     ) -> None:
+        notes = notes or Notes()
         self._core = core
         self._pieces: list[Any] = []
         self.nested = list(nested)  # the artifacts of the graphs that control flow of this graph runs
@@ -70,11 +72,11 @@ class Artifact:
         self.replacements = notes.replacements
         self.near_misses = notes.near_misses
         self._streams = notes.streams
-        self._callables = callables
+        self._callables = dict(callables)
         self._run: Callable[[], Any] = lambda: None
         self.options = options
-        self.released_weights = released_weights
-        self.modules = modules
+        self.released_weights = dict(released_weights)
+        self.modules = dict(modules)
 
     @property
     def name(self) -> str:

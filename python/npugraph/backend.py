@@ -97,15 +97,15 @@ def _compile_dynamo_graph(
         return while_streams_differ(compile_entry(entry, example_inputs, decompositions or {}), gm, streams)
 
 
-def compile_operators(gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
-    """Compiles a graph of ATen operators into a function of its inputs. Streams and events become strands, as in a
-    graph of Dynamo, as long as Dynamo still knows them."""
+def compile_operators(gm: fx.GraphModule, config: CompilerConfig, target: Target | None = None) -> Callable[..., Any]:
+    """Compiles a graph of ATen operators into a function of its inputs, for ``target`` or else for the target "Graph".
+    Streams and events become strands, as in a graph of Dynamo, as long as Dynamo still knows them."""
     _C.ensure_counters()
     own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
     unwrap_control_deps(own)
     streams = mark_streams(own) if has_streams(own) else []
     with _garbage_left_alone():
-        entry = Entry(gm, [], config, "compile")
+        entry = Entry(gm, [], config, "compile", target)
         run = compile_graph(Work(entry, own, entry.name, named_inputs(gm), Route.RECORDED))
     return while_streams_differ(run, gm, streams)
 

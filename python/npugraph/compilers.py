@@ -56,10 +56,14 @@ def configured_backend(
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:
     """Returns ``compile_fx`` with these options, in the form of a ``fw_compiler`` of
     ``torch._functorch.aot_autograd``."""
-    config = checked_config(compiler_config)
+    return configured_compiler(checked_config(compiler_config))
+
+
+def configured_compiler(config: CompilerConfig, target: Target | None = None) -> Callable[..., Any]:
+    """Returns ``compile_fx`` with these options for ``target``, or else for the target "Graph"."""
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compile_operators(gm, config)
+        return compile_operators(gm, config, target)
 
     return compiler
 

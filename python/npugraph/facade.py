@@ -5,15 +5,25 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+class NotHereError(RuntimeError, AttributeError):
+    """A name of Ascend's packages that has nothing to act on here. The text says why."""
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str], absent: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], Any]:
     """Returns the ``__getattr__`` of a package whose names are in other modules. ``homes`` maps each name to its
     module; a submodule is the home of its own name. A module is imported when a name of it is first read, because most
-    of them import torch._dynamo or torch._inductor, which takes a second."""
+    of them import torch._dynamo or torch._inductor, which takes a second. ``absent`` maps names that raise
+    ``NotHereError`` to the reasons."""
 
     def find(name: str) -> Any:
+        if name in absent:
+            raise NotHereError(f"{package}.{name} is not here: {absent[name]}")
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -1,20 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger of the whole package. ``logger.setLevel(logging.DEBUG)`` shows what each step does, also which nodes each
-pass added and removed. ``logger.setLevel(EVENT)`` shows how long the phases of compiles took."""
+"""The logger of the whole package. ``logger.setLevel(logging.INFO)`` shows on stdout what is compiled, and
+``logging.DEBUG`` what each step does, also which nodes each pass added and removed. ``logger.setLevel(EVENT)`` shows
+how long the phases of compiles took."""
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+import sys
+import threading
+import time
+from typing import Any, TextIO
 
 EVENT = 35
 logging.addLevelName(EVENT, "EVENT")
 
+# By the value of TNG_LOG_LEVEL. At 4 there are events alone, and the C++ half prints those.
+_LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "4": logging.CRITICAL + 1}
+
+
+class _Format(logging.Formatter):
+    """Records as Ascend's tools write them: level, process and program, time to the microsecond, file and line, the
+    thread as the system numbers it, and the text. For example
+    ``[INFO] TORCHAIR(17,python):2026-05-19 10:20:30.123.456 [model.py:40]18 text``."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        microseconds = int(record.created % 1 * 1e6)
+        day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+        return f"{day}.{microseconds // 1000:03}.{microseconds % 1000:03}"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        origin = f"TORCHAIR({record.process},{os.path.basename(sys.executable)}):{self.formatTime(record)}"
+        place = f"[{record.filename}:{record.lineno}]{threading.get_native_id()}"
+        return f"[{record.levelname}] {origin} {place} {record.message}"
+
+
+class _Console(logging.StreamHandler[TextIO]):
+    """Writes to the ``sys.stdout`` of the moment, because programs replace it."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+        self.setFormatter(_Format())
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stdout
+
 
 class Logger(logging.Logger):
-    """A logger that can also write all messages to a file, whatever its own level and those of other loggers are."""
+    """A logger that prints its records on ``console``, whether there are other handlers or not: those of its own level
+    and above, or, if it has none, those of ``console_level`` and above. It can also write all messages to a file,
+    whatever its own level and those of other loggers are."""
 
+    console: logging.Handler
+    console_level: int
     file: logging.FileHandler | None = None
 
     def write_to(self, path: str | os.PathLike[str] | None) -> None:
@@ -36,19 +75,35 @@ class Logger(logging.Logger):
         """Logs with level EVENT, but only if somebody asked for it. EVENT is above WARNING, and records of WARNING and
         above are shown unasked."""
         if self.is_asked_for(EVENT):
-            self._log(EVENT, message, args)
+            self._log(EVENT, message, args, stacklevel=2)
 
     def isEnabledFor(self, level: int) -> bool:
-        return self.file is not None or super().isEnabledFor(level)
+        return self.file is not None or self._is_printed(level) or super().isEnabledFor(level)
 
     def handle(self, record: logging.LogRecord) -> None:
         if self.file is not None:
             self.file.handle(record)
+        super().handle(record)
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        is_printed = self._is_printed(record.levelno)
+        if is_printed:
+            self.console.handle(record)
         shown = record.levelno != EVENT or self.level != logging.NOTSET
-        if shown and super().isEnabledFor(record.levelno):
-            super().handle(record)
+        # Without handlers, logging writes to stderr. What the console has printed needs no second line.
+        if shown and super().isEnabledFor(record.levelno) and (self.hasHandlers() or not is_printed):
+            super().callHandlers(record)
+
+    def _is_printed(self, level: int) -> bool:
+        if self.level == logging.NOTSET:
+            least, is_wanted = self.console_level, level != EVENT
+        else:
+            least, is_wanted = self.level, True
+        return is_wanted and level >= least and level > self.manager.disable and not self.disabled
 
 
 logger: Logger = logging.getLogger("npugraph")  # type: ignore[assignment]
 # The C++ half may have made the logger before, with the class of logging.
 logger.__class__ = Logger
+logger.console = _Console()
+logger.console_level = _LEVELS.get(os.environ.get("TNG_LOG_LEVEL", ""), logging.ERROR)

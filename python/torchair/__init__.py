@@ -1,49 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchair: Ascend's names for functions of npugraph. It shares its registry of replacement rules with npugraph_ex."""
+"""torchair: Ascend's names for GE mode, in which graphs of ``torch.compile`` are converted to Ascend IR and run by the
+graph engine (GE). It shares its registry of replacement rules and its logger with npugraph_ex.
 
-from npugraph.facade import lazy_names
+``torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))``
+"""
 
-__all__ = ["CompilerConfig", "ge", "logger", "register_replacement"]
+from npugraph.facade import NotHereError, lazy_names
 
-_OF_GE_MODE = {
+__all__ = [
+    "CompilerConfig",
+    "NotHereError",
     "dynamo_export",
+    "ge",
     "get_compiler",
     "get_npu_backend",
-    "inference",
-    "npu_format_cast_via_cpu",
-    "ops",
+    "logger",
     "patch_for_hcom",
     "register_fx_node_ge_converter",
-    "scope",
-    "use_internal_format_weight",
-}
+    "register_replacement",
+]
 
+_FORMATS = "memory of tensors is plain, and a format of Ascend is a tag of torch_npu"
 
-class NotHereError(RuntimeError, AttributeError):
-    """A name of Ascend's torchair that this one does not have."""
-
-
-_find = lazy_names(
+__getattr__ = lazy_names(
     "torchair",
     {
         "CompilerConfig": "npugraph.ge.config",
         "configs": "torchair.configs",
         "core": "torchair.core",
+        "dynamo_export": "npugraph.ge.export",
         "ge": "torchair.ge",
+        "get_compiler": "npugraph.ge.backend.npu_backend",
+        "get_npu_backend": "npugraph.ge.backend.npu_backend",
         "logger": "npugraph.log",
+        "npu_fx_compiler": "torchair.npu_fx_compiler",
+        "patch_for_hcom": "npugraph.ge.backend.npu_backend",
         "patterns": "torchair.patterns",
+        "register_fx_node_ge_converter": "npugraph.ge.converters",
         "register_replacement": "npugraph.fx.passes.replacements",
     },
+    {
+        "inference": "compiled graphs of GE are not cached; npugraph_ex.inference caches those of npugraph_ex",
+        "npu_format_cast_via_cpu": _FORMATS,
+        "ops": "prints, records and waits are not converted to Ascend IR",
+        "scope": "streams, waits and limits of cores are not converted to Ascend IR; npugraph_ex.scope has them",
+        "use_internal_format_weight": _FORMATS,
+    },
 )
-
-
-def __getattr__(name: str) -> object:
-    if name in _OF_GE_MODE:
-        raise NotHereError(
-            f"torchair.{name} is of GE mode, which is not here; torch.compile(model, backend='npugraph_ex') compiles "
-            "without it"
-        )
-    return _find(name)
 
 
 def __dir__() -> list[str]:

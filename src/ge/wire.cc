@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "ge/file_constants.h"
 
 namespace npugraph::ge {
 
@@ -331,7 +333,9 @@ Model read_model(const std::string& path) {
   } catch (const UserError& error) {
     throw UserError(cat("cannot read ", path, ": ", error.what()));
   }
-  return parse_model(file.bytes(), file.memory, path);
+  Model model = parse_model(file.bytes(), file.memory, path);
+  map_file_constants(model, std::filesystem::path(path).parent_path().string());
+  return model;
 }
 
 }  // namespace npugraph::ge

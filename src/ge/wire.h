@@ -14,7 +14,7 @@ namespace npugraph::ge {
 // if the bytes are no ModelDef; the message names `source`, the message of ge.proto that was being read, and the reason.
 Model parse_model(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& source);
 
-// Maps the file. UserError as above, or if the file cannot be read.
+// Maps the file, and the files of its constants that are beside it. UserError as above, or if a file cannot be read.
 Model read_model(const std::string& path);
 
 }  // namespace npugraph::ge

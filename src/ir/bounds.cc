@@ -90,4 +90,23 @@ bool is_nonnegative(const Expr& e, const std::vector<Symbol>& symbols) {
   return bounds_of(e, symbols).low >= int64_t{0};
 }
 
+Expr simplify(const Expr& e, const std::vector<Symbol>& symbols) {
+  if (e.is_constant() || e.op() == ExprOp::kSymbol) return e;
+  std::vector<Expr> args;
+  for (const Expr& arg : e.args()) args.push_back(simplify(arg, symbols));
+  const bool picks_one = e.op() == ExprOp::kMin || e.op() == ExprOp::kMax;
+  if (!picks_one || e.kind() != ScalarKind::kInt) return Expr::make(e.op(), std::move(args));
+  std::vector<Expr> kept;
+  for (Expr& arg : args) {
+    // Whether `a` is the result rather than `b`, or they are equal.
+    const auto wins = [&](const Expr& a, const Expr& b) {
+      return is_nonnegative(e.op() == ExprOp::kMin ? b - a : a - b, symbols);
+    };
+    if (std::ranges::any_of(kept, [&](const Expr& other) { return wins(other, arg); })) continue;
+    std::erase_if(kept, [&](const Expr& other) { return wins(arg, other); });
+    kept.push_back(std::move(arg));
+  }
+  return kept.size() == 1 ? kept.front() : Expr::make(e.op(), std::move(kept));
+}
+
 }  // namespace npugraph::ir

@@ -141,14 +141,6 @@ class Parser {
     return static_cast<ScalarKind>(name - kScalarKindNames.begin());
   }
 
-  int64_t parse_bound() {
-    Lexer ahead = lexer_;
-    const bool negative = ahead.accept("-");
-    if (!ahead.accept("inf")) return lexer_.expect_integer("a bound");
-    lexer_ = ahead;
-    return negative ? INT64_MIN : INT64_MAX;
-  }
-
   void parse_symbol() {
     Symbol symbol;
     const Token at = lexer_.peek();
@@ -156,12 +148,7 @@ class Parser {
     if (symbols_.contains(symbol.name)) lexer_.fail_at(at, cat("symbol '", symbol.name, "' is declared twice"));
     lexer_.expect(":");
     symbol.kind = parse_scalar_kind();
-    if (lexer_.accept("[")) {
-      symbol.min = parse_bound();
-      lexer_.expect(",");
-      symbol.max = parse_bound();
-      lexer_.expect("]");
-    }
+    lexer_.accept_bounds(symbol.min, symbol.max);
     declare_symbol(std::move(symbol));
   }
 

@@ -72,13 +72,9 @@ class Printer {
     out_.append("  symbol ")
         .append(symbol.name)
         .append(" : ")
-        .append(kScalarKindNames[static_cast<size_t>(symbol.kind)]);
-    if (symbol.min != INT64_MIN || symbol.max != INT64_MAX) {
-      const std::string low = symbol.min == INT64_MIN ? "-inf" : std::to_string(symbol.min);
-      const std::string high = symbol.max == INT64_MAX ? "inf" : std::to_string(symbol.max);
-      out_.append(" [").append(low).append(", ").append(high).append("]");
-    }
-    out_ += '\n';
+        .append(kScalarKindNames[static_cast<size_t>(symbol.kind)])
+        .append(bounds_text(symbol.min, symbol.max))
+        .append("\n");
   }
 
   // Declares the operators that the table does not know, in the order of their first use.

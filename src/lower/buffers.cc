@@ -12,12 +12,11 @@ using program::Buffer;
 using program::BufferClass;
 
 BufferMap::BufferMap(const ir::Graph& graph, program::Program& program,
-                     std::function<bool(const ir::Node&)> writes_into,
-                     const std::function<bool(ir::NodeId)>& is_generated)
+                     std::function<bool(const ir::Node&)> writes_into, const std::function<Apart(ir::NodeId)>& apart)
     : graph_(graph),
       program_(program),
       aliases_(graph),
-      places_(graph, aliases_, std::move(writes_into), is_generated),
+      places_(graph, aliases_, std::move(writes_into), apart),
       buffer_of_root_(graph.num_values(), program::kNone),
       input_of_root_(graph.num_values(), program::kNone),
       returned_(graph.num_values(), false) {

@@ -15,15 +15,15 @@ namespace npugraph::lower {
 // Makes the buffers of inputs and constants when constructed, those of results as nodes are lowered.
 class BufferMap {
  public:
-  // `writes_into`, `is_generated`: see PartPlaces.
+  // `writes_into`, `apart`: see PartPlaces.
   BufferMap(const ir::Graph& graph, program::Program& program, std::function<bool(const ir::Node&)> writes_into,
-            const std::function<bool(ir::NodeId)>& is_generated);
+            const std::function<Apart(ir::NodeId)>& apart);
 
   // The window of a value whose buffer exists.
   program::Operand operand(ir::ValueId id, program::Access access) const;
   // The window of a part in its concatenation, whose buffer exists, for a task that writes it.
   program::Operand operand(ir::NodeId cat, const Part& part) const;
-  // The parts of a concatenation if some of them are computed in place (see PartPlaces), else null.
+  // The parts of a concatenation that is taken apart (see PartPlaces), else null.
   const std::vector<Part>* parts(ir::NodeId cat) const { return places_.parts(cat); }
   // Adds a buffer for the fresh result `id`. `planned`: its size is known before its task runs and the task writes
   // into memory that it is given; otherwise the task allocates and the buffer is on the heap. Results that share

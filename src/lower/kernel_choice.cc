@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lower/arguments.h"
+#include "ops/operator_rows.h"
 #include "ops/operators.h"
 #include "ops/small_kernel.h"
 #include "tensor/shape.h"
@@ -106,6 +107,76 @@ std::optional<KernelChoice> choose_product_and_sum(const ir::Graph& graph, const
   return KernelChoice{.name = "kernel.mm_f32", .args = {x, w, bias}};
 }
 
+using Choice = std::optional<KernelChoice>;
+
+// A number that the kernel takes: an argument that the operator has, or `otherwise`.
+std::optional<Attr> number_or(const Attr* argument, int64_t otherwise) {
+  if (argument == nullptr) return Attr(Expr(otherwise));
+  return ops::as_number(*argument) == nullptr ? std::nullopt : std::optional(*argument);
+}
+
+Choice fill(const Attr& number) {
+  if (ops::as_number(number) == nullptr) return std::nullopt;
+  return KernelChoice{.name = "kernel.fill", .args = {number}};
+}
+Choice fill_zeros(const ir::Graph&, const ir::Node&) { return fill(Expr(0)); }
+Choice fill_ones(const ir::Graph&, const ir::Node&) { return fill(Expr(1)); }
+Choice fill_value(const ir::Graph&, const ir::Node& node) { return fill(arg::fill_value(node)); }
+Choice fill_scalar(const ir::Graph&, const ir::Node& node) { return fill(aten::scalar_tensor::s.attr(node)); }
+
+Choice count_up(const ir::Graph&, const ir::Node& node) {
+  const auto start = number_or(arg::start.find(node), 0), step = number_or(arg::step.find(node), 1);
+  if (!start || !step) return std::nullopt;
+  return KernelChoice{.name = "kernel.arange", .args = {*start, *step}};
+}
+
+Choice move(const ir::Graph& graph, const ir::Node& node, const Attr& source) {
+  const auto *from = tensor_type(graph, source), *to = tensor_type(graph, node.results[0]);
+  if (from == nullptr || to == nullptr) return std::nullopt;
+  return KernelChoice{.name = from->dtype == to->dtype ? "kernel.copy" : "kernel.cast", .args = {source}};
+}
+Choice move_self(const ir::Graph& graph, const ir::Node& node) { return move(graph, node, arg::self(node)); }
+Choice move_source(const ir::Graph& graph, const ir::Node& node) { return move(graph, node, arg::src(node)); }
+
+using Choose = Choice (*)(const ir::Graph& graph, const ir::Node& node);
+constexpr ops::OperatorRow<Choose> kMoving[] = {
+    {aten::zeros::kId, fill_zeros},
+    {aten::zeros_like::kId, fill_zeros},
+    {aten::new_zeros::kId, fill_zeros},
+    {aten::ones::kId, fill_ones},
+    {aten::ones_like::kId, fill_ones},
+    {aten::new_ones::kId, fill_ones},
+    {aten::full::kId, fill_value},
+    {aten::full_like::kId, fill_value},
+    {aten::new_full::kId, fill_value},
+    {aten::scalar_tensor::kId, fill_scalar},
+    {aten::arange::kId, count_up},
+    {aten::arange_start::kId, count_up},
+    {aten::arange_start_step::kId, count_up},
+    {aten::clone::kId, move_self},
+    {aten::_to_copy::kId, move_self},
+    {aten::lift_fresh_copy::kId, move_self},
+    {aten::copy::kId, move_source},
+    {aten::copy_::kId, move_source},
+};
+
+// Whether the kernels that move elements take the tensors of the node: for other than copies, its type.
+bool is_movable(const ir::Graph& graph, const ir::Node& node, const KernelChoice& choice) {
+  constexpr size_t kMaxRank = 8;
+  const auto fits = [&](const ir::TensorType& type) {
+    const bool converts = choice.name != "kernel.copy";
+    const bool has_numbers = !is_complex(type.dtype) && !(is_floating(type.dtype) && size_of(type.dtype) == 1);
+    return type.sizes.size() <= kMaxRank && (!converts || has_numbers);
+  };
+  const auto* source = choice.args.empty() ? nullptr : tensor_type(graph, choice.args.front());
+  return fits(graph.value(node.results[0]).tensor()) && (source == nullptr || fits(*source));
+}
+
+bool has_one_tensor(const ir::Graph& graph, const ir::Node& node) {
+  return node.results.size() == 1 && node.results[0] != ir::kNone && graph.value(node.results[0]).is_tensor() &&
+         node.defines.empty();
+}
+
 }  // namespace
 
 bool is_small_product(const ir::TensorType& a, const ir::TensorType& b) {
@@ -114,12 +185,18 @@ bool is_small_product(const ir::TensorType& a, const ir::TensorType& b) {
 }
 
 std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node) {
-  if (node.results.size() != 1 || node.results[0] == ir::kNone || !graph.value(node.results[0]).is_tensor())
-    return std::nullopt;
-  if (node.args.empty() || !node.defines.empty()) return std::nullopt;
+  if (!has_one_tensor(graph, node) || node.args.empty()) return std::nullopt;
   if (auto choice = choose_elementwise(graph, node)) return choice;
   if (aten::mm::is(node)) return choose_product(graph, node);
   return aten::addmm::is(node) ? choose_product_and_sum(graph, node) : std::nullopt;
+}
+
+std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::Node& node) {
+  if (auto choice = choose_kernel(graph, node)) return choice;
+  static const ops::OperatorRows<Choose> rows = {kMoving};
+  const Choose* choose = has_one_tensor(graph, node) ? rows.find(*node.op) : nullptr;
+  auto choice = choose == nullptr ? std::nullopt : (*choose)(graph, node);
+  return choice && is_movable(graph, node, *choice) ? choice : std::nullopt;
 }
 
 }  // namespace npugraph::lower

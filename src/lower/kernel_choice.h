@@ -25,5 +25,7 @@ struct KernelChoice {
 // Returns nullopt if no kernel fits, or if the host's operator is expected to be faster: kernels are faster if the work
 // costs less than a call through the host's dispatcher.
 std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node);
+// The same where the host has no operator for the node: any kernel that fits, however much work it is.
+std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

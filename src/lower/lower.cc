@@ -13,6 +13,7 @@
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/collectives.h"
+#include "lower/contains.h"
 #include "lower/generated/merge_products.h"
 #include "lower/generated/quant.h"
 #include "lower/nest/loop_nest.h"
@@ -65,6 +66,15 @@ struct Refused {
   std::string reason;
 };
 
+template <typename Fn>
+void or_refused(ir::NodeId anchor, const Fn& make_code) {
+  try {
+    make_code();
+  } catch (const std::exception& error) {
+    throw Refused{anchor, refusal(error.what())};
+  }
+}
+
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
@@ -76,7 +86,11 @@ class Lowering {
     add_symbols();
     buffers_.emplace(
         graph, program_, [this](const ir::Node& node) { return writes_into_given_memory(node); },
-        [this, &options](ir::NodeId id) { return !options.place_parts || cluster_of(id) != nullptr; });
+        [this, &options](ir::NodeId id) {
+          if (cluster_of(id) != nullptr) return Apart::kNever;
+          if (!catalog_.can_run(*graph_.node(id).op)) return Apart::kAlways;
+          return options.place_parts ? Apart::kIfSomePartIsPlaced : Apart::kNever;
+        });
   }
 
   // Throws Refused.
@@ -120,10 +134,12 @@ class Lowering {
   bool lower_product(const Cluster& cluster);
   Task start_generated(TaskKind kind, const std::vector<ir::NodeId>& nodes) const;
   void finish_generated(Task task, const LoopNest& nest, const std::vector<ir::NodeId>& nodes,
-                        const std::string& head = {});
+                        const std::vector<ir::ValueId>& kept, const std::string& head = {});
+  LoopNest make_nest(const Terms& terms, const std::vector<ir::ValueId>& stored);
   std::vector<Expr> strides_of(ir::ValueId id);
   void lower_node(const ir::Node& node, const Decision& decision);
   void lower_generated(const ir::Node& node, const GeneratedNode& generated);
+  void lower_into_copy(ir::NodeId id, const ir::Op& twin);
   void lower_parts(ir::NodeId whole, const std::vector<Part>& parts);
   void lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason);
   void lower_out_variant(const ir::Node& node, const OutVariant& variant, const std::string& reason);
@@ -150,7 +166,7 @@ class Lowering {
 // A symbol is a scalar input, a size of an input, the storage offset of an input, or defined by a task
 // (left open here).
 program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
-  program::Symbol found{.name = symbol.name, .kind = symbol.kind};
+  program::Symbol found{.name = symbol.name, .kind = symbol.kind, .min = symbol.min, .max = symbol.max};
   const Expr wanted = Expr::symbol(symbol.name, symbol.kind);
   const auto count = static_cast<int32_t>(graph_.inputs.size());
   for (int32_t i = 0; i < count; ++i) {
@@ -185,7 +201,9 @@ void Lowering::add_symbols() {
   }
   for (const ir::Symbol& symbol : graph_.symbols) {
     program::Symbol found = find_source(symbol);
-    if (found.input != program::kNone || defined.contains(symbol.name)) program_.symbols.push_back(std::move(found));
+    const bool is_input = found.input != program::kNone;
+    if (!is_input) found.min = INT64_MIN, found.max = INT64_MAX;  // tasks check what they define
+    if (is_input || defined.contains(symbol.name)) program_.symbols.push_back(std::move(found));
   }
 }
 
@@ -361,20 +379,19 @@ Task Lowering::start_generated(TaskKind kind, const std::vector<ir::NodeId>& nod
   return task;
 }
 
-// Adds the text of the generated code, its scalars and its operands to the task, and the task to the Program.
+// Adds the text of the generated code, its scalars and its operands to the task, and the task to the Program. The code
+// writes some elements of the values in `kept`; the others keep what is in memory.
 void Lowering::finish_generated(Task task, const LoopNest& nest, const std::vector<ir::NodeId>& nodes,
-                                const std::string& head) {
+                                const std::vector<ir::ValueId>& kept, const std::string& head) {
   const ir::NodeId anchor = nodes.back();
   task.args = {head + loop::print(nest.kernel)};
   task.args.insert(task.args.end(), nest.symbols.begin(), nest.symbols.end());
   const size_t reads = task.operands.size(), writes = reads + nest.reads.size();
   for (const auto& [written, read] : nest.may_share)
     task.may_share.push_back({static_cast<int32_t>(writes + written), static_cast<int32_t>(reads + read)});
-  const std::vector<ir::ValueId> kept = ir::written_operands(graph_.node(anchor));
   for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
   for (const ir::ValueId id : nest.writes) {
-    const bool is_new = std::find(kept.begin(), kept.end(), id) == kept.end();
-    task.operands.push_back(buffers_->operand(id, is_new ? Access::kWrite : Access::kReadWrite));
+    task.operands.push_back(buffers_->operand(id, contains(kept, id) ? Access::kReadWrite : Access::kWrite));
     task.operands.back().copied = is_moved(graph_, id, nodes);
   }
   add_task(graph_.node(anchor), std::move(task));
@@ -388,11 +405,7 @@ std::vector<Expr> Lowering::strides_of(ir::ValueId id) {
 
 void Lowering::generate(const Cluster& cluster) {
   const size_t first = program_.tasks.size();
-  try {
-    lower_cluster(cluster);
-  } catch (const std::exception& error) {
-    throw Refused{cluster.anchor(), refusal(error.what())};
-  }
+  or_refused(cluster.anchor(), [&] { lower_cluster(cluster); });
   TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
   for (const ir::NodeId id : cluster.nodes)
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(id));
@@ -441,11 +454,39 @@ void Lowering::lower_nest(const Cluster& cluster) {
   for (const ir::ValueId id : cluster.results) buffers_->add_result(id, true);
   std::vector<ir::ValueId> stored = cluster.results;
   stored.insert(stored.end(), cluster.writes.begin(), cluster.writes.end());
-  const target::Target& target = target::host_target();
+  LoopNest nest = make_nest(terms, stored);
+  stream_large_operands(nest, graph_, cluster.space, target::host_target());
+  finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes, cluster.writes);
+}
+
+LoopNest Lowering::make_nest(const Terms& terms, const std::vector<ir::ValueId>& stored) {
   const auto strides = [&](ir::ValueId id) { return strides_of(id); };
-  LoopNest nest = make_cheapest_nest(graph_, terms, stored, strides, decisions_.ramps(), target);
-  stream_large_operands(nest, graph_, cluster.space, target);
-  finish_generated(start_generated(TaskKind::kLoop, cluster.nodes), nest, cluster.nodes);
+  return make_cheapest_nest(graph_, terms, stored, strides, decisions_.ramps(), target::host_target());
+}
+
+// Copies self into the result, where code of the in-place twin then writes.
+void Lowering::lower_into_copy(ir::NodeId id, const ir::Op& twin) {
+  const ir::Node& node = graph_.node(id);
+  const ir::ValueId result = node.results.front();
+  const ir::Node writes = written_form(node, twin);
+  const auto form = lone_form(graph_, writes);
+  NG_CHECK(form, twin.name, " has no loops");
+  Terms terms(form->space, form->lanes, form->walk);
+  terms.add(graph_, writes);
+  buffers_->add_result(result, true);
+  const LoopNest nest = make_nest(terms, {result});
+
+  Task copy = start_task(node);
+  copy.kind = TaskKind::kKernel;
+  copy.name = "kernel.copy";
+  copy.reason = cat(twin.name, " writes into the copy");
+  copy.schema.clear();
+  copy.args = {TensorRef{0}};
+  copy.operands = {buffers_->operand(ops::as_value(arg::self(node)), Access::kRead),
+                   buffers_->operand(result, Access::kWrite)};
+  copy.operands.back().copied = true;
+  add_task(node, std::move(copy));
+  finish_generated(start_generated(TaskKind::kLoop, {id}), nest, {id}, {result});
 }
 
 // Returns false and adds nothing if the nodes behind the product cannot work on its sums.
@@ -472,7 +513,7 @@ bool Lowering::lower_product(const Cluster& cluster) {
     std::swap(task.operands[1].sizes[0], task.operands[1].sizes[1]);
     std::swap(task.operands[1].strides[0], task.operands[1].strides[1]);
   }
-  finish_generated(std::move(task), *nest, nodes, factors.head);
+  finish_generated(std::move(task), *nest, nodes, {}, factors.head);
   return true;
 }
 
@@ -524,7 +565,8 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   const ir::Op& op = *node.op;
   if (op.is(ir::Trait::kCollective)) return lower_collective(node);
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
-    throw UserError(cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host"));
+    throw UserError(
+        cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host: ", decision.reason));
   }
   if (decision.out_variant) return lower_out_variant(node, *decision.out_variant, decision.reason);
   lower_functional(node, decision.reason);
@@ -532,8 +574,11 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
 
 void Lowering::lower(ir::NodeId id) {
   if (decisions_.of(id).is_made_where_read) return;
+  const ir::Op* twin = decisions_.of(id).into_copy;
   if (const Cluster* cluster = cluster_of(id)) {
     if (cluster->anchor() == id) generate(*cluster);
+  } else if (twin != nullptr) {
+    or_refused(id, [&] { lower_into_copy(id, *twin); });
   } else if (const auto* parts = buffers_->parts(id)) {
     lower_parts(id, *parts);
   } else {

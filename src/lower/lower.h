@@ -44,6 +44,7 @@ struct Lowered {
 // generated code. Any other node becomes a precompiled kernel if one fits and is faster than a call of the host's
 // operator, else the out-variant of its ATen operator writing into planned memory, else the operator itself with its
 // results adopted (heap). So do the nodes of a cluster that cannot be generated or has a node in `refused`.
+// Where the host has no operator, a loop of its own or a copy that code writes into stands in for it, however slow.
 // Task::reason says why a task is not generated code. Requires a verified Graph whose opaque nodes have callables.
 // UserError for a node that the host cannot run.
 Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options);

@@ -55,14 +55,14 @@ bool same_layout(const ir::TensorType& type, const Window& window) {
 bool is_concatenation(const ir::Node& node) { return ops::is_any<aten::cat, aten::stack>(node); }
 
 PartPlaces::PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases,
-                       std::function<bool(const ir::Node&)> writes_into,
-                       const std::function<bool(ir::NodeId)>& is_generated)
+                       std::function<bool(const ir::Node&)> writes_into, const std::function<Apart(ir::NodeId)>& apart)
     : graph_(graph), aliases_(aliases), writes_into_(std::move(writes_into)), uses_(ir::find_uses(graph)) {
   find_last_uses();
   // An outer concatenation comes before an inner one, because the inner one is placed in it.
   const auto& order = graph.order();
   for (auto id = order.rbegin(); id != order.rend(); ++id) {
-    if (!graph.node(*id).dead && is_concatenation(graph.node(*id)) && !is_generated(*id)) take_apart(*id);
+    if (graph.node(*id).dead || !is_concatenation(graph.node(*id)) || apart(*id) == Apart::kNever) continue;
+    take_apart(*id, apart(*id) == Apart::kAlways);
   }
 }
 
@@ -106,13 +106,13 @@ const std::vector<Part>* PartPlaces::parts(ir::NodeId cat) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-// Empty if the node converts, or takes operands of other ranks, as ATen allows for empty ones.
-std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
+// nullopt if the node converts, or takes operands of other ranks, as ATen allows for empty ones.
+std::optional<std::vector<Part>> PartPlaces::list_parts(ir::NodeId cat) const {
   const ir::Node& node = graph_.node(cat);
   const ir::TensorType& whole = graph_.value(node.results[0]).tensor();
   const auto* operands = std::get_if<std::vector<TensorRef>>(&arg::tensors(node));
   const std::optional<int64_t> given = ops::as_int(arg::dim(node));
-  if (operands == nullptr || !given || whole.sizes.size() > kMaxRank) return {};
+  if (operands == nullptr || !given || whole.sizes.size() > kMaxRank) return std::nullopt;
   const bool stack = aten::stack::is(node);
   const auto dim = static_cast<size_t>(*given < 0 ? *given + static_cast<int64_t>(whole.sizes.size()) : *given);
   Window window = this->window(node.results[0]);
@@ -121,22 +121,24 @@ std::vector<Part> PartPlaces::list_parts(ir::NodeId cat) const {
   std::vector<Part> parts;
   for (const TensorRef ref : *operands) {
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(ref.id).type);
-    if (type == nullptr || type->dtype != whole.dtype || type->sizes.size() != window.strides.size()) return {};
+    if (type == nullptr || type->dtype != whole.dtype || type->sizes.size() != window.strides.size())
+      return std::nullopt;
     if (!ir::is_empty(*type)) parts.push_back({ref.id, window});
     window.byte_offset = window.byte_offset + step * (stack ? Expr(1) : type->sizes[dim]);
   }
   return parts;
 }
 
-void PartPlaces::take_apart(ir::NodeId cat) {
+void PartPlaces::take_apart(ir::NodeId cat, bool always) {
   if (!graph_.value(graph_.node(cat).results[0]).is_tensor() || has_late_sizes(graph_.node(cat).results[0])) return;
-  std::vector<Part> parts = list_parts(cat);
-  bool any = false;
-  for (Part& part : parts) {
+  std::optional<std::vector<Part>> parts = list_parts(cat);
+  if (!parts) return;
+  bool any = always;
+  for (Part& part : *parts) {
     place(cat, part);
     any |= part.obstacle == nullptr;
   }
-  if (any) parts_.emplace(cat, std::move(parts));
+  if (any) parts_.emplace(cat, *std::move(parts));
 }
 
 void PartPlaces::place(ir::NodeId cat, Part& part) {

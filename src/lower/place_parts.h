@@ -10,7 +10,9 @@
 // it. Concatenations nest. A snapshot of a Graph, like AliasInfo. Immutable, safe to share. Linear in the graph.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,18 +37,21 @@ struct Part {
   const char* obstacle = nullptr;  // why it is not placed there; null if it is
 };
 
+// When a concatenation becomes copies of those of its parts that are not computed in place.
+enum class Apart : uint8_t { kNever, kIfSomePartIsPlaced, kAlways };
+
 class PartPlaces {
  public:
-  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given; `is_generated`:
-  // whether a concatenation is part of generated code and is not taken apart.
+  // `writes_into`: whether a node becomes a task that writes its results into memory that it is given; `apart`: what
+  // becomes of a concatenation.
   PartPlaces(const ir::Graph& graph, const ir::AliasInfo& aliases, std::function<bool(const ir::Node&)> writes_into,
-             const std::function<bool(ir::NodeId)>& is_generated);
+             const std::function<Apart(ir::NodeId)>& apart);
 
   // The root of the concatenation in which the fresh memory `root` is placed; `root` itself if it is not placed.
   ir::ValueId host(ir::ValueId root) const;
   // The window of a value in its host. The place of the value in its root must be known (AliasInfo).
   Window window(ir::ValueId id) const;
-  // The non-empty parts of a concatenation if at least one of them is placed, else null.
+  // The non-empty parts of a concatenation that is taken apart, else null.
   const std::vector<Part>* parts(ir::NodeId cat) const;
 
  private:
@@ -56,8 +61,8 @@ class PartPlaces {
   };
 
   void find_last_uses();
-  void take_apart(ir::NodeId cat);
-  std::vector<Part> list_parts(ir::NodeId cat) const;
+  void take_apart(ir::NodeId cat, bool always);
+  std::optional<std::vector<Part>> list_parts(ir::NodeId cat) const;
   void place(ir::NodeId cat, Part& part);
   const char* find_obstacle(ir::NodeId cat, const Part& part) const;
   bool fits(const Part& part, ir::ValueId root) const;

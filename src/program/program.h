@@ -142,6 +142,9 @@ struct Symbol {
   int32_t input = kNone;
   int32_t dim = kNone;
   int32_t task = kNone;
+  // Inclusive bounds under which the Program is right; of integers that come from inputs alone.
+  int64_t min = INT64_MIN;
+  int64_t max = INT64_MAX;
 };
 
 struct Input {

@@ -2,7 +2,7 @@
 // Text form of a Program. Round-trips, constants' bytes excepted: those travel beside it (program/file.h).
 //
 //   npugraph.program 4 @forward {
-//     symbol s0 : int = size(0, 1)                           // size 1 of input 0; = input(3); = offset(0); = task(7)
+//     symbol s0 : int [2, inf] = size(0, 1)                  // size 1 of input 0; = input(3); = offset(0); = task(7)
 //     buffer b0 "x" input(0) bytes(16*s0) live(0, 0)         // the name may be left out
 //     buffer b1 arena bytes(1024) live(0, 4)                 // also parameter(0), constant(0), output, heap
 //     buffer b2 heap opaque live(1, 2)                       // also preallocated, device("npu", 0)

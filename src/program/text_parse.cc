@@ -182,6 +182,7 @@ void Parser::parse_symbol() {
   symbol.name = lexer_.expect_identifier("a symbol");
   lexer_.expect(":");
   symbol.kind = lexer_.expect_word<ScalarKind>(kScalarKindNames, "int, float or bool");
+  lexer_.accept_bounds(symbol.min, symbol.max);
   lexer_.expect("=");
   if (lexer_.accept("task")) {
     symbol.task = parenthesised_number("a task's number");

@@ -92,7 +92,8 @@ class Printer {
 };
 
 void Printer::print_symbol(const Symbol& symbol) {
-  add("  symbol ", symbol.name, " : ", name_in(kScalarKindNames, symbol.kind), " = ");
+  add("  symbol ", symbol.name, " : ", name_in(kScalarKindNames, symbol.kind), bounds_text(symbol.min, symbol.max),
+      " = ");
   if (symbol.task != kNone) {
     add("task(", symbol.task, ")\n");
   } else if (symbol.dim == kNone) {

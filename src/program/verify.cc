@@ -94,6 +94,9 @@ void StructureVerifier::check_symbols() {
 
 void StructureVerifier::check_symbol_origin(const Symbol& symbol, int32_t index) {
   if ((symbol.input == kNone) == (symbol.task == kNone)) fail("must come from an input or from a task");
+  const bool is_bounded = symbol.min != INT64_MIN || symbol.max != INT64_MAX;
+  if (is_bounded && (symbol.kind != ScalarKind::kInt || symbol.task != kNone))
+    fail("only an int that comes from an input has bounds");
   if (symbol.task != kNone) {
     if (!has(program_.tasks, symbol.task)) fail("no task ", symbol.task);
     if (symbol.dim != kNone) fail("names a dimension, but comes from a task");

@@ -115,6 +115,22 @@ int64_t Lexer::expect_integer(std::string_view what) {
   return value;
 }
 
+void Lexer::accept_bounds(int64_t& min, int64_t& max) {
+  if (!accept("[")) return;
+  min = expect_bound();
+  expect(",");
+  max = expect_bound();
+  expect("]");
+}
+
+int64_t Lexer::expect_bound() {
+  Lexer ahead = *this;
+  const bool negative = ahead.accept("-");
+  if (!ahead.accept("inf")) return expect_integer("a bound");
+  *this = ahead;
+  return negative ? INT64_MIN : INT64_MAX;
+}
+
 void Lexer::fail(std::string_view expected) const {
   fail_at(token_, cat("expected ", expected, ", found ", describe(token_)));
 }
@@ -203,6 +219,13 @@ char Lexer::read_escape() {
 
 bool is_identifier(std::string_view text) {
   return !text.empty() && starts_name(text[0]) && scan(text, 0, continues_name) == text.size();
+}
+
+std::string bounds_text(int64_t min, int64_t max) {
+  if (min == INT64_MIN && max == INT64_MAX) return "";
+  const std::string low = min == INT64_MIN ? "-inf" : std::to_string(min);
+  const std::string high = max == INT64_MAX ? "inf" : std::to_string(max);
+  return cat(" [", low, ", ", high, "]");
 }
 
 std::string quote(std::string_view text) {

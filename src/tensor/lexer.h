@@ -39,6 +39,8 @@ class Lexer {
   std::string expect_value(std::string_view what);
   std::string expect_string(std::string_view what);
   int64_t expect_integer(std::string_view what);  // with or without a minus sign
+  // "[2, inf]", if it comes next: inclusive bounds, which otherwise stay as they are.
+  void accept_bounds(int64_t& min, int64_t& max);
   DType expect_dtype();
   // The value of an enumeration whose words, in its order, are `names`.
   template <typename Enum, size_t n>
@@ -54,6 +56,7 @@ class Lexer {
   [[noreturn]] void fail_at(const Token& token, std::string_view message) const;
 
  private:
+  int64_t expect_bound();
   void advance();
   void skip_blanks();
   void take(TokenKind kind, size_t begin, size_t end);
@@ -72,6 +75,9 @@ template <typename Enum, size_t n>
 std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) {
   return names[static_cast<size_t>(value)];
 }
+
+// " [2, inf]"; empty where both ends are open.
+std::string bounds_text(int64_t min, int64_t max);
 
 // Resolves names of the surrounding text for the shared parsers.
 struct ParseContext {

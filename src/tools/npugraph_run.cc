@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -27,6 +28,7 @@
 #include "tensor/shape.h"
 #include "tools/command_line.h"
 #include "tools/npy.h"
+#include "tools/program_text.h"
 
 namespace npugraph::tools {
 namespace {
@@ -42,6 +44,7 @@ struct Arguments {
   std::vector<std::string> outputs;
   int repeat = 1;
   bool time = false;
+  bool summary = false;
 };
 
 // A model of GE, compiled for this machine.
@@ -60,18 +63,6 @@ std::shared_ptr<const program::Program> load_program(const std::string& path) {
   if (!parsed->constants.empty())
     throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));
   return parsed;
-}
-
-std::string shape_text(DType dtype, std::span<const int64_t> sizes) {
-  std::string text = cat(name_of(dtype), "[");
-  for (size_t d = 0; d < sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", sizes[d]);
-  return text + "]";
-}
-
-std::string shape_text(const program::Program& program, const program::Input& input) {
-  std::string text = cat(name_of(input.dtype), "[");
-  for (size_t d = 0; d < input.sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", program.expr(input.sizes[d]).str());
-  return text + "]";
 }
 
 Scalar parse_scalar(const std::string& text, ScalarKind kind, const std::string& what) {
@@ -124,17 +115,11 @@ class Inputs {
   }
 
  private:
-  std::string name(size_t i) const { return cat("input ", i, " (", program_.inputs[i].source, ")"); }
+  std::string name(size_t i) const { return input_name(program_, i); }
 
   [[noreturn]] void fail_count(size_t got) const {
     std::string wanted;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      const auto& input = program_.inputs[i];
-      const bool scalar = input.buffer == kNone;
-      const bool fixed = !scalar && program_.buffers[input.buffer].cls == BufferClass::kParameter;
-      wanted +=
-          cat("\n  ", name(i), ": ", scalar ? "a scalar" : shape_text(program_, input), fixed ? ", of the model" : "");
-    }
+    for (size_t i = 0; i < program_.inputs.size(); ++i) wanted += cat("\n  ", name(i), ": ", input_text(program_, i));
     throw UserError(cat("the Program takes ", counted(program_.inputs.size(), "input"), ", got ", got, ":", wanted));
   }
 
@@ -165,7 +150,8 @@ class Inputs {
     std::string symbols;
     for (const auto& [symbol, value] : values_)
       symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
-    throw UserError(cat(name(i), " is ", shape_text(program_, program_.inputs[i]), symbols, ", got ",
+    const program::Input& input = program_.inputs[i];
+    throw UserError(cat(name(i), " is ", shape_text(program_, input.dtype, input.sizes), symbols, ", got ",
                         shape_text(arrays_[i].dtype, arrays_[i].sizes)));
   }
 
@@ -262,8 +248,10 @@ std::string describe(const runtime::BoundOutput& output) {
   return "";
 }
 
+bool is_tensor(Output::Kind kind) { return kind == Output::Kind::kTensor || kind == Output::Kind::kInput; }
+
 void write(const runtime::BoundOutput& output, const std::string& path) {
-  if (output.kind != Output::Kind::kTensor && output.kind != Output::Kind::kInput) {
+  if (!is_tensor(output.kind)) {
     throw UserError(cat("cannot write '", path, "': the output is no tensor but ", describe(output)));
   }
   const NpyArray array = gather(output);
@@ -284,12 +272,36 @@ void print_times(std::vector<int64_t> times) {
               us(times.front()), us(times.back()));
 }
 
+// The file of each output: those that were named, or those of all tensors in the directory that was named. Empty for an
+// output without a file.
+std::vector<std::string> output_files(const std::vector<std::string>& named, const program::Program& program) {
+  const size_t outputs = program.outputs.size();
+  if (named.size() == 1 && std::filesystem::is_directory(named.front())) {
+    std::vector<std::string> files;
+    for (size_t i = 0; i < outputs; ++i) {
+      const bool has_file = is_tensor(program.outputs[i].kind);
+      files.push_back(has_file ? (std::filesystem::path(named.front()) / cat("output", i, ".npy")).string() : "");
+    }
+    return files;
+  }
+  if (named.size() > outputs)
+    throw UserError(cat("the Program has ", counted(outputs, "output"), ", got ", counted(named.size(), "file")));
+  std::vector<std::string> files = named;
+  files.resize(outputs);
+  return files;
+}
+
+void print_memory(const runtime::MemoryInfo& memory) {
+  std::cout << cat("memory: ", counted(memory.arena_bytes, "byte"), " for intermediate results, ",
+                   counted(memory.scratch_bytes, "byte"), " for workspaces, ", counted(memory.heap_bytes, "byte"),
+                   " for outputs and what tasks allocate\n");
+}
+
 void run(const Arguments& arguments) {
   const auto program = load_program(arguments.program);
-  if (arguments.outputs.size() > program->outputs.size()) {
-    throw UserError(cat("the Program has ", counted(program->outputs.size(), "output"), ", got ",
-                        counted(arguments.outputs.size(), "file")));
-  }
+  if (arguments.summary) std::cout << summary(*program);
+  if (arguments.summary && arguments.inputs.empty() && !program->inputs.empty()) return;
+  const std::vector<std::string> files = output_files(arguments.outputs, *program);
   runtime::MallocHost host;
   runtime::Executable executable(program, host, compiler::make_task, {}, program->name);
   const Inputs inputs(*program, arguments.inputs);
@@ -310,9 +322,10 @@ void run(const Arguments& arguments) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto output = outputs[i].kind == Output::Kind::kInput ? inputs.current(outputs[i].input) : outputs[i];
     std::cout << "output " << i << ": " << describe(output) << "\n";
-    if (i < arguments.outputs.size()) write(output, arguments.outputs[i]);
+    if (!files[i].empty()) write(output, files[i]);
   }
   release(host, outputs);
+  if (arguments.summary) print_memory(executable.memory());
   if (arguments.time) print_times(times);
 }
 
@@ -327,10 +340,13 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("-i,--input", arguments.inputs, "the next input: a .npy file, or a number, true or false for a scalar")
       ->allow_extra_args(false);
-  app.add_option("-o,--output", arguments.outputs, "where to write the next output, a .npy file")
+  app.add_option("-o,--output", arguments.outputs,
+                 "where to write the next output, a .npy file; or a directory for all of them: output0.npy, ...")
       ->allow_extra_args(false);
   app.add_option("--repeat", arguments.repeat, "how many times to run")->check(CLI::PositiveNumber);
   app.add_flag("--time", arguments.time, "print the times of the runs");
+  app.add_flag("--summary", arguments.summary,
+               "print inputs, outputs, tasks and memory; without inputs, do not run what takes some");
   if (const auto code = npugraph::tools::parse(app, argc, argv)) return *code;
   try {
     npugraph::tools::run(arguments);

@@ -273,9 +273,9 @@ SECTIONS = {
 GE_MODE = "Not built yet. It belongs to GE mode."
 OF_GE_MODE = (
     *("4.05", "4.06", "4.09", "4.10", "4.12", "4.13", "4.14", "5.02", "5.10", "5.11", "5.12", "5.13"),
-    *(f"6.{number:02}" for number in range(1, 47) if number not in (7, 8, 28, 37, 38, 39)),
+    *(f"6.{number:02}" for number in (4, 5, *range(9, 27), 29, 30, *range(32, 37))),
     *("7.06", "9.07", "9.08", "9.10", "10.05", "10.06"),
-    *("11.04", "11.06", "11.13", "11.15", "11.16", "11.18", "11.20", "11.24", "11.25"),
+    *("11.13", "11.15", "11.16", "11.24", "11.25"),
 )
 
 REMARKS = {
@@ -296,7 +296,6 @@ REMARKS = {
     "5.14": "Not built yet. There is no module `torchair.llm_datadist`.",
     "6.07": "Partly built. The commands in `torchair.tools.gegraph_check` examine a file "
     "(`test_deadlock::test_modules_are_commands`). The option belongs to GE mode.",
-    "6.08": "Not built yet. It belongs to the legacy mode. `npugraph_ex` has the same switches (section 1).",
     "6.28": "Partly built. `npugraph_ex` runs the passes that both backends share "
     "(`test_fx_passes::test_custom_passes_in_their_places`). `optimize_sym_input` belongs to GE mode.",
     "6.37": "Partly built. `npugraph_ex` writes in place and copies only where it must "
@@ -309,9 +308,14 @@ REMARKS = {
     "(`test_npu_formats::test_a_cast_keeps_values_in_memory_of_its_own`, "
     "`test_npu_formats::test_files_keep_formats_on_npu`). `use_internal_format_weight` and `npu_format_cast_via_cpu` "
     "belong to GE mode.",
-    "6.47": "Partly built. `Artifact.save` writes a Program, and `npugraph-run` runs it without Python "
-    "(`test_save::test_npugraph_run_gives_what_eager_gives`). `dynamo_export` belongs to GE mode.",
-    "6.48": "Not built yet. It belongs to GE mode and concerns torch 2.1 alone.",
+    "6.44": "Partly built. One executor runs graphs of known and of unknown sizes on cpu "
+    "(`test_backend::test_one_compile_serves_all_sizes`) and on npu "
+    "(`test_ge_graphs_on_npu::test_results_are_where_the_executor_is`). There are no gears.",
+    "6.45": "Partly built. Devices of inputs are checked "
+    "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`). Any stream runs a graph.",
+    "6.46": "Partly built. Results go to the tensors that a run assigns "
+    "(`test_entry_graphs::test_assigned_outputs_take_the_results`). Lists of indices do nothing.",
+    "6.48": "Does not apply. Graphs of torch 2.13 hold collectives without a patch, and the function does nothing.",
     "7.01": "Partly built. An operator that Python registers with a kernel for npu works in a graph "
     "(`test_compiled::test_custom_operators_get_tensors_of_npu`). No test builds an extension in C++.",
     "7.02": "Not built yet. Nothing reads such entries.",
@@ -332,20 +336,11 @@ REMARKS = {
     "9.04": "Not built yet. It belongs to GE mode. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
     "11.07": "Not tested yet. The error is torch's own.",
     "11.08": "Not tested yet. The error is torch's own.",
-    "11.14": "Partly built. A loaded Program refuses an input on another device "
-    "(`test_compiled::test_saved_programs_check_the_device`), and a compiled function is compiled for each device "
-    "(`test_compiled::test_devices_are_guarded`). The check before a GE graph runs belongs to GE mode.",
     "11.21": "Does not apply. The package needs torch 2.13.0, and it needs no CANN.",
     "12b.9": "Not built yet. It concerns the legacy mode.",
-    "12b.12": "Partly built. Configurations do not share values (`test_options::test_configurations`). "
-    "`dynamo_export`, whose default configuration Ascend's code shares between calls, belongs to GE mode.",
-    "12b.13": "Partly built. `mode=` is refused (`test_options::test_mode_is_refused`). The export belongs to GE mode.",
     "12b.14": "Not built yet. It concerns GE mode.",
     "12b.16": "Not built yet. It concerns GE mode.",
     "12e.6": "Partly built. Operators that Python registers work in graphs, also in place "
     "(`test_custom_operators::test_functional`, `test_custom_operators::test_writes_to_an_input_are_in_place`). "
     "The routes of section 7 are not complete.",
-    "12e.7": GE_MODE,
-    "12e.8": "Partly built. `Artifact.save` writes a Program, and `npugraph-run` runs it without Python "
-    "(`test_save::test_npugraph_run_gives_what_eager_gives`). `dynamo_export` belongs to GE mode.",
 }

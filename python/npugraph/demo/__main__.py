@@ -47,7 +47,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         help="for tokens said again (default: %(default)s; 1: none)",
     )
     parser.add_argument("--no-eager", action="store_true", help="skip the comparison with eager")
-    parser.add_argument("--backend", default=BACKEND, help="torch.compile backend (default: %(default)s)")
+    parser.add_argument("--backend", default=BACKEND, help="torch.compile backend, or torchair (default: %(default)s)")
     parser.add_argument("--device", default="cpu", choices=("cpu", "npu"), help="where it runs (default: %(default)s)")
     lines = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     lines.add_argument("--line", default="")
@@ -80,7 +80,7 @@ def above_zero(text: str) -> float:
 class Chat:
     """The loaded model, its compiled form, and one prompt."""
 
-    def __init__(self, arguments: argparse.Namespace, progress: Progress) -> None:
+    def __init__(self, arguments: argparse.Namespace, backend: Any, progress: Progress) -> None:
         self.limit, self.penalty = arguments.tokens, arguments.penalty
         with read_once():
             with progress.stage("reading the tokenizer"):
@@ -90,7 +90,7 @@ class Chat:
         self.prompt = smollm2.chat_prompt(self.tokenizer, arguments.question).to(arguments.device)
         self.stop = {self.tokenizer.eos_token_id}
         self.cache = self.empty_cache()
-        self.compiled = torch.compile(self.model, backend=arguments.backend)
+        self.compiled = torch.compile(self.model, backend=backend)
 
     def compile(self, progress: Progress) -> float:
         """Compiles prompt processing and decode step by running each once; returns the seconds it took."""
@@ -131,12 +131,12 @@ class Chat:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    packages.require_backend(arguments.backend)
+    backend = packages.find_backend(arguments.backend)
     packages.require()
     if arguments.device == "npu":
         packages.require_npu()
     with Progress(stages=4) as progress:
-        chat = Chat(arguments, progress)
+        chat = Chat(arguments, backend, progress)
         compile_seconds = chat.compile(progress)
     print(f"\n> {arguments.question}\n")
     compiled = chat.answer(chat.compiled, TokenPrinter(chat.tokenizer))

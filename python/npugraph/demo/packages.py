@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,13 +24,23 @@ class UnknownBackend(RuntimeError):
     """No backend of torch.compile has this name; the message lists the names of the backends."""
 
 
-def require_backend(name: str) -> None:
-    """Raises :class:`UnknownBackend` when torch.compile has no backend ``name``."""
+GE_MODE = "torchair"
+
+
+def find_backend(name: str) -> Any:
+    """Returns what ``torch.compile`` takes for ``name``: the name of a backend, or for ``torchair`` one of GE mode.
+    Raises :class:`UnknownBackend` when there is neither."""
     import torch._dynamo
 
+    if name == GE_MODE:
+        from npugraph.ge.backend.npu_backend import get_npu_backend
+
+        return get_npu_backend()
     known = torch._dynamo.list_backends(exclude_tags=())
     if name not in known:
-        raise UnknownBackend(f"there is no backend {name!r} of torch.compile; there are: {', '.join(known)}")
+        names = ", ".join([*known, GE_MODE])
+        raise UnknownBackend(f"there is no backend {name!r} of torch.compile; there are: {names}")
+    return name
 
 
 class MissingPackage(RuntimeError):

@@ -11,7 +11,7 @@ from typing import Any
 from npugraph import _C, request
 from npugraph.artifact import Artifact, registry
 from npugraph.driver.eager_fallbacks import eagerly
-from npugraph.driver.entry import Route, Work
+from npugraph.driver.entry import Entry, Route, Work
 from npugraph.driver.graph_target import compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
 from npugraph.fx.module_paths import module_paths
@@ -69,7 +69,8 @@ def _program(call: Call) -> Any:
     artifact.runs_as(run)
     work.entry.owners.add(artifact)
     if work.route is not Route.BACKWARD:
-        _watch_model(run, work)
+        objects = dict(work.imported.object_inputs)
+        watch_model(run, work.entry, [info.kind for i, info in enumerate(work.inputs) if i not in objects])
     if work.core.writes_inputs() or work.imported.names_places:
         work.entry.depends_on_places = True
         if call.positional:
@@ -77,14 +78,13 @@ def _program(call: Call) -> Any:
     return run
 
 
-def _watch_model(run: Any, work: Work) -> None:
-    """Puts the artifacts to sleep when the model that ``run`` last ran with is gone."""
-    objects = dict(work.imported.object_inputs)
-    kinds = [info.kind for i, info in enumerate(work.inputs) if i not in objects]
+def watch_model(run: Any, entry: Entry, kinds: Sequence[str]) -> None:
+    """Puts the artifacts of ``entry`` to sleep when the model that ``run`` last ran with is gone. The inputs of ``run``
+    are of ``kinds``."""
     # A cache with static addresses may outlive the model, so static inputs count only if there is no parameter.
     of_model = _positions(kinds, "parameter") or _positions(kinds, "static")
     if of_model:
-        work.entry.owners.watch(run, of_model)
+        entry.owners.watch(run, of_model)
 
 
 def _positions(kinds: Sequence[str], kind: str) -> list[int]:

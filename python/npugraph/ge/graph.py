@@ -6,12 +6,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from npugraph.ge import proto
+from npugraph.ge.executor import TorchNpuGraph
 from npugraph.ge.normalise import normalise
 from npugraph.ge.tensor import Tensor, is_control
 
@@ -29,16 +30,14 @@ def current_graph() -> GeGraph:
 
 
 class GeGraph:
-    """A new graph, or that of a ``ModelDef``, which the graph then owns, or of its bytes. ``name`` renames it.
-    ``make_executor`` makes what loads, compiles and runs the graph, from its name. Not for several threads at once."""
+    """A new graph, or that of a ``ModelDef``, which the graph then owns, or of its bytes. ``name`` renames it. Not for
+    several threads at once."""
 
     def __init__(
         self,
         model_def: Any = None,
         serialized_model_def: bytes | None = None,
         name: str | None = None,
-        *,
-        make_executor: Callable[[str], Any] | None = None,
     ) -> None:
         if model_def is not None and serialized_model_def is not None:
             raise AssertionError("Unsupported init method: both model_def and serialized_model_def are specified.")
@@ -59,8 +58,7 @@ class GeGraph:
         self._next_numbers: dict[str, int] = {}  # by type of operator
         self._origins: dict[str, tuple[str, ...]] = {}  # by name of operator
         self._origin: tuple[str, ...] = ()
-        self._make_executor = make_executor
-        self._executor: Any = None
+        self._executor: TorchNpuGraph | None = None
 
     @property
     def name(self) -> str:
@@ -139,28 +137,30 @@ class GeGraph:
         return name
 
     @property
-    def executor(self) -> Any:
+    def executor(self) -> TorchNpuGraph:
+        """What loads, compiles and runs the graph, made when it is first asked for."""
         if self._executor is None:
-            if self._make_executor is None:
-                raise RuntimeError(f"graph {self.name!r} was made without an executor, so it cannot be loaded or run")
-            self._executor = self._make_executor(self.name)
+            self._executor = TorchNpuGraph(self.name)
         return self._executor
 
-    def load(self, options: dict[str, str] | None = None) -> None:
-        """Gives the graph to its executor, with the options of this graph."""
+    def load(self, options: Mapping[str, str] | None = None) -> None:
+        """Gives the graph to its executor, with the options of this graph. Later changes of the graph do not count."""
         normalise(self.proto)
         self.executor.load(self, options)
 
-    def compile(self) -> Any:
-        return self.executor.compile()
+    def set_hint_shape(self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]] = ()) -> None:
+        self.executor.set_hint_shape(inputs, outputs)
 
-    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> Any:
-        return self.executor.auto_tune(example_inputs, stream)
+    def compile(self) -> None:
+        self.executor.compile()
 
-    def summary(self) -> Any:
+    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> None:
+        self.executor.auto_tune(example_inputs, stream)
+
+    def summary(self) -> dict[str, int]:
         return self.executor.summary()
 
-    def run(self, inputs: Sequence[Any], assigned_outputs: Sequence[Any] = (), stream: Any = None) -> Any:
+    def run(self, inputs: Sequence[Any], assigned_outputs: Sequence[Any] = (), stream: Any = None) -> list[Any]:
         return self.executor.run(inputs, assigned_outputs, stream)
 
 

@@ -32,6 +32,11 @@ def normalise(graph: Any) -> None:
     _set_graph_attributes(graph)
 
 
+def inputs_of(graph: Any) -> list[Any]:
+    """The inputs of a graph, ``OpDef`` in the order of their indices."""
+    return sorted((op for op in graph.op if op.type in INPUTS_OF_GRAPH), key=_index)
+
+
 def add_names(op: Any) -> None:
     """Adds the attributes of an ``OpDef`` that number the names of its inputs and outputs."""
     for side, descs in _sides(op):
@@ -71,8 +76,7 @@ def _set_types(op: Any, producers: dict[str, Any]) -> None:
 
 
 def _set_graph_attributes(graph: Any) -> None:
-    inputs = sorted((op for op in graph.op if op.type in INPUTS_OF_GRAPH), key=_index)
-    placements = [int(any(desc.device_type == "NPU" for desc in op.output_desc)) for op in inputs]
+    placements = [int(any(desc.device_type == "NPU" for desc in op.output_desc)) for op in inputs_of(graph)]
     outputs = [desc for op in graph.op if op.type == "NetOutput" for desc in op.input_desc]
     attr.ListInt(placements).write(graph.attr["_input_placements"])
     attr.ListInt([data_types.of_proto(desc.dtype) for desc in outputs]).write(graph.attr["_output_dtypes"])

@@ -28,6 +28,7 @@ class TensorSpec:
 
     dtype: Any  # DataType
     size: tuple[Any, ...]
+    is_row_major: bool = True  # whether FX has it as a dense tensor at the start of its memory, in row-major order
 
     @property
     def rank(self) -> int:
@@ -55,6 +56,7 @@ class Tensor:
         self.node = node
         self.index = index
         self.symsize = None if size is None else list(size)  # sizes as FX knows them; None if nobody has said them
+        self.is_row_major = True  # see TensorSpec
 
     @property
     def desc(self) -> Any:
@@ -84,6 +86,7 @@ class Tensor:
     def set_meta(self, spec: TensorSpec) -> None:
         """Says what FX knows of it. Readers of before keep their descriptors."""
         self.symsize = list(spec.size)
+        self.is_row_major = spec.is_row_major
         self.desc.dtype = data_types.to_proto(spec.dtype)
         self.desc.attr["_meta"].s = str(spec).encode()
 

@@ -47,7 +47,7 @@ def capture(
     """Compiles ``method`` for arguments like these without running it. ``arguments`` is what ``arguments_of`` returns
     for them. Raises ``NotCacheable``, which says why other processes could not use the graph, and ``AssertionError`` if
     the method draws random numbers. Errors of Dynamo and the backend pass through."""
-    with _as_torch_compile_traces(dynamic):
+    with as_torch_compile_traces(dynamic):
         traced = convert_frame.fullgraph_capture(method, args, kwargs)
         output, graph = traced.graph_capture_output, traced.backend_input
         if graph is None:
@@ -79,7 +79,8 @@ def _is_plain(metadata: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _as_torch_compile_traces(dynamic: bool) -> Iterator[None]:
+def as_torch_compile_traces(dynamic: bool) -> Iterator[None]:
+    """Lets ``fullgraph_capture`` trace as ``torch.compile`` does."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(get_metrics_context())
         stack.enter_context(dynamo_timed("fullgraph_capture"))

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ge/import/elements.h"
+#include "ir/bounds.h"
 #include "ops/operators.h"
 #include "ops/table.h"
 #include "tensor/shape.h"
@@ -30,14 +31,43 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
   return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }
 
+void refuse_negative_sizes(const ir::Op& op, const ir::TensorType& type) {
+  for (const Expr& size : type.sizes) {
+    if (size.as_int().value_or(0) < 0) throw UserError(cat("a result of ", op.name, " would have the size ", size.str()));
+  }
+}
+
+// "f32[d0, 4] and i64[d0]"
+std::string operands_text(const ir::Graph& graph, const ir::Node& node) {
+  std::string text;
+  for (const ir::ValueId operand : ir::operands(node)) {
+    const auto* type = std::get_if<ir::TensorType>(&graph.value(operand).type);
+    if (type == nullptr) continue;
+    text += cat(text.empty() ? "" : " and ", name_of(type->dtype), "[");
+    for (size_t d = 0; d < type->sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", type->sizes[d].str());
+    text += "]";
+  }
+  return text.empty() ? "no tensors" : text;
+}
+
 }  // namespace
 
 Expr Context::size_symbol(const std::string& name) {
   const auto known = substitutions_.find(name);
-  if (known != substitutions_.end()) return known->second;
-  if (std::ranges::find(graph_.symbols, name, &ir::Symbol::name) == graph_.symbols.end())
-    graph_.symbols.push_back({.name = name, .kind = ScalarKind::kInt, .min = 0});
-  return Expr::symbol(name);
+  const Expr size = known == substitutions_.end() ? Expr::symbol(name) : known->second;
+  const auto stated = bounds_.find(name);
+  if (size.op() != ExprOp::kSymbol) return size;
+  ir::Symbol& symbol = declared(size.symbol_name());
+  if (stated == bounds_.end()) return size;
+  symbol.min = std::max(symbol.min, stated->second.min);
+  symbol.max = std::min(symbol.max, stated->second.max);
+  return size;
+}
+
+ir::Symbol& Context::declared(const std::string& name) {
+  const auto found = std::ranges::find(graph_.symbols, name, &ir::Symbol::name);
+  if (found != graph_.symbols.end()) return *found;
+  return graph_.symbols.emplace_back(ir::Symbol{.name = name, .kind = ScalarKind::kInt, .min = 0});
 }
 
 Expr Context::new_size() { return size_symbol(cat("d", num_sizes_++)); }
@@ -47,7 +77,8 @@ Expr Context::parse_size(std::string_view text) {
   return substitute(size, [&](const Expr& symbol) { return size_symbol(symbol.symbol_name()); });
 }
 
-void Context::require_equal(const Expr& a, const Expr& b) {
+void Context::require_equal(const Expr& given_a, const Expr& given_b) {
+  const Expr a = ir::simplify(given_a, graph_.symbols), b = ir::simplify(given_b, graph_.symbols);
   if (a == b) return;
   const Expr difference = a - b;
   if (difference.is_constant()) throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal"));
@@ -73,14 +104,18 @@ void Context::set_origin(std::string name, std::string source) { origin_ = {std:
 
 std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> args) {
   NG_CHECK(args.size() <= op.schema.args.size(), op.name, " takes ", op.schema.args.size(), " arguments");
+  for (Attr& arg : args) for_each_expr(arg, [&](Expr& e) { e = ir::simplify(e, graph_.symbols); });
   while (args.size() < op.schema.args.size()) args.push_back(op.schema.args[args.size()].default_value);
   ir::Node node{.op = &op, .args = std::move(args), .origin = origin_};
   auto inferred = ops::infer_results(graph_, node);
-  NG_CHECK(inferred, op.name, " leaves its types open");
+  if (!inferred)
+    throw UserError(cat("sizes of the result of ", op.name, " of ", operands_text(graph_, node),
+                        " do not follow from sizes of inputs"));
   node.views = std::move(inferred->views);
   std::vector<ir::Type> types;
   for (const auto& type : inferred->types) {
     NG_CHECK(type, op.name, " has an undefined result");
+    if (const auto* tensor = std::get_if<ir::TensorType>(&*type)) refuse_negative_sizes(op, *tensor);
     types.push_back(*type);
   }
   return graph_.node(graph_.append(std::move(node), std::move(types), origin_.node)).results;

@@ -2,6 +2,7 @@
 // The Graph that an import builds, and what the rules of operators do to it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,13 @@ namespace npugraph::ge {
 // Unknown sizes that turned out to be equal to others: symbol -> expression.
 using Substitutions = std::map<std::string, Expr, std::less<>>;
 
+// Inclusive bounds of sizes by the names of their symbols. A call with other sizes is refused.
+struct Bounds {
+  int64_t min = 0;
+  int64_t max = INT64_MAX;
+};
+using SizeBounds = std::map<std::string, Bounds, std::less<>>;
+
 // Two sizes have to be equal, which the Graph so far does not express. The import begins again with `solved`.
 struct SizesMustBeEqual {
   std::string symbol;
@@ -27,8 +35,9 @@ struct SizesMustBeEqual {
 class Context {
  public:
   // Tensors lie on `device`. `owner` keeps the bytes of the model's constants alive.
-  Context(const Substitutions& substitutions, Device device, std::shared_ptr<const void> owner)
-      : substitutions_(substitutions), device_(std::move(device)), owner_(std::move(owner)) {}
+  Context(const Substitutions& substitutions, const SizeBounds& bounds, Device device,
+          std::shared_ptr<const void> owner)
+      : substitutions_(substitutions), bounds_(bounds), device_(std::move(device)), owner_(std::move(owner)) {}
 
   ir::Graph& graph() { return graph_; }
   const ir::TensorType& type(ir::ValueId value) const { return graph_.value(value).tensor(); }
@@ -41,7 +50,7 @@ class Context {
   Expr parse_size(std::string_view text);
   // Demands equal sizes. UserError if they certainly differ, or if the demand cannot be expressed by sizes of inputs.
   // Throws SizesMustBeEqual if an unknown size has to be replaced.
-  void require_equal(const Expr& a, const Expr& b);
+  void require_equal(const Expr& given_a, const Expr& given_b);
   // Demands that two shapes can be broadcast together. A size that is not the constant 1 is never broadcast.
   void require_broadcast(const std::vector<Expr>& a, const std::vector<Expr>& b);
 
@@ -63,8 +72,10 @@ class Context {
   ir::ValueId from_constant(const TensorValue& tensor, DType dtype);
 
   Expr size_symbol(const std::string& name);
+  ir::Symbol& declared(const std::string& name);
 
   const Substitutions& substitutions_;
+  const SizeBounds& bounds_;
   Device device_;
   std::shared_ptr<const void> owner_;
   ir::Graph graph_;

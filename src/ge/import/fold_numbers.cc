@@ -173,19 +173,32 @@ constexpr auto kFolds = std::to_array<FoldRow>({
     {"Unsqueeze", unsqueeze},
 });
 
-bool is_integer_numbers(const Operand* operand) {
-  return operand == nullptr || (operand->numbers && is_integral(operand->numbers->dtype));
+// Whether an operand is known as expressions with which shapes can be computed. Floats are only handed on.
+bool fits(const FoldRow& row, const Operand* operand) {
+  if (operand == nullptr) return true;
+  return operand->numbers && (row.fold == same || is_integral(operand->numbers->dtype));
 }
 
 }  // namespace
 
 std::optional<Operand> fold_numbers(const Call& call, const std::vector<Operand*>& operands) {
   const auto* row = std::ranges::find(kFolds, call.def().type, &FoldRow::type);
-  if (row == kFolds.end() || operands.empty() || !std::ranges::all_of(operands, is_integer_numbers))
-    return std::nullopt;
+  if (row == kFolds.end() || operands.empty()) return std::nullopt;
+  if (!std::ranges::all_of(operands, [&](const Operand* operand) { return fits(*row, operand); })) return std::nullopt;
   std::optional<Numbers> numbers = row->fold(call);
   if (!numbers || static_cast<int64_t>(numbers->elements.size()) > kMostNumbers) return std::nullopt;
-  return Operand{.numbers = std::move(numbers)};
+  Operand result{.numbers = std::move(numbers)};
+  if (row->fold == same) {
+    result.constant = operands.front()->constant;
+    result.dtype = operands.front()->dtype;
+  }
+  return result;
+}
+
+std::vector<std::string_view> folded_types() {
+  std::vector<std::string_view> types;
+  for (const FoldRow& row : kFolds) types.push_back(row.type);
+  return types;
 }
 
 }  // namespace npugraph::ge

@@ -156,14 +156,21 @@ void add_substitution(Substitutions& known, const SizesMustBeEqual& equation) {
 
 ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device) {
   const OrderedGraph ordered = order_operators(def);
+  const SizeBounds bounds = stated_bounds(def);
   Substitutions substitutions;
   while (true) {
     try {
-      return Importer(def.name, ordered, Context(substitutions, device, model.owner)).run();
+      return Importer(def.name, ordered, Context(substitutions, bounds, device, model.owner)).run();
     } catch (const SizesMustBeEqual& equation) {
       add_substitution(substitutions, equation);  // one symbol less in each round
     }
   }
+}
+
+std::set<std::string_view> imported_types() {
+  std::set<std::string_view> types = {"Const", "Constant", "Data", "NetOutput", "RefData"};
+  for (const auto& some : {ruled_types(), folded_types()}) types.insert(some.begin(), some.end());
+  return types;
 }
 
 }  // namespace npugraph::ge

@@ -5,6 +5,9 @@
 // expressions and need no nodes.
 #pragma once
 
+#include <set>
+#include <string_view>
+
 #include "ge/model.h"
 #include "ir/graph.h"
 #include "tensor/attr.h"
@@ -15,5 +18,8 @@ namespace npugraph::ge {
 // Tensors lie on `device`. Constants refer to the bytes of `model`. UserError that names an operator, and the line of
 // the user's program if the model has it, if the graph is not well formed or has an operator without a rule.
 ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device);
+
+// The types of operators that a graph may have: those with a rule, those of shapes alone, inputs, constants and the end.
+std::set<std::string_view> imported_types();
 
 }  // namespace npugraph::ge

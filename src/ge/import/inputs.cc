@@ -67,6 +67,18 @@ std::optional<std::vector<Expr>> stated_strides(Context& context, const TensorDe
   return expressions(context, desc, attr::kStrides);
 }
 
+SizeBounds stated_bounds(const GraphDef& def) {
+  SizeBounds bounds;
+  const auto* list = find_attr<ListValue>(def.attrs, attr::kRanges);
+  if (list == nullptr) return bounds;
+  if (list->i.size() != 2 * list->s.size())
+    throw UserError(cat("the attribute '", attr::kRanges, "' of the graph has ", list->i.size(), " numbers for ",
+                        list->s.size(), " names; it has two for each"));
+  for (size_t s = 0; s < list->s.size(); ++s)
+    bounds[std::string(list->s[s])] = {.min = list->i[2 * s], .max = list->i[2 * s + 1]};
+  return bounds;
+}
+
 ir::TensorType input_type(Context& context, const OpDef& op) {
   if (op.output_descs.size() != 1) throw UserError(cat("it has one output, got ", op.output_descs.size()));
   const TensorDesc& desc = op.output_descs.front();

@@ -25,6 +25,8 @@ inline constexpr std::string_view kValue = "_npugraph_value";
 // are those of a dense row-major tensor if they are left out.
 inline constexpr std::string_view kSizes = "_npugraph_sizes";
 inline constexpr std::string_view kStrides = "_npugraph_strides";
+// Of the graph: symbols of sizes, a list of names, and of integers the least and the largest value of each.
+inline constexpr std::string_view kRanges = "_npugraph_ranges";
 }  // namespace attr
 
 // The text of an attribute of an operator; empty if it has none.
@@ -34,6 +36,9 @@ DType element_type(const TensorDesc& desc);
 
 // The strides that a descriptor states; nullopt if it states none.
 std::optional<std::vector<Expr>> stated_strides(Context& context, const TensorDesc& desc);
+
+// The bounds that a graph states. UserError if they are not a pair for each name.
+SizeBounds stated_bounds(const GraphDef& def);
 
 // Type of an input, with symbols of `context` for unknown sizes. UserError if its descriptor or its attributes contradict
 // each other.

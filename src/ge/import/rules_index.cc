@@ -55,20 +55,49 @@ std::vector<Operand> index_by_tensor(const Call& call) {
   return one(call.context().add(aten::index_Tensor::op(), {TensorRef{call.value("x")}, places(call, mask)}));
 }
 
-// Writes `value` at the places of the indices. One index of one dimension is a copy along it.
+// The dimension along which a put copies: its only index names places of one dimension, and `value` has an element for
+// each place, without being broadcast.
+std::optional<size_t> copied_dimension(const Call& call, const std::vector<TensorRef>& at) {
+  const Context& context = call.context();
+  if (call.list("indices").size() != 1) return std::nullopt;
+  size_t dim = 0;
+  while (at[dim].id == TensorRef::kAbsent) ++dim;
+  const std::vector<Expr>& index = context.sizes(at[dim].id);
+  if (index.size() != 1) return std::nullopt;
+  std::vector<Expr> selected = context.sizes(call.value("x"));
+  selected[dim] = index[0];
+  return context.sizes(call.value("value")) == selected ? std::optional(dim) : std::nullopt;
+}
+
+// Writes `value` at the places of the indices.
 std::vector<Operand> index_put(const Call& call) {
   Context& context = call.context();
-  const ir::ValueId x = call.value("x");
+  const TensorRef x{call.value("x")}, value{call.value("value")};
   const std::vector<TensorRef> at = places(call, call.integers("indexed_sizes"));
   const bool accumulates = call.attr_bool("accumulate");
-  if (call.list("indices").size() == 1 && !accumulates) {
-    size_t dim = 0;
-    while (at[dim].id == TensorRef::kAbsent) ++dim;
-    if (context.sizes(at[dim].id).size() == 1 && context.sizes(call.value("value")).size() == context.sizes(x).size())
-      return one(context.add(aten::index_copy::op(),
-                             {TensorRef{x}, Expr(static_cast<int64_t>(dim)), at[dim], TensorRef{call.value("value")}}));
-  }
-  return one(context.add(aten::index_put::op(), {TensorRef{x}, at, TensorRef{call.value("value")}, flag(accumulates)}));
+  if (at.size() > context.sizes(x.id).size())
+    call.fail(
+        cat("its input 'indexed_sizes' has ", at.size(), " entries for ", context.sizes(x.id).size(), " dimensions"));
+  if (const auto dim = copied_dimension(call, at); dim && !accumulates)
+    return one(context.add(aten::index_copy::op(), {x, Expr(static_cast<int64_t>(*dim)), at[*dim], value}));
+  return one(context.add(aten::index_put::op(), {x, at, value, flag(accumulates)}));
+}
+
+// Writes updates at the places along `axis` that the indices name, in their order, or adds them there.
+std::vector<Operand> scatter_elements(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId data = call.value("data"), updates = call.value("updates");
+  ir::ValueId indices = call.value("indices");
+  const auto dim = static_cast<int64_t>(dimension(call, call.attr_int("axis"), context.sizes(data).size()));
+  if (context.sizes(indices).size() != context.sizes(data).size() || context.sizes(updates) != context.sizes(indices))
+    call.fail("its indices have as many dimensions as its data, and its updates the sizes of the indices");
+  if (context.type(indices).dtype != DType::kI64)
+    indices = context.add(aten::_to_copy::op(), {TensorRef{indices}, DType::kI64});
+  const std::vector<Attr> args = {TensorRef{data}, Expr(dim), TensorRef{indices}, TensorRef{updates}};
+  const std::string reduction = call.attr_string("reduction");
+  if (reduction == "none") return one(context.add(aten::scatter_src::op(), args));
+  if (reduction == "add") return one(context.add(aten::scatter_add::op(), args));
+  call.fail(cat("its attribute 'reduction' is 'none' or 'add', got '", reduction, "'"));
 }
 
 constexpr auto kRows = std::to_array<RuleRow>({
@@ -77,6 +106,7 @@ constexpr auto kRows = std::to_array<RuleRow>({
     {"GatherV2", gather_v2},
     {"IndexByTensor", index_by_tensor},
     {"IndexPutV2", index_put},
+    {"ScatterElements", scatter_elements},
 });
 
 }  // namespace

@@ -160,6 +160,34 @@ std::vector<Operand> tile(const Call& call) {
   return one(call.context().add(aten::repeat::op(), {TensorRef{call.value("x")}, call.numbers("multiples").elements}));
 }
 
+// Element `offset` + the sum of place * stride of x, counted in row-major order.
+std::vector<Operand> as_strided(const Call& call) {
+  Context& context = call.context();
+  const std::vector<int64_t> sizes = call.integers("size"), strides = call.integers("stride");
+  const std::vector<int64_t> offsets = call.integers("storage_offset");
+  ir::ValueId x = call.value("x");
+  const auto elements = numel(context.sizes(x)).as_int();
+  if (!elements) call.fail("the sizes of its input 'x' have to be constant");
+  if (sizes.size() != strides.size() || offsets.size() != 1)
+    call.fail(cat("it has ", sizes.size(), " sizes, ", strides.size(), " strides and ", offsets.size(), " offsets"));
+  int64_t last = offsets.front();
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    int64_t reach = 0;
+    const bool is_out = sizes[d] < 0 || strides[d] < 0 || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
+                        __builtin_add_overflow(last, reach, &last);
+    if (is_out) call.fail(cat("size ", sizes[d], " and stride ", strides[d], " are out of range"));
+  }
+  const bool is_empty = std::ranges::find(sizes, 0) != sizes.end();
+  if (offsets.front() < 0 || (!is_empty && last >= *elements))
+    call.fail(cat("it reads element ", offsets.front() < 0 ? offsets.front() : last, " of ", *elements));
+  if (!is_contiguous(context.sizes(x), context.type(x).strides))
+    x = context.add(aten::clone::op(), {TensorRef{x}, MemoryFormat::kContiguous});
+  x = reshape(context, x, {Expr(*elements)});
+  if (offsets.front() != 0 && !is_empty)
+    x = context.add(aten::slice_Tensor::op(), {TensorRef{x}, Expr(0), Expr(offsets.front()), Expr(*elements), Expr(1)});
+  return one(context.add(aten::as_strided::op(), {TensorRef{x}, exprs(sizes), exprs(strides), None{}}));
+}
+
 std::vector<TensorRef> refs(const Call& call, std::string_view name) {
   std::vector<TensorRef> refs;
   for (Operand* operand : call.list(name)) refs.push_back({call.context().value_of(*operand)});
@@ -340,6 +368,7 @@ std::vector<Operand> triangle(const Call& call) {
 }
 
 constexpr auto kRows = std::to_array<RuleRow>({
+    {"AsStrided", as_strided},
     {"Assign", assign},
     {"BroadcastTo", broadcast_to},
     {"ConcatD", concatenate_d},

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations and softmax.
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
+#include "tensor/shape.h"
 
 namespace npugraph::ge {
 
@@ -41,6 +43,61 @@ std::vector<Operand> batch_norm(const Call& call) {
       {TensorRef{call.value("x")}, call.argument("scale"), call.argument("offset"), TensorRef{call.value("mean")},
        TensorRef{call.value("variance")}, number(0.1), number(call.attr_float("epsilon"))});
   return one(results.front());
+}
+
+// The groups of channels of x are normalised as the rows of [images, groups, elements of a group].
+struct GroupNorm {
+  ir::ValueId y = ir::kNone, rows = ir::kNone, rstd = ir::kNone, mean = ir::kNone;
+};
+GroupNorm normalise_groups(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  const std::vector<Expr> sizes = context.sizes(x);
+  if (sizes.size() < 2) call.fail("its input 'x' has at least 2 dimensions");
+  const Expr groups(call.attr_int("num_groups"));
+  if (*groups.as_int() < 1) call.fail(cat("its attribute 'num_groups' is at least 1, got ", groups.str()));
+  const Expr in_group = Expr::make(ExprOp::kFloorDiv, {sizes[1], groups});
+  context.require_equal(sizes[1], in_group * groups);
+  const Expr elements = in_group * numel({sizes.begin() + 2, sizes.end()});
+  GroupNorm result;
+  result.rows = reshape(context, x, {sizes[0], groups, elements});
+  const auto normalised = context.add_all(
+      aten::native_layer_norm::op(),
+      {TensorRef{result.rows}, std::vector<Expr>{elements}, None{}, None{}, number(call.attr_float("eps"))});
+  ir::ValueId y = reshape(context, normalised[0], sizes);
+  // Parameters have one element for each channel.
+  std::vector<Expr> of_channels(sizes.size() - 1, Expr(1));
+  of_channels[0] = sizes[1];
+  for (const auto& [name, op] : {std::pair{"gamma", &aten::mul_Tensor::op()}, {"beta", &aten::add_Tensor::op()}}) {
+    if (!call.has(name)) continue;
+    const ir::ValueId parameter = call.value(name);
+    context.require_equal(sizes[1], numel(context.sizes(parameter)));
+    y = context.add(*op, {TensorRef{y}, TensorRef{reshape(context, parameter, of_channels)}});
+  }
+  result.y = y;
+  result.mean = reshape(context, normalised[1], {sizes[0], groups});
+  result.rstd = reshape(context, normalised[2], {sizes[0], groups});
+  return result;
+}
+
+void require_channels_first(const Call& call) {
+  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
+}
+
+ir::ValueId variance_of(Context& context, const GroupNorm& norm) {
+  return context.add(aten::var_correction::op(), {TensorRef{norm.rows}, std::vector<Expr>{2}, Expr(0), flag(false)});
+}
+
+std::vector<Operand> group_norm(const Call& call) {
+  require_channels_first(call);
+  const GroupNorm norm = normalise_groups(call);
+  return all({norm.y, norm.mean, variance_of(call.context(), norm)});
+}
+
+std::vector<Operand> group_norm_v2(const Call& call) {
+  require_channels_first(call);
+  const GroupNorm norm = normalise_groups(call);
+  return all({norm.y, norm.mean, norm.rstd});
 }
 
 // x * rsqrt(mean(x^2) + epsilon) * gamma, and the reciprocal root in f32.
@@ -88,6 +145,8 @@ std::vector<Operand> log_softmax(const Call& call) { return softmax_of<aten::_lo
 
 constexpr auto kRows = std::to_array<RuleRow>({
     {"BNInfer", batch_norm},
+    {"GroupNorm", group_norm},
+    {"GroupNormV2", group_norm_v2},
     {"LayerNormV3", layer_norm_v3},
     {"LayerNormV4", layer_norm_v4},
     {"LogSoftmaxV2", log_softmax},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that compute each element of the result from elements at the same place.
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 #include "ge/data_types.h"
@@ -15,6 +16,9 @@ namespace {
 template <typename Operator>
 std::vector<Operand> unary(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}}));
+}
+std::vector<Operand> truncate(const Call& call) {
+  return one(call.context().add(aten::trunc::op(), {TensorRef{call.value("input_x")}}));
 }
 
 // An operand of an operator that broadcasts. A constant scalar is a number of the user's program, which loops need not
@@ -100,6 +104,31 @@ std::vector<Operand> swish(const Call& call) {
   return one(context.add(aten::mul_Tensor::op(), {TensorRef{x}, TensorRef{gate}}));
 }
 
+// The logarithm of scale * x + shift to a base; -1 stands for e.
+std::vector<Operand> logarithm(const Call& call) {
+  Context& context = call.context();
+  const double base = call.attr_float("base"), scale = call.attr_float("scale"), shift = call.attr_float("shift");
+  if (base != -1 && (base <= 0 || base == 1))
+    call.fail(cat("its attribute 'base' is -1, or above 0 and not 1, got ", base));
+  ir::ValueId x = call.value("x");
+  if (scale != 1) x = context.add(aten::mul_Tensor::op(), {TensorRef{x}, number(scale)});
+  if (shift != 0) x = context.add(aten::add_Tensor::op(), {TensorRef{x}, number(shift)});
+  if (base == 2) return one(context.add(aten::log2::op(), {TensorRef{x}}));
+  if (base == 10) return one(context.add(aten::log10::op(), {TensorRef{x}}));
+  const ir::ValueId natural = context.add(aten::log::op(), {TensorRef{x}});
+  if (base == -1) return one(natural);
+  return one(context.add(aten::div_Tensor::op(), {TensorRef{natural}, number(std::log(base))}));
+}
+
+// log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
+std::vector<Operand> softplus(const Call& call, double beta, double threshold) {
+  return one(call.context().add(aten::softplus::op(), {TensorRef{call.value("x")}, number(beta), number(threshold)}));
+}
+std::vector<Operand> softplus_v1(const Call& call) { return softplus(call, 1, 20); }
+std::vector<Operand> softplus_v2(const Call& call) {
+  return softplus(call, call.attr_float("beta"), call.attr_float("threshold"));
+}
+
 std::vector<Operand> cast(const Call& call) {
   const DataTypeRow* row = find_type_by_number(call.attr_int("dst_type"));
   if (row == nullptr || !row->dtype)
@@ -160,8 +189,12 @@ constexpr auto kRows = std::to_array<RuleRow>({
     {"GeluV2", gelu},
     {"Greater", binary<aten::gt_Tensor>},
     {"GreaterEqual", binary<aten::ge_Tensor>},
+    {"Invert", unary<aten::bitwise_not>},
+    {"IsInf", unary<aten::isinf>},
     {"Less", binary<aten::lt_Tensor>},
     {"LessEqual", binary<aten::le_Tensor>},
+    {"Log", logarithm},
+    {"Log1p", unary<aten::log1p>},
     {"LogicalAnd", commutative<aten::logical_and>},
     {"LogicalNot", unary<aten::logical_not>},
     {"LogicalOr", commutative<aten::logical_or>},
@@ -181,11 +214,14 @@ constexpr auto kRows = std::to_array<RuleRow>({
     {"SelectV2", select_v2},
     {"Sigmoid", unary<aten::sigmoid>},
     {"Sin", unary<aten::sin>},
+    {"Softplus", softplus_v1},
+    {"SoftplusV2", softplus_v2},
     {"Sqrt", unary<aten::sqrt>},
     {"Square", unary<aten::square>},
     {"Sub", binary<aten::sub_Tensor>},
     {"Swish", swish},
     {"Tanh", unary<aten::tanh>},
+    {"Trunc", truncate},
 });
 
 }  // namespace

@@ -37,8 +37,29 @@ std::vector<Operand> adaptive_average(const Call& call) {
                                 {TensorRef{call.value("x")}, std::vector<Expr>{Expr(sizes[0]), Expr(sizes[1])}}));
 }
 
+// Entries of height and width in an attribute of four entries in the order NCHW.
+std::vector<Expr> height_and_width(const Call& call, std::string_view name) { return pair(call, name, 2, 3, 4); }
+
+// Windows of height and width. `exclusive`: elements outside of the image do not count.
+std::vector<Operand> average_pool(const Call& call) {
+  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
+  if (call.attr_string("padding_mode") != "CALCULATED")
+    call.fail("its attribute 'padding_mode' has to be 'CALCULATED'");
+  if (call.attr_bool("global_pooling")) call.fail("its attribute 'global_pooling' has to be false");
+  const std::vector<int64_t> pads = call.attr_ints("pads");
+  if (pads.size() != 4 || pads[0] != pads[1] || pads[2] != pads[3])
+    call.fail("its attribute 'pads' has 4 entries, the same at both sides of each dimension");
+  const int64_t divisor = call.attr_int("divisor_override");
+  return one(call.context().add(
+      aten::avg_pool2d::op(),
+      {TensorRef{call.value("x")}, height_and_width(call, "ksize"), height_and_width(call, "strides"),
+       std::vector<Expr>{Expr(pads[0]), Expr(pads[2])}, flag(call.attr_bool("ceil_mode")),
+       flag(!call.attr_bool("exclusive")), divisor == 0 ? Attr(None{}) : Attr(Expr(divisor))}));
+}
+
 constexpr auto kRows = std::to_array<RuleRow>({
     {"AdaptiveAvgPool2d", adaptive_average},
+    {"AvgPoolV2", average_pool},
     {"MaxPoolWithArgmaxV3", max_pool_with_argmax},
 });
 

@@ -128,10 +128,33 @@ std::vector<Operand> conv2d(const Call& call) {
        height_and_width(call, "dilations"), flag(false), std::vector<Expr>{0, 0}, Expr(call.attr_int("groups"))}));
 }
 
+// The size of the result follows from the other numbers, and `input_size` has to be it.
+std::vector<Operand> conv2d_transpose(const Call& call) {
+  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
+  refuse_offset(call);
+  const std::vector<int64_t> pads = call.attr_ints("pads");
+  if (pads.size() != 4 || pads[0] != pads[1] || pads[2] != pads[3])
+    call.fail("its attribute 'pads' has 4 entries, the same at both sides of each dimension");
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x"), filter = call.value("filter");
+  if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
+  context.require_equal(context.sizes(x)[1], context.sizes(filter)[0]);
+  const ir::ValueId result =
+      context.add(aten::convolution::op(),
+                  {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"),
+                   std::vector<Expr>{Expr(pads[0]), Expr(pads[2])}, height_and_width(call, "dilations"), flag(true),
+                   height_and_width(call, "output_padding"), Expr(call.attr_int("groups"))});
+  const std::vector<Expr> sizes = context.sizes(result), wanted = call.numbers("input_size").elements;
+  if (wanted.size() != sizes.size()) call.fail(cat("its input 'input_size' has 4 entries, got ", wanted.size()));
+  for (size_t d = 0; d < sizes.size(); ++d) context.require_equal(sizes[d], wanted[d]);
+  return one(result);
+}
+
 constexpr auto kRows = std::to_array<RuleRow>({
     {"BatchMatMul", batch_matmul},
     {"BatchMatMulV2", batch_matmul_v2},
     {"Conv2D", conv2d},
+    {"Conv2DTranspose", conv2d_transpose},
     {"MatMul", matmul},
     {"MatMulV2", matmul_v2},
 });

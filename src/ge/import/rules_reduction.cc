@@ -43,10 +43,10 @@ std::vector<Operand> reduce_one_by_one(const Call& call) {
   return one(x);
 }
 
-std::vector<Operand> arg_max(const Call& call) {
+template <typename Operator>
+std::vector<Operand> place_of_extreme(const Call& call) {
   Context& context = call.context();
-  const ir::ValueId place =
-      context.add(aten::argmax::op(), {TensorRef{call.value("x")}, Expr(call.integer("dimension"))});
+  const ir::ValueId place = context.add(Operator::op(), {TensorRef{call.value("x")}, Expr(call.integer("dimension"))});
   const std::optional<DType> wanted = call.output_type(0);
   if (!wanted || *wanted == DType::kI64) return one(place);
   return one(context.add(aten::_to_copy::op(), {TensorRef{place}, *wanted}));
@@ -58,9 +58,29 @@ std::vector<Operand> cumulative_sum(const Call& call) {
   return one(call.context().add(aten::cumsum::op(), {TensorRef{call.value("x")}, Expr(call.integer("axis")), None{}}));
 }
 
+// The norm of order p along the axes, all if there are none, but at least epsilon.
+std::vector<Operand> norm(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  Attr axes = None{};
+  if (const std::vector<int64_t> given = call.attr_ints("axes"); !given.empty()) {
+    std::vector<Expr> dims;
+    for (const int64_t axis : given)
+      dims.emplace_back(static_cast<int64_t>(dimension(call, axis, context.sizes(x).size())));
+    axes = dims;
+  }
+  const ir::ValueId norm = context.add(aten::linalg_vector_norm::op(), {TensorRef{x}, number(call.attr_float("p")),
+                                                                        axes, flag(call.attr_bool("keepdim"))});
+  const double epsilon = call.attr_float("epsilon");
+  if (epsilon == 0) return one(norm);
+  return one(context.add(aten::clamp_min::op(), {TensorRef{norm}, number(epsilon)}));
+}
+
 constexpr auto kRows = std::to_array<RuleRow>({
-    {"ArgMaxV2", arg_max},
+    {"ArgMaxV2", place_of_extreme<aten::argmax>},
+    {"ArgMin", place_of_extreme<aten::argmin>},
     {"Cumsum", cumulative_sum},
+    {"LpNormV2", norm},
     {"ReduceAll", reduce_one_by_one<aten::all_dim>},
     {"ReduceAny", reduce_one_by_one<aten::any_dim>},
     {"ReduceMax", reduce<aten::amax>},

@@ -50,6 +50,7 @@ class Parser {
     if (open == std::string_view::npos || open == 0 || arrow == std::string_view::npos || arrow < open) fail();
     IrOperator op;
     op.name = line_.substr(0, open);
+    op.text = line_;
     op.inputs = tensors(line_.substr(open + 1, arrow - open - 1));
     std::string_view rest = line_.substr(arrow + 6);
     const size_t attrs = rest.rfind(") [");

@@ -41,6 +41,7 @@ struct IrAttr {
 
 struct IrOperator {
   std::string name;
+  std::string text;  // its line in operators.txt
   std::vector<IrTensor> inputs;
   std::vector<IrTensor> outputs;
   std::vector<IrAttr> attrs;

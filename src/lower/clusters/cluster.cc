@@ -87,6 +87,9 @@ class Finder {
   bool adds_matrix(const ir::Node& product) const;
   bool can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const;
   void add_products(std::vector<Cluster>& kept);
+  void add_lone_nodes(std::vector<Cluster>& kept);
+  bool is_homeless(ir::NodeId id) const;
+  bool may_write(const ir::Node& node) const;
   std::vector<ir::ValueId> results_of(const Cluster& cluster) const;
   bool leaves(ir::ValueId value, const Cluster& cluster) const;
 
@@ -418,6 +421,38 @@ void Finder::add_products(std::vector<Cluster>& kept) {
   }
 }
 
+// Whether neither a cluster, a kernel, code of its own nor the host runs the node.
+bool Finder::is_homeless(ir::NodeId id) const {
+  const ir::Node& node = graph_.node(id);
+  if (node.dead || !node.views.empty() || cluster_of_[id] != kNoCluster || catalog_->can_run(*node.op)) return false;
+  return !choose_any_kernel(graph_, node) && !choose_convolution(graph_, node);
+}
+
+// Whether the node reads nothing else of the memory that it writes.
+bool Finder::may_write(const ir::Node& node) const {
+  const std::vector<ir::ValueId> written = ir::written_operands(node);
+  const auto operands = ir::operands(node);
+  return std::ranges::all_of(operands, [&](ir::ValueId read) {
+    return std::ranges::all_of(written, [&](ir::ValueId id) { return id == read || !aliases_.may_overlap(read, id); });
+  });
+}
+
+// The nodes that would have nothing to run them become loops by themselves.
+void Finder::add_lone_nodes(std::vector<Cluster>& kept) {
+  if (catalog_ == nullptr) return;
+  for (const ir::NodeId id : graph_.order()) {
+    if (!is_homeless(id) || !may_write(graph_.node(id))) continue;
+    auto form = lone_form(graph_, graph_.node(id));
+    if (!form) continue;
+    Cluster cluster{
+        .nodes = {id}, .space = std::move(form->space), .lanes = form->lanes, .walk = std::move(form->walk)};
+    cluster.writes = ir::written_operands(graph_.node(id));
+    if (cluster.writes.empty()) cluster.results = results_of(cluster);
+    cluster_of_[id] = static_cast<int>(kept.size());
+    kept.push_back(std::move(cluster));
+  }
+}
+
 // Largest number of elements for which a host operator is faster than generated code for it alone.
 constexpr int64_t kSmallTensor = 16 * 1024;
 
@@ -458,6 +493,7 @@ void Finder::finish() {
     kept.push_back(std::move(cluster));
   }
   add_products(kept);
+  add_lone_nodes(kept);
   clusters = std::move(kept);
 }
 

@@ -11,8 +11,8 @@
 //
 // All of a cluster runs at the place of its last node; checks that may fail run before anything is stored. A node
 // that writes an operand ends its cluster, so that writes keep their place. A node that has terms but no precompiled
-// kernel is a cluster by itself, unless it is small; so is one that reads a ramp. A snapshot of a Graph.
-// Immutable, safe to share.
+// kernel is a cluster by itself, unless it is small; so is one that reads a ramp, and one that the host cannot run.
+// A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
 #include <vector>

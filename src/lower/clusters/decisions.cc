@@ -7,6 +7,8 @@
 #include "lower/contains.h"
 #include "lower/place_parts.h"
 #include "lower/terms/terms.h"
+#include "ops/operators.h"
+#include "ops/table.h"
 
 namespace npugraph::lower {
 namespace {
@@ -31,6 +33,13 @@ const std::string* find_refusal(ir::NodeId id, const Cluster* cluster, const Ref
   return nullptr;
 }
 
+// The in-place twin of a node, if it has a loop that writes into memory of the result's type. Null if it has none.
+const ir::Op* find_writer(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op->inplace_twin.empty() || node.results.size() != 1 || node.results.front() == ir::kNone) return nullptr;
+  const ir::Op& twin = ops::require(node.op->inplace_twin);
+  return lone_form(graph, written_form(node, twin)) ? &twin : nullptr;
+}
+
 std::optional<GeneratedNode> choose_generated(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node) {
   if (auto attention = choose_attention(graph, uses, node)) return attention;
   if (auto convolution = choose_convolution(graph, node)) return convolution;
@@ -38,6 +47,13 @@ std::optional<GeneratedNode> choose_generated(const ir::Graph& graph, const ir::
 }
 
 }  // namespace
+
+ir::Node written_form(const ir::Node& node, const ir::Op& twin) {
+  ir::Node writes = node;
+  writes.op = &twin;
+  arg::self(writes) = TensorRef{node.results.front()};
+  return writes;
+}
 
 std::string refusal(std::string_view error) { return cat("no generated code: ", error.substr(0, error.find('\n'))); }
 
@@ -59,8 +75,10 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     }
     if (generate && refusal == nullptr) decision.generated = choose_generated(graph, uses, node);
     if (decision.generated) continue;
-    decision.kernel = choose_kernel(graph, node);
+    decision.kernel = catalog.can_run(*node.op) ? choose_kernel(graph, node) : choose_any_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
+    if (generate && refusal == nullptr && !decision.kernel && !catalog.can_run(*node.op))
+      decision.into_copy = find_writer(graph, node);
     if (refusal != nullptr) {
       decision.reason = *refusal;
     } else if (!place_parts && is_concatenation(node)) {
@@ -68,7 +86,9 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     } else if (!generate) {
       decision.reason = "generate_code is off";
     } else if (decision.kernel) {
-      decision.reason = "small enough for a precompiled kernel, which needs no code of its own";
+      decision.reason = catalog.can_run(*node.op)
+                            ? "small enough for a precompiled kernel, which needs no code of its own"
+                            : "a precompiled kernel stands in for the operator, which the host does not have";
     } else {
       decision.reason = space_of(graph, node) ? "generated code would save no memory traffic here"
                                               : "no generated code for this operator with these operands";

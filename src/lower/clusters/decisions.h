@@ -28,9 +28,13 @@ struct Decision {
   const Cluster* cluster = nullptr;        // generated code, together with others
   std::optional<GeneratedNode> generated;  // generated code, by itself
   std::optional<KernelChoice> kernel;      // a precompiled kernel
+  const ir::Op* into_copy = nullptr;       // a copy of self, into which generated code of this operator writes
   std::optional<OutVariant> out_variant;   // the host's operator, writing into planned memory
   std::string reason;                      // why it is not generated code; empty where it is
 };
+
+// The call of the in-place twin that writes into the result of the node, which has to hold a copy of self already.
+ir::Node written_form(const ir::Node& node, const ir::Op& twin);
 
 // A snapshot of a Graph. Immutable.
 class Decisions {

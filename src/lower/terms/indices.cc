@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "lower/terms/gather.h"
 #include "lower/terms/rule.h"
 #include "lower/terms/rules.h"
 #include "tensor/shape.h"
@@ -49,35 +50,16 @@ void write_cat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   }));
 }
 
-// A gather: elements of `self` by index in some of its dimensions.
-struct Gather {
-  struct Index {
-    ir::ValueId value = ir::kNone;
-    size_t dim = 0;
-    std::vector<int> dims;  // per dimension of the index: the one of the space whose place it takes
-    std::string message;
-  };
-  ir::ValueId self = ir::kNone;
-  std::vector<int> dims;  // per dimension of `self`: the one of the space whose place it takes
-  std::vector<Index> indices;
-  bool from_end = false;
-};
-
-std::vector<int> counted(size_t count, size_t first = 0) {
-  std::vector<int> out(count);
-  for (size_t i = 0; i < count; ++i) out[i] = static_cast<int>(first + i);
-  return out;
-}
-
 size_t rank_of(const ir::Graph& graph, ir::ValueId id) { return graph.value(id).tensor().sizes.size(); }
 
 // The dimensions of the index tensors, broadcast together, take the place of the first indexed dimension, or come
 // before all others if the indexed dimensions are not adjacent.
 void place_dims(const ir::Graph& graph, Gather& gather) {
   const auto& indices = gather.indices;
-  size_t index_rank = 0;
+  size_t& index_rank = gather.index_rank;
   for (const Gather::Index& index : indices) index_rank = std::max(index_rank, rank_of(graph, index.value));
   const size_t first = indices.back().dim - indices.front().dim + 1 == indices.size() ? indices.front().dim : 0;
+  gather.first = first;
   for (Gather::Index& index : gather.indices) {
     const size_t rank = rank_of(graph, index.value);
     index.dims = counted(rank, first + index_rank - rank);
@@ -106,11 +88,32 @@ std::vector<Gather::Index> index_list(const ir::TensorType& self, const Attr& at
   return found;
 }
 
+bool fits_gather(const ir::Graph& graph, const ir::Node& node) {
+  return tensor_type(graph, node.results.front()) != nullptr && find_gather(graph, node);
+}
+void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const Gather gather = *find_gather(graph, node);
+  w.result(node.results[0], w.load_indexed(gather.self, gather.dims, checked_places(w, graph, gather)));
+}
+
+constexpr TermKind kGather = TermKind::kGather;
+constexpr RuleRow kRules[] = {
+    {aten::cat::kId, {fits_cat, write_cat, TermKind::kConcatenation}},
+    {aten::embedding::kId, {fits_gather, write_gather, kGather}},
+    {aten::index_select::kId, {fits_gather, write_gather, kGather}},
+    {aten::gather::kId, {fits_gather, write_gather, kGather}},
+    {aten::index_Tensor::kId, {fits_gather, write_gather, kGather}},
+    {aten::_unsafe_index_Tensor::kId, {fits_gather, write_gather, kGather}},
+};
+
+}  // namespace
+
+std::span<const RuleRow> index_rules() { return kRules; }
+
 std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) {
   const ir::ValueId from = aten::embedding::is(node) ? aten::embedding::weight(node) : self_of(node);
   const auto* self = tensor_type(graph, from);
-  if (self == nullptr || self->sizes.empty() || is_complex(self->dtype) || size_of(self->dtype) > 8 ||
-      tensor_type(graph, node.results.front()) == nullptr)
+  if (self == nullptr || self->sizes.empty() || is_complex(self->dtype) || size_of(self->dtype) > 8)
     return std::nullopt;
   Gather found{.self = from};
   const std::string in_self = "IndexError: index out of range in self";
@@ -127,7 +130,7 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
     const auto dim = dim_of(aten::gather::dim.attr(node), self->sizes.size());
     if (!dim) return std::nullopt;
     found.indices = {{aten::gather::index(node), *dim, {}, out_of_bounds("", *dim, self->sizes[*dim])}};
-  } else if (ops::is_any<aten::index_Tensor, aten::_unsafe_index_Tensor>(node)) {
+  } else if (ops::is_any<aten::index_Tensor, aten::_unsafe_index_Tensor, aten::index_put, aten::index_put_>(node)) {
     found.indices = index_list(*self, arg::indices(node));
     found.from_end = true;
   }
@@ -139,37 +142,54 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
     place_dims(graph, found);
   return found;
 }
-bool fits_gather(const ir::Graph& graph, const ir::Node& node) { return find_gather(graph, node).has_value(); }
+std::vector<Expr> selected_sizes(const ir::Graph& graph, const Gather& gather) {
+  const auto& self = graph.value(gather.self).tensor().sizes;
+  const size_t others = static_cast<size_t>(std::ranges::count_if(gather.dims, [](int d) { return d != ir::kNone; }));
+  std::vector<Expr> sizes(others + gather.index_rank, Expr(1));
+  for (size_t d = 0; d < self.size(); ++d) {
+    if (gather.dims[d] != ir::kNone) sizes[static_cast<size_t>(gather.dims[d])] = self[d];
+  }
+  for (const Gather::Index& index : gather.indices) {
+    const auto& of_index = graph.value(index.value).tensor().sizes;
+    for (size_t d = 0; d < of_index.size(); ++d) {
+      if (!of_index[d].is_int(1)) sizes[static_cast<size_t>(index.dims[d])] = of_index[d];
+    }
+  }
+  return sizes;
+}
 
-void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const Gather gather = *find_gather(graph, node);
+std::vector<TermAccess::Index> checked_places(TermWriter& w, const ir::Graph& graph, const Gather& gather) {
   const auto& self = graph.value(gather.self).tensor().sizes;
   std::vector<Expr> others = self;
   for (const Gather::Index& index : gather.indices) others[index.dim] = 1;
-  std::vector<TermAccess::Index> indices;
+  std::vector<TermAccess::Index> places;
   for (const Gather::Index& index : gather.indices) {
     const Expr size = self[index.dim];
     w.check(
         {index.value, gather.from_end ? limit_where_read(size, numel(others)) : size, gather.from_end, index.message});
-    indices.push_back({index.dim, as_place(w, w.load_along(index.value, index.dims),
-                                           gather.from_end ? std::optional(size) : std::nullopt)});
+    places.push_back({index.dim, as_place(w, w.load_along(index.value, index.dims),
+                                          gather.from_end ? std::optional(size) : std::nullopt)});
   }
-  w.result(node.results[0], w.load_indexed(gather.self, gather.dims, std::move(indices)));
+  return places;
 }
 
-constexpr TermKind kGather = TermKind::kGather;
-constexpr RuleRow kRules[] = {
-    {aten::cat::kId, {fits_cat, write_cat, TermKind::kConcatenation}},
-    {aten::embedding::kId, {fits_gather, write_gather, kGather}},
-    {aten::index_select::kId, {fits_gather, write_gather, kGather}},
-    {aten::gather::kId, {fits_gather, write_gather, kGather}},
-    {aten::index_Tensor::kId, {fits_gather, write_gather, kGather}},
-    {aten::_unsafe_index_Tensor::kId, {fits_gather, write_gather, kGather}},
-};
+bool can_put(const ir::Graph& graph, const ir::Node& node, const Gather& gather) {
+  const auto* values = tensor_type(graph, arg::values(node));
+  const std::vector<Expr> selected = selected_sizes(graph, gather);
+  if (values == nullptr || values->dtype != self_type(graph, node)->dtype || values->sizes.size() > selected.size())
+    return false;
+  const size_t missing = selected.size() - values->sizes.size();
+  for (size_t d = 0; d < values->sizes.size(); ++d) {
+    if (!values->sizes[d].is_int(1) && !(values->sizes[d] == selected[missing + d])) return false;
+  }
+  return true;
+}
 
-}  // namespace
-
-std::span<const RuleRow> index_rules() { return kRules; }
+std::vector<int> counted(size_t count, size_t first) {
+  std::vector<int> out(count);
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<int>(first + i);
+  return out;
+}
 
 int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end) {
   if (from_end) w.reads(*from_end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements from other places that follow from sizes alone: repetitions and rotations. Those along the last dimension
-// are left to the host, which copies whole runs.
+// are left to the host, if it has the operator, because it copies whole runs.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -23,11 +23,14 @@ bool is_generated(const ir::Graph& graph, const ir::Node& node) {
 }
 
 // (self, repeats): the last repeats belong to the dimensions of self.
-bool fits_repeat(const ir::Graph& graph, const ir::Node& node) {
+bool fits_any_repeat(const ir::Graph& graph, const ir::Node& node) {
   const auto* repeats = aten::repeat::repeats(node);
   return is_generated(graph, node) && repeats != nullptr &&
-         repeats->size() == graph.value(node.results[0]).tensor().sizes.size() &&
-         (repeats->back().is_int(1) || self_type(graph, node)->sizes.back().is_int(1));
+         repeats->size() == graph.value(node.results[0]).tensor().sizes.size();
+}
+bool fits_repeat(const ir::Graph& graph, const ir::Node& node) {
+  return fits_any_repeat(graph, node) &&
+         (aten::repeat::repeats(node)->back().is_int(1) || self_type(graph, node)->sizes.back().is_int(1));
 }
 void write_repeat(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const auto& self = self_type(graph, node)->sizes;
@@ -59,9 +62,13 @@ std::optional<std::vector<Expr>> find_shifts(const ir::Graph& graph, const ir::N
     if (!dim) return std::nullopt;
     found[*dim] = found[*dim] + (*shifts)[i];
   }
-  return found.back().is_int(0) ? std::optional(found) : std::nullopt;
+  return found;
 }
-bool fits_roll(const ir::Graph& graph, const ir::Node& node) { return find_shifts(graph, node).has_value(); }
+bool fits_any_roll(const ir::Graph& graph, const ir::Node& node) { return find_shifts(graph, node).has_value(); }
+bool fits_roll(const ir::Graph& graph, const ir::Node& node) {
+  const auto shifts = find_shifts(graph, node);
+  return shifts && shifts->back().is_int(0);
+}
 void write_roll(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const auto& sizes = self_type(graph, node)->sizes;
   const std::vector<Expr> shifts = *find_shifts(graph, node);
@@ -86,8 +93,14 @@ constexpr RuleRow kRules[] = {
     {aten::roll::kId, {fits_roll, write_roll, TermKind::kGather}},
 };
 
+constexpr LoneRuleRow kLoneRules[] = {
+    {aten::repeat::kId, {fits_any_repeat, write_repeat, space_of_result, no_walk}},
+    {aten::roll::kId, {fits_any_roll, write_roll, space_of_result, no_walk}},
+};
+
 }  // namespace
 
 std::span<const RuleRow> rearrangement_rules() { return kRules; }
+std::span<const LoneRuleRow> lone_rearrangement_rules() { return kLoneRules; }
 
 }  // namespace npugraph::lower

@@ -28,12 +28,12 @@ std::vector<int> all_dims(size_t rank) {
   return dims;
 }
 
-// The dimensions that argument `dim` names: one, a list, or all if it is absent. Returns nullopt if they are not
-// constant, or if an empty list means something else.
+// The dimensions that argument `dim` names: one, a list, or all if it is absent. A scalar has one, like its space.
+// Returns nullopt if they are not constant, or if an empty list means something else.
 std::optional<std::vector<int>> dims_of(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
-  if (self == nullptr || self->sizes.empty()) return std::nullopt;
-  const size_t rank = self->sizes.size();
+  if (self == nullptr) return std::nullopt;
+  const size_t rank = std::max<size_t>(self->sizes.size(), 1);
   const Attr* argument = arg::dim.find(node);
   if (argument == nullptr || std::holds_alternative<None>(*argument)) return all_dims(rank);
   std::vector<Expr> named;
@@ -56,7 +56,7 @@ bool has_elements(const ir::Graph& graph, const ir::Node& node) {
   const auto& sizes = self_type(graph, node)->sizes;
   const auto dims = dims_of(graph, node);
   return dims && std::all_of(dims->begin(), dims->end(), [&](int d) {
-           return ir::is_nonnegative(sizes[static_cast<size_t>(d)] - 1, graph.symbols);
+           return sizes.empty() || ir::is_nonnegative(sizes[static_cast<size_t>(d)] - 1, graph.symbols);
          });
 }
 std::vector<int> walk_dims(const ir::Graph& graph, const ir::Node& node) { return *dims_of(graph, node); }
@@ -246,10 +246,12 @@ void write_truth(TermWriter& w, const ir::Graph&, const ir::Node& node) {
 
 // (self, dim?, keepdim?) -> values, (values, indices) or indices alone.
 bool is_comparable(DType dtype) { return is_floating(dtype) ? size_of(dtype) > 1 : dtype != DType::kBool; }
-bool fits_extreme(const ir::Graph& graph, const ir::Node& node) {
+bool fits_any_extreme(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
-  if (self == nullptr || !dims_of(graph, node) || is_complex(self->dtype)) return false;
-  return is_comparable(self->dtype) && has_elements(graph, node);
+  return self != nullptr && dims_of(graph, node) && !is_complex(self->dtype) && is_comparable(self->dtype);
+}
+bool fits_extreme(const ir::Graph& graph, const ir::Node& node) {
+  return fits_any_extreme(graph, node) && has_elements(graph, node);
 }
 int comparable(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = self_type(graph, node)->dtype;
@@ -346,8 +348,22 @@ constexpr RuleRow kRules[] = {
     {aten::cumprod::kId, rows(fits_scan, write_scan<Combine::kProduct>)},
 };
 
+// Extremes of rows that may have no elements, of which eager has none either: their result is what no element is beyond.
+constexpr LoneRule lone(decltype(Rule::write) write) { return {fits_any_extreme, write, space_of_self, walk_dims}; }
+constexpr LoneRuleRow kLoneRules[] = {
+    {aten::amax::kId, lone(write_extreme<Combine::kMax>)},
+    {aten::amin::kId, lone(write_extreme<Combine::kMin>)},
+    {aten::max::kId, lone(write_extreme<Combine::kMax>)},
+    {aten::min::kId, lone(write_extreme<Combine::kMin>)},
+    {aten::argmax::kId, lone(write_place_of_extreme<Combine::kMax>)},
+    {aten::argmin::kId, lone(write_place_of_extreme<Combine::kMin>)},
+    {aten::max_dim::kId, lone(write_extreme_and_place<Combine::kMax>)},
+    {aten::min_dim::kId, lone(write_extreme_and_place<Combine::kMin>)},
+};
+
 }  // namespace
 
 std::span<const RuleRow> reduction_rules() { return kRules; }
+std::span<const LoneRuleRow> lone_reduction_rules() { return kLoneRules; }
 
 }  // namespace npugraph::lower

@@ -26,7 +26,21 @@ struct Rule {
   std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node) = nullptr;
 };
 
+// How a node is computed in a loop nest of its own. The nest may read and store elements in any order, and walk over
+// many more places than there are elements, so that it is for nodes that nothing else can run.
+struct LoneRule {
+  bool (*fits)(const ir::Graph& graph, const ir::Node& node);
+  // Requires that the node fits.
+  void (*write)(TermWriter& w, const ir::Graph& graph, const ir::Node& node);
+  std::vector<Expr> (*space)(const ir::Graph& graph, const ir::Node& node);
+  // The dimensions of the space that are combined, in any order.
+  std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node);
+  // The dimension whose neighbours share vectors; null: the one along which the result is contiguous.
+  int (*lanes)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+};
+
 using RuleRow = ops::OperatorRow<Rule>;
+using LoneRuleRow = ops::OperatorRow<LoneRule>;
 
 std::span<const RuleRow> reduction_rules();
 std::span<const RuleRow> index_rules();
@@ -34,6 +48,11 @@ std::span<const RuleRow> window_rules();
 std::span<const RuleRow> triangle_rules();
 std::span<const RuleRow> scatter_rules();
 std::span<const RuleRow> rearrangement_rules();
+std::span<const LoneRuleRow> lone_product_rules();
+std::span<const LoneRuleRow> lone_reduction_rules();
+std::span<const LoneRuleRow> lone_scatter_rules();
+std::span<const LoneRuleRow> lone_rearrangement_rules();
+std::span<const LoneRuleRow> lone_pool_rules();
 
 using TermValues = std::span<const loop::Value>;
 
@@ -54,6 +73,14 @@ inline std::optional<size_t> dim_of(const Attr& attr, size_t rank) {
   const auto dim = e == nullptr ? std::nullopt : known_dim(*e, rank);
   return dim ? std::optional(static_cast<size_t>(*dim)) : std::nullopt;
 }
+
+// 0, 1, .., as many as `count`, from `first` on.
+std::vector<int> counted(size_t count, size_t first = 0);
+
+// Spaces and walks of lone rules.
+std::vector<Expr> space_of_result(const ir::Graph& graph, const ir::Node& node);
+std::vector<Expr> space_of_self(const ir::Graph& graph, const ir::Node& node);
+std::vector<int> no_walk(const ir::Graph& graph, const ir::Node& node);
 
 // The term of an index as a place. With `from_end`, negative indices count from the end of a dimension of that size.
 int as_place(TermWriter& w, int index, const std::optional<Expr>& from_end);

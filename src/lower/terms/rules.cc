@@ -32,8 +32,12 @@ bool has_simple_numbers(const ir::Node& node) {
 bool chooses_zeros(const ir::Op& op) {
   return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
 }
+bool fits_any_scalar(const ir::Graph& graph, const ir::Node& node) {
+  return has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
+}
+// Formulas that fail do so in the loop itself, where other nodes may have stored results already.
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
-  return !chooses_zeros(*node.op) && has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
+  return !chooses_zeros(*node.op) && !node.op->is(ir::Trait::kMayThrow) && fits_any_scalar(graph, node);
 }
 // `load` gives the term of an operand.
 template <typename Load>
@@ -96,7 +100,7 @@ std::optional<ir::Node> functional_form(const ir::Node& node) {
 }
 // Except for copies, operands must have the type of the operand that is written: the functional form does not know in
 // which type others would be computed.
-bool fits_write(const ir::Graph& graph, const ir::Node& node) {
+bool fits_any_write(const ir::Graph& graph, const ir::Node& node) {
   const auto functional = functional_form(node);
   if (!functional || arg::self.find(node) == nullptr) return false;
   const auto* self = self_type(graph, node);
@@ -107,7 +111,10 @@ bool fits_write(const ir::Graph& graph, const ir::Node& node) {
     const auto* type = tensor_type(graph, id);
     return type != nullptr && (converts || type->dtype == self->dtype) && type->sizes.size() <= self->sizes.size();
   });
-  return same_types && ir::has_distinct_elements(*self, graph.symbols) && fits_scalar(graph, *functional);
+  return same_types && ir::has_distinct_elements(*self, graph.symbols) && fits_any_scalar(graph, *functional);
+}
+bool fits_write(const ir::Graph& graph, const ir::Node& node) {
+  return fits_any_write(graph, node) && fits_scalar(graph, *functional_form(node));
 }
 void write_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.write(self_of(node), node.results[0], scalar_term(w, graph, *functional_form(node)));
@@ -153,18 +160,68 @@ const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   return rule->fits(graph, node) ? rule : nullptr;
 }
 
+const LoneRule* find_lone_rule(const ir::Graph& graph, const ir::Node& node) {
+  static const ops::OperatorRows<LoneRule> rules = {lone_product_rules(), lone_reduction_rules(), lone_scatter_rules(),
+                                                    lone_rearrangement_rules(), lone_pool_rules()};
+  static constexpr LoneRule kScalar = {fits_any_scalar, write_scalar, space_of_result, no_walk};
+  static constexpr LoneRule kInPlace = {fits_any_write, write_write, space_of_self, no_walk};
+  if (node.results.empty() || !node.views.empty() || !node.defines.empty()) return nullptr;
+  const LoneRule* rule = rules.find(*node.op);
+  if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
+  return rule->fits(graph, node) ? rule : nullptr;
+}
+
+std::vector<Expr> at_least_one_dimension(std::vector<Expr> space) {
+  if (space.empty()) space.emplace_back(1);
+  return space;
+}
+
+// The dimension along which the result, or what the node writes, is contiguous; the last one if there is none.
+int lanes_of_result(const ir::Graph& graph, const ir::Node& node, size_t rank) {
+  const bool mutates = node.op->is(ir::Trait::kMutates);
+  const ir::ValueId id = mutates ? ir::written_operands(node).front() : node.results.front();
+  const auto* type = tensor_type(graph, id);
+  for (size_t d = 0; type != nullptr && d < std::min(rank, type->sizes.size()); ++d) {
+    if (!type->sizes[d].is_int(1) && type->strides[d].is_int(1)) return static_cast<int>(d);
+  }
+  return static_cast<int>(rank) - 1;
+}
+
 }  // namespace
 
 void write_terms(TermWriter& writer, const ir::Graph& graph, const ir::Node& node) {
-  const Rule* rule = find_rule(graph, node);
+  if (const Rule* rule = find_rule(graph, node)) return rule->write(writer, graph, node);
+  const LoneRule* rule = find_lone_rule(graph, node);
   NG_CHECK(rule != nullptr, node.op->name, " has no terms");
   rule->write(writer, graph, node);
+}
+
+std::optional<LoneForm> lone_form(const ir::Graph& graph, const ir::Node& node) {
+  if (const Rule* rule = find_rule(graph, node)) {
+    if (rule->kind == TermKind::kConcatenation) return std::nullopt;
+    LoneForm form{.space = *space_of(graph, node), .walk = walk_of(graph, node)};
+    form.lanes = form.walk.empty() ? lanes_of_result(graph, node, form.space.size()) : ir::kNone;
+    return form;
+  }
+  const LoneRule* rule = find_lone_rule(graph, node);
+  if (rule == nullptr) return std::nullopt;
+  LoneForm form{.space = at_least_one_dimension(rule->space(graph, node)), .walk = rule->walk(graph, node)};
+  form.lanes = rule->lanes != nullptr ? rule->lanes(graph, node) : lanes_of_result(graph, node, form.space.size());
+  return form;
 }
 
 std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node) {
   const Rule* rule = find_rule(graph, node);
   return rule == nullptr ? std::nullopt : std::optional(rule->kind);
 }
+
+std::vector<Expr> space_of_result(const ir::Graph& graph, const ir::Node& node) {
+  return graph.value(node.results[0]).tensor().sizes;
+}
+
+std::vector<Expr> space_of_self(const ir::Graph& graph, const ir::Node& node) { return self_type(graph, node)->sizes; }
+
+std::vector<int> no_walk(const ir::Graph&, const ir::Node&) { return {}; }
 
 std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node) {
   const Rule* rule = find_rule(graph, node);
@@ -181,9 +238,7 @@ std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node
   for (const ir::ValueId result : node.results) {
     if (of == ir::kNone) of = result;
   }
-  std::vector<Expr> space = graph.value(of).tensor().sizes;
-  if (space.empty()) space.emplace_back(1);
-  return space;
+  return at_least_one_dimension(graph.value(of).tensor().sizes);
 }
 
 }  // namespace npugraph::lower

@@ -41,7 +41,7 @@ void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   w.check({index, limit_where_read(self[dim], numel(others)), false,
            out_of_bounds("IndexError: index_copy_(): ", dim, self[dim])});
   const int place = as_place(w, w.load_along(index, {static_cast<int>(dim)}), std::nullopt);
-  w.write_indexed(Copy::self(node), w.load(Copy::source(node)), dim, place);
+  w.write_indexed(Copy::self(node), w.load(Copy::source(node)), counted(self.size()), {{dim, place}});
 }
 
 // (self, dim, index, source or number): the order of duplicates does not matter. Torch reads as many elements of the
@@ -152,13 +152,9 @@ void write_scatter_write(TermWriter& w, const ir::Graph& graph, const ir::Node& 
   const int place = checked_place(w, graph, node, scatter.dim);
   const int changed = new_element(
       w, type.dtype, scatter,
-      [&] {
-        std::vector<int> dims(type.sizes.size());
-        for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
-        return w.load_indexed(self_of(node), std::move(dims), {{scatter.dim, place}});
-      },
+      [&] { return w.load_indexed(self_of(node), counted(type.sizes.size()), {{scatter.dim, place}}); },
       [&] { return w.load(ops::as_value(source_of(node))); });
-  w.write_indexed(self_of(node), changed, scatter.dim, place);
+  w.write_indexed(self_of(node), changed, counted(type.sizes.size()), {{scatter.dim, place}});
 }
 
 constexpr Rule kByPlace = {fits_scatter, write_scatter, TermKind::kGather};

@@ -49,7 +49,9 @@ int TermWriter::add_load(TermAccess access) {
                                  [&](const TermAccess::Index& index) { return is_full(index.term); });
   const bool row = !terms_.changes_in_row(runs || moves || is_full(access.inside));
   if (!row) access.part = part_;
-  return add({.kind = Term::Kind::kLoad, .row = row, .access = std::move(access)});
+  int level = access.inside == ir::kNone ? 0 : terms_.terms_[access.inside].level;
+  for (const TermAccess::Index& index : access.indices) level = std::max(level, terms_.terms_[index.term].level);
+  return add({.kind = Term::Kind::kLoad, .row = row, .level = level, .access = std::move(access)});
 }
 
 int TermWriter::load(ir::ValueId value) {
@@ -74,8 +76,11 @@ TermAccess TermWriter::indexed(ir::ValueId value, std::vector<int> dims, std::ve
   return at;
 }
 
-int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) {
-  return add_load(indexed(value, std::move(dims), std::move(indices)));
+int TermWriter::load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices,
+                             int inside) {
+  TermAccess at = indexed(value, std::move(dims), std::move(indices));
+  at.inside = inside;
+  return add_load(std::move(at));
 }
 
 int TermWriter::load_stepped(ir::ValueId value, const std::vector<Step>& steps, int inside, double outside) {
@@ -219,15 +224,23 @@ void TermWriter::result_without_row(ir::ValueId value, int term) {
   terms_.known_.back().store = access(value, other_dims());
 }
 
-void TermWriter::write(ir::ValueId operand, ir::ValueId value, int term) {
+void TermWriter::add_write(ir::ValueId operand, ir::ValueId value, int term, TermAccess store) {
   term = rounded(operand, term);
-  terms_.written_.push_back({.value = operand, .term = term, .store = access(operand, aligned(operand))});
+  terms_.written_.push_back({.value = operand, .term = term, .store = std::move(store)});
   if (value != ir::kNone) name(value, term);
 }
 
-void TermWriter::write_indexed(ir::ValueId operand, int term, size_t dim, int index) {
-  terms_.written_.push_back(
-      {.value = operand, .term = rounded(operand, term), .store = indexed(operand, aligned(operand), {{dim, index}})});
+void TermWriter::write(ir::ValueId operand, ir::ValueId value, int term) {
+  add_write(operand, value, term, access(operand, aligned(operand)));
+}
+
+void TermWriter::write_without_row(ir::ValueId operand, ir::ValueId value, int term) {
+  add_write(operand, value, term, access(operand, other_dims()));
+}
+
+void TermWriter::write_indexed(ir::ValueId operand, int term, std::vector<int> dims,
+                               std::vector<TermAccess::Index> indices) {
+  add_write(operand, ir::kNone, term, indexed(operand, std::move(dims), std::move(indices)));
 }
 
 Terms::Terms(std::vector<Expr> space, int lanes, const std::vector<int>& walk) : places_(space.size()) {
@@ -296,10 +309,9 @@ bool Terms::is_plain() const {
 
 void Terms::add(const ir::Graph& graph, const ir::Node& node) {
   const auto own = space_of(graph, node);
-  NG_CHECK(own, node.op->name, " has no terms");
   const auto size_in = [&](size_t d) -> const Expr& { return space_[places_[d]]; };
-  bool fits = own->size() == space_.size();
-  for (size_t d = 0; fits && d < own->size(); ++d) {
+  bool fits = !own || own->size() == space_.size();
+  for (size_t d = 0; fits && own && d < own->size(); ++d) {
     fits = (*own)[d] == size_in(d) || (is_in_row(places_[d]) && (*own)[d].is_int(1));
   }
   if (!fits) {

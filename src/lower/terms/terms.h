@@ -93,7 +93,8 @@ class Terms {
   void set_tile(int dim) { tile_ = places_[static_cast<size_t>(dim)]; }
 
   // Adds the terms of the node. Its operands are results of nodes added before, or are loaded. Requires that space_of()
-  // of the node is this space, or the space of its rows, or the space of a part of a concatenation that is added later.
+  // of the node is this space, or the space of its rows, or the space of a part of a concatenation that is added later;
+  // or that the node is the only one, and this is the space of its lone_form().
   void add(const ir::Graph& graph, const ir::Node& node);
 
   // Puts a product in front of the group. Its result, and `view` with the same elements, become terms of its sums (plus
@@ -161,6 +162,15 @@ std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node
 
 // The dimensions of its space that a node combines, ascending; empty if it combines none.
 std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node);
+
+// The loop nest of a node that runs by itself because nothing else can run it: its operands may have any strides, and it
+// may be slow. nullopt if there is none.
+struct LoneForm {
+  std::vector<Expr> space;
+  std::vector<int> walk;  // the dimensions that are combined, ascending
+  int lanes = ir::kNone;  // see Terms
+};
+std::optional<LoneForm> lone_form(const ir::Graph& graph, const ir::Node& node);
 
 // How a node that has terms touches its operands.
 enum class TermKind : uint8_t {

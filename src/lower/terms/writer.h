@@ -19,7 +19,9 @@ class TermWriter {
   // The same for a value whose dimensions take the places of dimensions `dims` of the space, as the nodes number them.
   int load_along(ir::ValueId value, std::vector<int> dims);
   // The same with elements from terms in the dimensions of `indices`; the other dimensions take the places of `dims`.
-  int load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices);
+  // 0 where the term `inside` is false (kNone: nowhere).
+  int load_indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices,
+                   int inside = ir::kNone);
   // The element scale * place + shift in each dimension of a value; `outside` where the term `inside` is
   // false (kNone: nowhere).
   struct Step {
@@ -64,10 +66,12 @@ class TermWriter {
   void result(ir::ValueId value, int term);
   // The same for a result without the dimensions of the row.
   void result_without_row(ir::ValueId value, int term);
-  // Writes `term` into `operand` at the place in the space, or in dimension `dim` at `index`. `value` then names the
+  // Writes `term` into `operand` at the place in the space, or without the dimensions of the row. `value` then names the
   // contents of the operand.
   void write(ir::ValueId operand, ir::ValueId value, int term);
-  void write_indexed(ir::ValueId operand, int term, size_t dim, int index);
+  void write_without_row(ir::ValueId operand, ir::ValueId value, int term);
+  // The same at elements from terms in the dimensions of `indices`; the other dimensions take the places of `dims`.
+  void write_indexed(ir::ValueId operand, int term, std::vector<int> dims, std::vector<TermAccess::Index> indices);
   // Declares that `term` computes `value`.
   int name(ir::ValueId value, int term);
 
@@ -76,6 +80,7 @@ class TermWriter {
   int add_load(TermAccess access);
   int add_part(int dim, const Expr& first, const Expr& size);
   int rounded(ir::ValueId value, int term);
+  void add_write(ir::ValueId operand, ir::ValueId value, int term, TermAccess store);
   std::vector<int> aligned(ir::ValueId value) const;
   TermAccess access(ir::ValueId value, const std::vector<int>& dims) const;
   TermAccess indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) const;

@@ -27,6 +27,21 @@ Value mul(Args a) { return a[0] * a[1]; }
 
 Value div(Args a) { return a[0] / a[1]; }
 
+// With rounding_mode "floor", "trunc", or none. Integers have a mode.
+Value divide_by_mode(Args a) {
+  const std::string_view mode = a.text(2);
+  if (mode.empty()) return a[0] / a[1];
+  return loop::binary(mode == "floor" ? Op::kFloorDiv : Op::kTruncDiv, a[0], a[1]);
+}
+
+Value floor_divide(Args a) { return loop::binary(Op::kFloorDiv, a[0], a[1]); }
+
+// With the sign of the divisor.
+Value remainder(Args a) { return loop::binary(Op::kFloorMod, a[0], a[1]); }
+
+// With the sign of the dividend.
+Value fmod(Args a) { return loop::binary(Op::kFmod, a[0], a[1]); }
+
 Value maximum(Args a) { return loop::max(a[0], a[1]); }
 
 Value minimum(Args a) { return loop::min(a[0], a[1]); }

@@ -105,6 +105,7 @@ Value ScalarArgs::as(size_t arg, DType dtype) const {
   const Expr& number = std::get<Expr>(attr);
   if (number.is_constant()) {
     const Scalar value = number.value();
+    if (dtype == DType::kBool) return source_.builder.constant(dtype, Scalar::of_bool(value.as_bool()));
     return source_.builder.constant(
         dtype, is_integral(dtype) ? Scalar::of_int(value.as_int()) : Scalar::of_float(value.as_float()));
   }

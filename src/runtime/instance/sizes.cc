@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/lexer.h"
 #include "tensor/shape.h"
 
 namespace npugraph::runtime {
@@ -16,7 +17,24 @@ Sizes::Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols)
       symbols_(std::move(symbols)),
       values_(blueprint.program->exprs.size()),
       integers_(blueprint.integers),
-      changed_at_(blueprint.program->exprs.size(), 0) {}
+      changed_at_(blueprint.program->exprs.size(), 0) {
+  check_bounds();
+}
+
+// The Program may have been simplified with the bounds, so it is wrong beyond them.
+void Sizes::check_bounds() const {
+  for (const int32_t s : blueprint_.key_symbols) {
+    const program::Symbol& symbol = blueprint_.program->symbols[s];
+    const int64_t value = symbols_[s].i;
+    if (symbol.kind != ScalarKind::kInt || (value >= symbol.min && value <= symbol.max)) continue;
+    const std::string what = symbol.dim == program::kNone            ? "input"
+                             : symbol.dim == program::kStorageOffset ? "the storage offset of input"
+                                                                     : cat("size ", symbol.dim, " of input");
+    const std::string& source = blueprint_.program->inputs[symbol.input].source;
+    throw UserError(cat(what, " ", source.empty() ? cat(symbol.input) : source, " is ", value,
+                        "; the Program is compiled for", bounds_text(symbol.min, symbol.max)));
+  }
+}
 
 void Sizes::evaluate(size_t epoch) {
   ++now_;

@@ -17,7 +17,8 @@ namespace npugraph::runtime {
 
 class Sizes {
  public:
-  // `symbols` are the values of all symbols; those that tasks define may be anything.
+  // `symbols` are the values of all symbols; those that tasks define may be anything. UserError for one of the key that
+  // is out of its bounds.
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
   // Evaluates what becomes known at `epoch` and checks it: UserError when an expression cannot be evaluated, when a size is
@@ -43,6 +44,7 @@ class Sizes {
   int64_t changed_at(int32_t expr) const { return changed_at_[expr]; }
 
  private:
+  void check_bounds() const;
   void check_window(int32_t w) const;
   std::string place_of(int32_t w) const;
 

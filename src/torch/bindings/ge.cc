@@ -9,6 +9,7 @@
 #include "compiler/artifact.h"
 #include "ge/engine/compile.h"
 #include "ge/import/import.h"
+#include "ge/ir/registry.h"
 #include "ge/wire.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
@@ -40,11 +41,35 @@ std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest req
                                     std::move(phases));
 }
 
+constexpr const char* name_of(ge::Arity arity) {
+  constexpr const char* kNames[] = {"required", "optional", "dynamic"};
+  return kNames[static_cast<size_t>(arity)];
+}
+
+// None, or (inputs, outputs, attributes, text) of an operator of Ascend IR.
+py::object find_operator(const std::string& name) {
+  const ge::IrOperator* op = ge::find_operator(name);
+  if (op == nullptr) return py::none();
+  const auto tensors = [](const std::vector<ge::IrTensor>& all) {
+    py::list list;
+    for (const ge::IrTensor& tensor : all)
+      list.append(py::make_tuple(tensor.name, name_of(tensor.arity), tensor.types));
+    return list;
+  };
+  py::list attributes;
+  for (const ge::IrAttr& attr : op->attrs)
+    attributes.append(py::make_tuple(attr.name, ge::name_of(attr.kind), attr.required, attr.default_text));
+  return py::make_tuple(tensors(op->inputs), tensors(op->outputs), attributes, op->text);
+}
+
 }  // namespace
 
 void init_ge(py::module_& module) {
   py::module_ ge = module.def_submodule("ge", "Models of Ascend's graph engine.");
   ge.def("compile", &compile, py::arg("model_def"), py::arg("request"), py::arg("device"));
+  ge.def("find_operator", &find_operator, py::arg("name"));
+  ge.def("operator_names", &ge::operator_names);
+  ge.def("imported_types", &ge::imported_types);
 }
 
 }  // namespace npugraph::bindings

@@ -66,8 +66,9 @@ SUMMARY = {
 }
 
 
-def test_demo_answers_with_eager_tokens() -> None:
-    done = run("-m", "npugraph.demo", "What is the capital of France?", "--tokens", "12")
+@pytest.mark.parametrize("backend", ["npugraph_ex", pytest.param("torchair", marks=pytest.mark.long)])
+def test_demo_answers_with_eager_tokens(backend: str) -> None:
+    done = run("-m", "npugraph.demo", "What is the capital of France?", "--tokens", "12", "--backend", backend)
     assert done.returncode == 0, done.stderr
     assert "The capital of France is Paris." in done.stdout
     rows = dict(re.findall(r"^  (\S.*?) {2,}(.+)$", done.stdout, re.MULTILINE))
@@ -84,7 +85,7 @@ class WrongChat:
     model = "abc"
     compiled = "abd"
 
-    def __init__(self, arguments: object, progress: object) -> None:
+    def __init__(self, arguments: object, backend: object, progress: object) -> None:
         pass
 
     def compile(self, progress: object) -> float:

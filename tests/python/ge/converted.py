@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import pytest
 import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -17,8 +15,8 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge import const, ir, proto
-from npugraph.ge.backend.executor import TorchNpuGraph
 from npugraph.ge.data_types import DataType, of_proto
+from npugraph.ge.executor import TorchNpuGraph
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.tensor import data_inputs, is_control
 
@@ -139,27 +137,10 @@ def random_tensor(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tenso
     return torch.randint(low, high, size, generator=generator).to(dtype)
 
 
-# Operators that the engine does not yet compute when they stand alone in a graph: they are neither part of a loop with
-# others nor a product or a kernel, and a host without operators has nothing else.
-WITHOUT_CODE = frozenset(
-    f"aten.{name}"
-    for name in (
-        *("_adaptive_avg_pool2d", "_to_copy", "arange.start_step", "bmm", "div.Tensor_mode", "full", "index_copy"),
-        *("index_put", "ones", "remainder.Tensor", "repeat", "stack", "sum.dim_IntList", "zeros"),
-    )
-)
-
-
 def check_values(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> None:
-    """Compares what the engine computes with eager mode. Skips the operators of ``WITHOUT_CODE``."""
+    """Compares what the engine computes with eager mode."""
     expected = pytree.tree_leaves(function(*inputs))
-    try:
-        found = computed(function, *inputs, dynamic=dynamic)
-    except ValueError as error:
-        refused = re.match(r"operator (aten\.[\w.]+) \(\) cannot run on this host", str(error))
-        if refused is None or refused[1] not in WITHOUT_CODE:
-            raise
-        pytest.skip(str(error))
+    found = computed(function, *inputs, dynamic=dynamic)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, equal_nan=True)
         assert ours.stride() == theirs.stride()

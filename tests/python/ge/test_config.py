@@ -32,6 +32,7 @@ DEFAULTS = {
     "debug.fx_summary.path": "./",
     "debug.fx_summary.skip_compile": True,
     "debug.run_eagerly": False,
+    "debug.missing_converters": "run_eagerly",
     "debug.deadlock_check": False,
     "debug.aclgraph.disable_reinplace_inplaceable_ops_pass": False,
     "debug.aclgraph.disable_reinplace_input_mutated_ops_pass": False,

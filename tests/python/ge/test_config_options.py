@@ -266,7 +266,7 @@ def test_two_options_that_set_the_same() -> None:
 
 
 def test_one_warning_names_all_options_of_other_modes() -> None:
-    settings = {"ge_config.oo_level": "O1", "npugraphex_config.capture_limit": 3, "debug.run_eagerly": True}
+    settings = {"debug.graph_dump.type": "py", "npugraphex_config.capture_limit": 3, "debug.run_eagerly": True}
     config = made(settings | OF_VLLM)
     irrelevant = [
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
@@ -285,9 +285,9 @@ def test_options_that_are_what_they_are_anyway_are_not_named() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.no_effect], ids=lambda row: row.path)
-def test_options_that_are_recorded(row) -> None:
+def test_options_that_are_recorded(row, tmp_path) -> None:
     for mode in row.modes:
-        config = made({row.path: other_value(row)}, mode)
+        config = made({row.path: other_value(row, tmp_path)}, mode)
         acts = mode != "max-autotune" and bool(row.option)
         assert recorded_options(config) == ([] if acts else [row.path])
         text = f"torchair.CompilerConfig: {row.path} is recorded and has no effect: {row.no_effect}"
@@ -301,9 +301,12 @@ def test_options_of_both_kinds_are_in_one_warning() -> None:
     assert "ignores debug.aclgraph.clone_input (of 'reduce-overhead'); aoe_config.aoe_mode is recorded and has" in text
 
 
-def other_value(row):
-    """Returns a value that differs from the default."""
-    for value in (not row.default, "/", __file__, "npy", "csv", "2", "product", 1, "build", lambda node: node):
+def other_value(row, folder):
+    """Returns a value that differs from the default. ``folder`` takes a file of which the value may be the name."""
+    file = folder / "settings.json"
+    file.write_text("{}")
+    others = (not row.default, "/", str(file), "2", "PassA:on", "24|48", 2, "build", lambda node: node)
+    for value in (*getattr(row.value, "values", ()), *others):
         try:
             row.check(value)
         except (TypeError, ValueError, FileNotFoundError):

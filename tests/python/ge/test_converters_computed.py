@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ from tests.python.ge.converted import random_tensor as t
 
 aten = torch.ops.aten
 functional = torch.nn.functional
-f32, bf16, i64, i32, flags = torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.bool
+f32, f64, bf16, f16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
+i64, i32, flags = torch.int64, torch.int32, torch.bool
 
 
 Case = tuple[Callable[..., Any], list[torch.Tensor], str]
@@ -34,6 +36,16 @@ REDUCTIONS: list[Case] = [
     (lambda x: x.argmax(), [t(2, 3)], "ArgMaxV2(Reshape(x, [-1]), 0)"),
     (lambda x: x.argmax(-1, True), [t(2, 3)], "Unsqueeze(ArgMaxV2(x, -1), axes=[1])"),
     (lambda x: x.max(1), [t(2, 3)], "ReduceMax(x, [1]); ArgMaxV2(x, 1)"),
+    (lambda x: x.argmin(0), [t(3, 2)], "ArgMin(x, 0)"),
+    (lambda x: x.argmin(keepdim=True), [t(2, 3)], "Reshape(ArgMin(Reshape(x, [-1]), 0), [1, 1])"),
+    (lambda x: x.min(0), [t(2, 3)], "ReduceMin(x, [0]); ArgMin(x, 0)"),
+    (lambda x: torch.linalg.vector_norm(x), [t(2, 3)], "LpNormV2(x, axes=[0, 1], epsilon=0)"),
+    (
+        lambda x: torch.linalg.vector_norm(x, 1, -1, True),
+        [t(2, 3)],
+        "LpNormV2(x, p=1, axes=[1], keepdim=True, epsilon=0)",
+    ),
+    (lambda x: torch.linalg.vector_norm(x, math.inf, 0), [t(2, 3)], "LpNormV2(x, p=inf, axes=[0], epsilon=0)"),
     (lambda x: x.cumsum(1), [t(2, 3, dtype=i32)], "Cumsum(Cast(x, INT64), 1)"),
     (lambda x: x.softmax(-1), [t(2, 3)], "SoftmaxV2(x)"),
     (lambda x: functional.log_softmax(x, 0, dtype=f32), [t(2, dtype=bf16)], "LogSoftmaxV2(Cast(x, FLOAT), axes=[0])"),
@@ -59,6 +71,17 @@ PRODUCTS: list[Case] = [
         [t(2, 3, 5), t(2, 3, 4), t(2, 4, 5)],
         "Add(b, BatchMatMul(x, y))",
     ),
+    *(
+        (lambda x, y: x @ y, [t(2, 3, dtype=dtype), t(3, 4, dtype=dtype)], "MatMul(x, y)")
+        for dtype in (bf16, f16, f64, i64, i32)
+    ),
+    (lambda x, y: torch.bmm(x, y), [t(2, 3, 4, dtype=f64), t(2, 4, 5, dtype=f64)], "BatchMatMul(x, y)"),
+    (lambda x, y: x @ y.t(), [t(2, 3, dtype=f16), t(4, 3, dtype=f16)], "MatMul(x, Transpose(y, [1, 0]))"),
+    (
+        lambda b, x, y: torch.addmm(b, x, y),
+        [t(4, dtype=f16), t(2, 3, dtype=f16), t(3, 4, dtype=f16)],
+        "MatMulV2(x, y, b)",
+    ),
     (
         lambda x, w, b: functional.conv2d(x, w, b, stride=(2, 1), padding=1),
         [t(1, 3, 8, 8), t(4, 3, 3, 3), t(4)],
@@ -69,6 +92,23 @@ PRODUCTS: list[Case] = [
         [t(1, 3, 8), t(6, 1, 3)],
         "Squeeze(Conv2D(Unsqueeze(x, axes=[2]), Unsqueeze(w, axes=[2]), strides=[1, 1, 1, 1], pads=[0, 0, 0, 0], "
         "dilations=[1, 1, 1, 2], groups=3), axis=[2])",
+    ),
+    (
+        lambda x, w, b: functional.conv2d(x, w, b, padding=(1, 0), groups=2),
+        [t(2, 4, 5, 6, dtype=f64), t(6, 2, 3, 2, dtype=f64), t(6, dtype=f64)],
+        "Conv2D(x, w, b, strides=[1, 1, 1, 1], pads=[1, 1, 0, 0], groups=2)",
+    ),
+    (
+        lambda x, w, b: functional.conv_transpose2d(x, w, b, stride=(2, 1), padding=1, output_padding=(1, 0)),
+        [t(2, 3, 5, 6), t(3, 4, 3, 3), t(4)],
+        "Conv2DTranspose([2, 4, 10, 6], x, w, b, strides=[1, 1, 2, 1], pads=[1, 1, 1, 1], "
+        "output_padding=[0, 0, 1, 0])",
+    ),
+    (
+        lambda x, w: functional.conv_transpose1d(x, w, stride=3, dilation=2, groups=2),
+        [t(2, 4, 5), t(4, 3, 4)],
+        "Squeeze(Conv2DTranspose([2, 6, 1, 19], Unsqueeze(x, axes=[2]), Unsqueeze(w, axes=[2]), "
+        "strides=[1, 1, 1, 3], pads=[0, 0, 0, 0], dilations=[1, 1, 1, 2], groups=2), axis=[2])",
     ),
 ]
 
@@ -95,6 +135,32 @@ LAYERS: list[Case] = [
         "axis=[0])",
     ),
     (lambda x: aten._adaptive_avg_pool2d(x, [2, 3]), [t(1, 2, 8, 8)], "AdaptiveAvgPool2d(x, output_size=[2, 3])"),
+    (
+        lambda x: functional.avg_pool2d(x, (3, 2), padding=1),
+        [t(1, 2, 8, 8)],
+        "AvgPoolV2(x, ksize=[1, 1, 3, 2], strides=[1, 1, 3, 2], pads=[1, 1, 1, 1], exclusive=False)",
+    ),
+    (
+        lambda x: functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        [t(2, 8, 7)],
+        "Squeeze(AvgPoolV2(Unsqueeze(x, axes=[0]), ksize=[1, 1, 3, 3], strides=[1, 1, 2, 2], pads=[1, 1, 1, 1], "
+        "ceil_mode=True), axis=[0])",
+    ),
+    (
+        lambda x: functional.avg_pool2d(x, 2, divisor_override=3),
+        [t(1, 2, 4, 4)],
+        "AvgPoolV2(x, ksize=[1, 1, 2, 2], strides=[1, 1, 2, 2], exclusive=False, divisor_override=3)",
+    ),
+    (
+        lambda x, w, b: functional.group_norm(x, 2, w, b, 1e-3),
+        [t(2, 4, 3, 3), t(4), t(4)],
+        "GroupNormV2(x, w, b, num_groups=2, eps=0.001)[0]",
+    ),
+    (
+        lambda x: aten.native_group_norm(x, None, None, 2, 4, 9, 2, 1e-5)[1:],
+        [t(2, 4, 3, 3)],
+        "; ".join(f"GroupNormV2(x, Fill([4], 1.0), Fill([4], 0.0), num_groups=2)[{i}]" for i in (1, 2)),
+    ),
 ]
 
 # [batch, heads, tokens, width]
@@ -146,8 +212,7 @@ def test_images_have_a_format() -> None:
 @pytest.mark.parametrize(
     ("function", "inputs", "reason"),
     [
-        (lambda x, w: functional.conv_transpose2d(x, w), [t(1, 3, 8, 8), t(3, 4, 3, 3)], "transposed=True"),
-        (lambda x, w: functional.conv3d(x, w), [t(1, 3, 8, 8, 8), t(4, 3, 3, 3, 3)], "images of 3 dimensions"),
+        (lambda x, w: functional.conv3d(x, w), [t(1, 3, 8, 8, 8), t(4, 3, 3, 3, 3)], "its images have 3 dimensions"),
         (
             lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.5)[0],
             [QUERY, KEY, KEY],

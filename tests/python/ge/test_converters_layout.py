@@ -41,6 +41,8 @@ SHAPES: list[Case] = [
     (lambda x: x.unsqueeze(-1), [t(2)], "Unsqueeze(x, axes=[-1])"),
     (lambda x: x.expand(4, -1, 3), [t(2, 1)], "BroadcastTo(x, [4, -1, 3])"),
     (lambda x: x.repeat(2, 1, 2), [t(2, 3)], "Tile(x, [2, 1, 2])"),
+    (lambda x: x.as_strided((2, 2), (1, 2), 1), [t(2, 3)], "AsStrided(x, [2, 2], [1, 2], [1])"),
+    (lambda x: x.as_strided((3, 2), (1, 1)), [t(4)], "AsStrided(x, [3, 2], [1, 1], [0])"),
     (lambda x: x.detach(), [t(2)], "Identity(x)"),
     (lambda x: x.clone(), [t(2)], "TensorMove(x)"),
     (lambda x: x.clone(memory_format=torch.contiguous_format), [t(2)], "TensorMove(x)"),
@@ -134,6 +136,26 @@ PLACES: list[Case] = [
         "IndexPutV2(TensorMove(x), y, [1, 1], [0, 0], [i, j], accumulate=True)",
     ),
     (
+        lambda x, i, y: x.scatter(1, i, y),
+        [t(2, 3), places(2, 2), t(2, 2)],
+        "ScatterElements(x, i, y, axis=1)",
+    ),
+    (
+        lambda x, i, y: x.scatter(0, i, y),
+        [t(2, 3), places(1, 2), t(2, 3)],
+        "ScatterElements(x, i, Slice(y, [0, 0], [1, 2]))",
+    ),
+    (
+        lambda x, i: x.scatter(1, i, 2.5),
+        [t(2, 3), places(2, 2)],
+        "ScatterElements(x, i, Fill([2, 2], 2.5), axis=1)",
+    ),
+    (
+        lambda x, i, y: x.scatter_add(-1, i, y),
+        [t(2, 3), places(2, 4), t(2, 4)],
+        "ScatterElements(x, i, y, axis=1, reduction='add')",
+    ),
+    (
         lambda x, m, y: aten.index_put(x, [m], y),
         [t(2, 3), t(2, dtype=flags), t()],
         "SelectV2(Unsqueeze(m, axes=[1]), y, x)",
@@ -161,6 +183,7 @@ def test_values(function: Callable[..., Any], inputs: list[torch.Tensor], expect
         (lambda x, m: aten.index_put(x, [m], x), [t(2), t(2, dtype=flags)], "an index is a mask"),
         (lambda x, y: aten.slice_scatter(x, y, 0, 0, 4, 2), [t(4), t(2)], "step is not 1"),
         (lambda x: torch.roll(x, 1), [t(4, 2)], "its argument dims is empty"),
+        (lambda x: x.t().as_strided((2,), (1,)), [t(4, 2)], "no dense tensor in row-major order"),
     ],
 )
 def test_arguments_that_are_not_converted(

@@ -199,23 +199,11 @@ def test_a_graph_of_the_host_is_run_by_the_host() -> None:
     assert graph.attr["_executor_type"].i == 0
 
 
-class Executor:
-    def __init__(self, name: str) -> None:
-        self.calls: list[Any] = [name]
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args: self.calls.append((name, *args))
-
-
-def test_the_executor_gets_the_completed_graph() -> None:
-    graph = GeGraph(model_def=small_graph().model, name="graph_7", make_executor=Executor)
-    graph.load({"a": "b"})
-    graph.compile()
-    graph.run([1], [2])
-    assert graph.executor.calls == ["graph_7", ("load", graph, {"a": "b"}), ("compile",), ("run", [1], [2], None)]
-    assert "_input_placements" in graph.attr
-    with pytest.raises(RuntimeError, match="graph 'graph_1' was made without an executor"):
-        small_graph().load()
+def test_a_graph_is_completed_before_it_is_loaded() -> None:
+    graph = small_graph()
+    with pytest.raises(RuntimeError, match="graph 'graph_1' has inputs on npu, and torch_npu is not imported"):
+        graph.load()
+    assert list(graph.attr["_input_placements"].list.i) == [1]
 
 
 @settings(deadline=None, max_examples=50)

@@ -109,6 +109,73 @@ TEST(Engine, ComputedShapesServeAllSizes) {
   }
 }
 
+// The mean of each window of 2, of images whose width only a call knows.
+TEST(Engine, WindowsOfUnknownSizes) {
+  const std::vector<int64_t> window = {1, 1, 1, 2};
+  Compiled model({data("x", 0, {1, 2, 1, -1}),
+                  Op("AvgPoolV2", "p", {"x:0"}).attr("ksize", window).attr("strides", window), Op("Neg", "y", {"p:0"}),
+                  Op("NetOutput", "out", {"y:0"})});
+  for (const int64_t width : {2, 7}) {
+    const Array x = ramp({1, 2, 1, width}, 0.3f);
+    const std::vector<float> y = model.run({x});
+    const int64_t windows = width / 2;
+    ASSERT_EQ(y.size(), static_cast<size_t>(2 * windows));
+    for (int64_t i = 0; i < 2 * windows; ++i) {
+      const int64_t at = i / windows * width + 2 * (i % windows);
+      EXPECT_NEAR(y[i], -(x.data[at] + x.data[at + 1]) / 2, 1e-6);
+    }
+  }
+}
+
+// [images, 2, 3] with two groups of one channel: each channel has the mean 0 and, before epsilon, the variance 1.
+TEST(Engine, GroupsAreNormalised) {
+  const Array gamma = {{2}, {1, 2}}, beta = {{2}, {0, 1}};
+  for (const char* output : {"n:0", "n:1", "n:2"}) {
+    Compiled model({data("x", 0, {-1, 2, 3}), constant("g", WireType::kFloat, {2}, gamma.data),
+                    constant("b", WireType::kFloat, {2}, beta.data),
+                    Op("GroupNorm", "n", {"x:0", "g:0", "b:0"})
+                        .attr("num_groups", int64_t{2})
+                        .attr("data_format", "NCHW")
+                        .attr("eps", 0.5f),
+                    Op("NetOutput", "out", {output})});
+    const Array x = {{1, 2, 3}, {1, 2, 3, 4, 4, 10}};
+    const float means[] = {2, 6}, variances[] = {2.0f / 3, 8};
+    const std::vector<float> y = model.run({x});
+    ASSERT_EQ(y.size(), output == std::string("n:0") ? 6u : 2u);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t c = y.size() == 2 ? i : i / 3;
+      const float normal = (x.data[i] - means[c]) / std::sqrt(variances[c] + 0.5f) * gamma.data[c] + beta.data[c];
+      EXPECT_NEAR(y[i], y.size() == 6 ? normal : output == std::string("n:1") ? means[c] : variances[c], 1e-5);
+    }
+  }
+}
+
+TEST(Engine, LogarithmsHaveABaseAndNormsAreAtLeastEpsilon) {
+  Compiled logarithm({data("x", 0, {3}),
+                      Op("Log", "y", {"x:0"}).attr("base", 3.0f).attr("scale", 2.0f).attr("shift", 1.0f),
+                      Op("NetOutput", "out", {"y:0"})});
+  const std::vector<float> y = logarithm.run({{{3}, {0, 1, 4}}});
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], static_cast<float>(i), 1e-6);
+
+  Compiled norm({data("x", 0, {2, 2}),
+                 Op("LpNormV2", "y", {"x:0"}).attr("axes", std::vector<int64_t>{-1}).attr("epsilon", 2.0f),
+                 Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(norm.run({{{2, 2}, {3, 4, 0, 1}}}), (std::vector<float>{5, 2}));
+}
+
+// Several updates of one place: the last one stays, or all are added.
+TEST(Engine, ScattersKeepTheOrderOfUpdates) {
+  for (const char* reduction : {"none", "add"}) {
+    Compiled model(
+        {data("x", 0, {1, 4}), constant<int64_t>("i", WireType::kInt64, {1, 3}, {2, 0, 2}), data("u", 1, {1, 3}),
+         Op("ScatterElements", "y", {"x:0", "i:0", "u:0"}).attr("axis", int64_t{1}).attr("reduction", reduction),
+         Op("NetOutput", "out", {"y:0"})});
+    const std::vector<float> y = model.run({{{1, 4}, {1, 2, 3, 4}}, {{1, 3}, {10, 20, 30}}});
+    const bool adds = reduction == std::string("add");
+    EXPECT_EQ(y, adds ? (std::vector<float>{21, 2, 43, 4}) : (std::vector<float>{20, 2, 30, 4}));
+  }
+}
+
 TEST(Engine, OperatorsWithoutCodeAreNamed) {
   try {
     Compiled({data("x", 0, {5}), Op("Abs", "a", {"x:0"}), Op("LRN", "y", {"a:0"}), Op("NetOutput", "out", {"y:0"})});

@@ -77,6 +77,18 @@ TEST(Import, OnlyMarkedInputsAreNumbers) {
   EXPECT_TRUE(contains(text, "%x : f32[d0, 4]")) << text;
 }
 
+// Bounds of a size hold for the size that it turns out to equal, too.
+TEST(Import, BoundsOfSizesAreThoseOfTheirSymbols) {
+  Model model = model_of({data("x", 0, {-1, 4}), data("y", 1, {-1, 4}), Op("Add", "sum", {"x:0", "y:0"}),
+                          Op("NetOutput", "out", {"sum:0"})});
+  GraphDef& graph = model.graphs.front();
+  graph.attrs = {{"_npugraph_ranges", {ListValue{.s = {"d0", "d1"}, .i = {2, 512, 1, 100}}}}};
+  const std::string text = ir::print(import_graph(model, graph, Device{}));
+  EXPECT_TRUE(contains(text, "symbol d0 : int [2, 100]")) << text;
+  graph.attrs = {{"_npugraph_ranges", {ListValue{.s = {"d0"}, .i = {2}}}}};
+  EXPECT_THROW(import_graph(model, graph, Device{}), UserError);
+}
+
 // Shapes without elements, and lists with a gap, are models that somebody may write.
 TEST(Import, OddOperandsAreErrorsOrEmpty) {
   const std::string text =

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "ge/import/import.h"
 #include "ge/import/rules.h"
 
 namespace npugraph::ge {
@@ -34,6 +35,13 @@ TEST(Registry, InputsHaveArityAndAttributesHaveDefaults) {
 
 TEST(Registry, EveryRuleIsOfAnOperator) {
   for (const std::string_view type : ruled_types()) EXPECT_NE(find_operator(type), nullptr) << type;
+}
+
+TEST(Registry, AGraphMayHaveWhatTheImportReads) {
+  const auto types = imported_types();
+  for (const char* type : {"Data", "Const", "NetOutput", "ReduceProd", "Add", "MatMulV2"})
+    EXPECT_TRUE(types.contains(type)) << type;
+  for (const char* type : {"Erfinv", "NoSuchType"}) EXPECT_FALSE(types.contains(type)) << type;
 }
 
 TEST(Registry, MalformedTextIsAnError) {

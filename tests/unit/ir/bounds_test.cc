@@ -38,5 +38,19 @@ TEST(Bounds, SaysNoWhenItCannotTell) {
   EXPECT_FALSE(proves("s1*9223372036854775807 - s1*s1"));
 }
 
+std::string simplified(std::string_view text) {
+  return simplify(parse_expr(text, [](std::string_view) { return ScalarKind::kInt; }), kSymbols).str();
+}
+
+TEST(Bounds, SimplifyDropsOperandsThatAreNotTheResult) {
+  EXPECT_EQ(simplified("min(2048, s0)"), "s0");
+  EXPECT_EQ(simplified("min(s0, 1)"), "1");
+  EXPECT_EQ(simplified("max(0, s1) + 1"), "s1 + 1");
+  EXPECT_EQ(simplified("min(s0, s0 + s1)"), "s0");
+  EXPECT_EQ(simplified("max(2, min(512, s0))"), "min(512, s0)");
+  EXPECT_EQ(simplified("min(512, s0)"), "min(512, s0)");
+  EXPECT_EQ(simplified("max(0, u0)"), "max(0, u0)");
+}
+
 }  // namespace
 }  // namespace npugraph::ir

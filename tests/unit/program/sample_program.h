@@ -7,7 +7,7 @@
 namespace npugraph::program::testing {
 
 inline constexpr std::string_view kSampleProgram = R"(npugraph.program 4 @forward {
-  symbol s0 : int = size(0, 1)
+  symbol s0 : int [2, 1024] = size(0, 1)
   symbol n : float = input(1)
   symbol u0 : int = task(1)
   symbol flag : bool = task(1)

@@ -27,6 +27,8 @@ TEST(ProgramVerify, Symbols) {
   EXPECT_EQ(violation([](Program& p) { p.symbols[0].dim = kNone; }), "symbol 0: input 0 is a tensor: name a dimension");
   EXPECT_EQ(violation([](Program& p) { p.symbols[0].task = 1; }), "symbol 0: must come from an input or from a task");
   EXPECT_EQ(violation([](Program& p) { p.symbols[2].task = 3; }), "symbol 2: task 3 defines it 0 times");
+  EXPECT_EQ(violation([](Program& p) { p.symbols[2].min = 0; }),
+            "symbol 2: only an int that comes from an input has bounds");
   EXPECT_EQ(violation([](Program& p) { p.symbols[2].name = "s0"; }), "symbol 2: the name s0 is taken");
   EXPECT_EQ(violation([](Program& p) { p.symbols[2].name = "u 0"; }), "symbol 2: its name is not an identifier: u 0");
   EXPECT_EQ(violation([](Program& p) { p.exprs.push_back(Expr::symbol("s7") + Expr(1)); }).substr(0, 11),

@@ -57,6 +57,21 @@ TEST(Errors, RefusedSizesAreNamedAndNotKept) {
   EXPECT_EQ(executable->instances().size(), 1u);
 }
 
+TEST(Errors, SizesOutOfTheirBoundsAreNamed) {
+  TestHost host;
+  define_chain(host);
+  std::string text(kChain);
+  text.replace(text.find("int = size"), 3, "int [2, 4]");
+  const auto executable = make(host, text);
+  Argument one({1});
+  Argument two({1, 2});
+  const Results r(*executable, host, {one.bound()});
+  EXPECT_NE(r.result.error.find("size 0 of input L['x'] is 1; the Program is compiled for [2, 4]"), std::string::npos)
+      << r.result.error;
+  EXPECT_EQ(Results(*executable, host, {two.bound()}).values(0), Floats({3, 5}));
+  EXPECT_EQ(executable->instances().size(), 1u);
+}
+
 TEST(Errors, InputWithoutMemoryIsNamed) {
   TestHost host;
   define_chain(host);

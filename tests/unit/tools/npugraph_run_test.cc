@@ -113,6 +113,34 @@ TEST_F(NpugraphRun, RunsAProgramOnFiles) {
       << outcome.text;
 }
 
+TEST_F(NpugraphRun, OutputsOfADirectoryHaveNumbers) {
+  const auto program = write("linear.program", kLinear);
+  const auto x = write<float>("x.npy", DType::kF32, {1, 2}, {1, 2});
+  const auto w = write<float>("w.npy", DType::kF32, {3, 2}, {1, 0, 0, 1, 1, 1});
+  const std::string inputs = " -i " + x + " -i " + w + " -i 0.5";
+  const Outcome outcome = run(program + inputs + " -o " + folder_.string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(floats("output0.npy"), std::vector<float>({1.5, 2.5, 3.5}));
+  EXPECT_EQ(floats("output1.npy"), std::vector<float>({1.5, 2.5, 3.5}));
+  EXPECT_FALSE(std::filesystem::exists(path("output2.npy")));  // a number
+}
+
+TEST_F(NpugraphRun, SummaryOfAProgram) {
+  const auto program = write("linear.program", kLinear);
+  const std::string summary =
+      "graph linear\n  input 0 (L['x']): f32[s0, 2]\n  input 1 (L['w']): f32[3, 2]\n  input 2 (L['f']): a scalar\n"
+      "  output 0: f32[s0, 3]\n  output 1: f32[3, s0]\n  output 2: 2*s0\n  3 tasks: 3 kernel\n  0 constants of 0 "
+      "bytes\n";
+  const Outcome alone = run(program + " --summary");
+  EXPECT_EQ(alone.status, 0);
+  EXPECT_EQ(alone.text, summary);
+  const auto x = write<float>("x.npy", DType::kF32, {1, 2}, {1, 2});
+  const auto w = write<float>("w.npy", DType::kF32, {3, 2}, {1, 0, 0, 1, 1, 1});
+  const Outcome with_run = run(program + " --summary -i " + x + " -i " + w + " -i 0.5");
+  EXPECT_TRUE(with_run.text.starts_with(summary + "output 0: f32[1, 3]\n")) << with_run.text;
+  EXPECT_NE(with_run.text.find("\nmemory: 128 bytes for intermediate results, "), std::string::npos) << with_run.text;
+}
+
 TEST_F(NpugraphRun, WrongInputsAreNamed) {
   const auto program = write("linear.program", kLinear);
   const auto x = write<float>("x.npy", DType::kF32, {2, 2}, {1, 2, 3, 4});

@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
+from npugraph.artifact import Artifact, registry
+from npugraph.ge import dumps
 from npugraph.ge.backend.engine import initialize_graph_engine
+from npugraph.ge.backend.graph_dumps import dump_if_asked
+from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.graph import GeGraph
+from npugraph.ge.normalise import inputs_of, normalise
 from npugraph.log import logger
+from npugraph.options import parse
+from npugraph.request import compile_request
 
 _numbers = itertools.count(1)
 
@@ -20,22 +31,31 @@ def next_name() -> str:
 
 
 class GeConcreteGraph:
-    """``graph`` with the options of its compile. ``request`` is a ``_C.CompileRequest``. A ``boxed`` function takes a
-    list of the inputs, which it empties, any other one takes them one by one."""
+    """A new graph of that name, or ``graph``, with the options of its compile. Called with the inputs of the graph, it
+    returns its results. The first call starts the engine, loads and compiles; calls are thread-safe.
+
+    ``request`` is a ``_C.CompileRequest``; without it, the one that ``config`` asks for. A ``boxed`` function takes a
+    list of the inputs, which it empties, any other one takes them one by one. ``fallback`` is called with a reason and
+    the inputs, in place of the graph, if an input that the graph writes overlaps another one. ``noted`` is called once,
+    with the artifact and the C++ function of the inputs."""
 
     def __init__(
         self,
-        graph: GeGraph,
-        request: Any,
-        local_options: dict[str, str],
-        global_options: dict[str, str],
+        config: CompilerConfig,
+        name: str | None = None,
         *,
+        graph: GeGraph | None = None,
+        request: Any = None,
         boxed: bool = False,
+        fallback: Callable[..., Any] | None = None,
+        noted: Callable[[Artifact, Any], None] = lambda artifact, function: None,
     ) -> None:
-        self._graph = graph
+        self._config = config
+        self._graph = GeGraph(name=name) if graph is None else graph
         self._request = request
-        self._local_options, self._global_options = local_options, global_options
         self._boxed = boxed
+        self._fallback = fallback
+        self._noted = noted
         self._lock = threading.Lock()
         self._function: Any = None
 
@@ -44,22 +64,64 @@ class GeConcreteGraph:
         return self._graph
 
     @property
+    def config(self) -> CompilerConfig:
+        return self._config
+
+    @property
     def is_compiled(self) -> bool:
         return self._function is not None
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a size of an input is unknown before a call."""
+        sizes = (dim for op in inputs_of(self._graph) for desc in op.output_desc for dim in desc.shape.dim)
+        return any(dim < 0 for dim in sizes)
+
+    def context(self) -> AbstractContextManager[GeGraph]:
+        """Makes its graph the one to which builders of this thread add operators."""
+        return self._graph.context()
+
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph to a file. The suffix says how: ``.txt``, ``.pbtxt`` or ``.py``. Raises ``ValueError`` for
+        another one."""
+        dumps.write(self._graph, path, Path(path).suffix.removeprefix("."))
+
     def compile(self) -> Any:
-        """Compiles the graph, once. Returns the C++ function of its inputs."""
+        """Compiles the graph, once, and returns the C++ function of its inputs. If it raises an error, the next call
+        tries again."""
         with self._lock:
             if self._function is None:
-                initialize_graph_engine(self._global_options)
-                self._graph.load(self._local_options)
+                self._load()
                 logger.info("start compile graph: %s.", self._graph.name)
-                executor = self._graph.executor
-                executor.compile(self._request, boxed=self._boxed)
-                self._function = executor.function
+                self._graph.executor.compile(self._request, boxed=self._boxed)
+                function = self._graph.executor.function
+                if self._fallback is not None:
+                    function.fall_back_on(self._fallback)
+                self._note(function)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
+                self._function = function
         return self._function
 
     def __call__(self, *args: Any) -> Any:
         function = self._function or self.compile()
         return function(*args)
+
+    def _note(self, function: Any) -> None:
+        artifact = Artifact(self._graph.executor.core, npugraph_options(self._config))
+        artifact.runs_as(function)
+        function.owner = artifact  # which lives as long as the function
+        registry.add(artifact)
+        self._noted(artifact, function)
+
+    def _load(self) -> None:
+        dump_if_asked(self._graph, self._config, "original")
+        normalise(self._graph.proto)  # so that the graph says whether it runs on npu
+        dump_if_asked(self._graph, self._config, "optimized")
+        on_device = bool(self._graph.attr["_executor_type"].i)
+        local_options, global_options = ge_options(self._config, on_device=on_device)
+        logger.debug("global compile options: %s", global_options)
+        logger.debug("local compile options: %s", local_options)
+        initialize_graph_engine(global_options)
+        if self._request is None:
+            self._request = compile_request(parse(npugraph_options(self._config)), self._graph.name)
+        self._graph.load(local_options)

@@ -104,6 +104,13 @@ _DEBUG = (
         no_effect=_NO_SUMMARY,
     ),
     _like("debug.run_eagerly", "force_eager", "Run the FX graph operator by operator, after its passes.", modes=MODES),
+    Row(
+        "debug.missing_converters",
+        "run_eagerly",
+        Choice("run_eagerly", "error"),
+        "What becomes of operators that cannot be converted to Ascend IR. 'run_eagerly': they run eagerly between "
+        "graphs of the engine, and the log warns of them. 'error': `NotImplementedError`, which names all of them.",
+    ),
     _like(
         "debug.deadlock_check",
         "deadlock_check",
@@ -173,26 +180,51 @@ _AOE = (
     Row("aoe_config.aoe_config_file", None, File(), "A file with settings of tuning.", no_effect=_NO_TUNING),
 )
 
+_BY_ARGUMENTS = "`torchair.dynamo_export` writes the files that its arguments name."
+_NOT_EXPORTED = "`torchair.dynamo_export` does not write this."
+
 _EXPORT = (
-    Row("export.export_mode", False, _SWITCH, "Write the graph to files and do not run it. `dynamo_export` sets this."),
-    Row("export.export_path_dir", "./", Directory(), "The directory of these files."),
-    Row("export.export_name", "", Text(), "The name of the file of the graph, without its suffix."),
-    Row("export.weight_name", "", Text(), "The name of the weights in these files."),
-    Row("export.inputs_name", "", Text(), "The name of the inputs in these files."),
+    Row(
+        "export.export_mode",
+        False,
+        _SWITCH,
+        "Write the graph to files and do not run it.",
+        no_effect=_BY_ARGUMENTS,
+    ),
+    Row("export.export_path_dir", "./", Directory(), "The directory of these files.", no_effect=_BY_ARGUMENTS),
+    Row(
+        "export.export_name",
+        "",
+        Text(),
+        "The name of the file of the graph, without its suffix.",
+        no_effect=_BY_ARGUMENTS,
+    ),
+    Row("export.weight_name", "", Text(), "The name of the weights in these files.", no_effect=_BY_ARGUMENTS),
+    Row("export.inputs_name", "", Text(), "The name of the inputs in these files.", no_effect=_BY_ARGUMENTS),
     Row(
         "export.experimental.enable_record_nn_module_stack",
         False,
         _SWITCH,
         "Write to each operator of the graph from which module it came.",
+        no_effect=_NOT_EXPORTED,
     ),
     Row(
         "export.experimental.auto_atc_config_generated",
         False,
         _SWITCH,
         "Write configuration files for a compile on several devices beside the graph.",
+        no_effect=_NOT_EXPORTED,
     ),
-    Row("export.experimental.enable_lite_export", False, _SWITCH, "Write the graph for the lite runtime."),
+    Row(
+        "export.experimental.enable_lite_export",
+        False,
+        _SWITCH,
+        "Write the graph for the lite runtime.",
+        no_effect=_NOT_EXPORTED,
+    ),
 )
+
+_NO_DUMP = "Tensors of graphs of the engine are not written."
 
 _DUMPS = (
     _like(
@@ -201,6 +233,7 @@ _DUMPS = (
         "Write the tensors of the graph at every run.",
         modes=[GE, LEGACY],
         engine=EngineOption("ge.exec.enableDump", _digit),
+        no_effect=_NO_DUMP,
     ),
     _like(
         "dump_config.dump_path",
@@ -208,6 +241,7 @@ _DUMPS = (
         "The directory in which a dump makes its own directory.",
         modes=[GE, LEGACY],
         engine=EngineOption("ge.exec.dumpPath", when=_DUMP),
+        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_mode",
@@ -215,6 +249,7 @@ _DUMPS = (
         Choice("input", "output", "all"),
         "Write inputs of operators, outputs or both.",
         engine=EngineOption("ge.exec.dumpMode", when=_DUMP),
+        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.quant_dumpable",
@@ -222,6 +257,7 @@ _DUMPS = (
         _SWITCH,
         "Keep tensors before a quantisation, so that they can be written.",
         engine=EngineOption("ge.quant_dumpable", _digit),
+        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_step",
@@ -229,6 +265,7 @@ _DUMPS = (
         Pattern(r"([0-9]+(-[0-9]+)?(\|[0-9]+(-[0-9]+)?)*)?", "numbers and ranges of numbers such as '0|1|2-5', or ''"),
         "Write only at these runs. The first run is 0, and '' means all runs.",
         engine=EngineOption("ge.exec.dumpStep", when=_DUMP),
+        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_layer",
@@ -236,6 +273,7 @@ _DUMPS = (
         Pattern(r"(\S+( \S+)*)?", "names with one space between them, or ''"),
         "Write only tensors of operators with these names. '' means all operators.",
         engine=EngineOption("ge.exec.dumpLayer", when=_DUMP),
+        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_data",
@@ -243,6 +281,7 @@ _DUMPS = (
         Choice("tensor", "stats"),
         "Write the elements of tensors, or their statistics.",
         engine=EngineOption("ge.exec.dumpData", when=_DUMP),
+        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_config_path",
@@ -250,9 +289,12 @@ _DUMPS = (
         File(".json"),
         "A file with further settings: lists of operators for each model, what to watch, which statistics.",
         engine=EngineOption("ge_dump_with_acl_config"),
+        no_effect=_NO_DUMP,
     ),
     _like("dump_config.data_dump_stage", "data_dump_stage", modes=[LEGACY]),
 )
+
+_OWN_PASSES = "The engine has passes of its own, without Ascend's names and levels."
 
 _ENGINE = (
     Row(
@@ -261,6 +303,7 @@ _ENGINE = (
         File(),
         "A JSON file that switches fusion passes by their names.",
         engine=EngineOption("ge.fusionSwitchFile"),
+        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.optimization_switch",
@@ -268,6 +311,7 @@ _ENGINE = (
         Pattern(r"[^\s:;]+:(on|off)(;[^\s:;]+:(on|off))*", "passes with their states, such as 'PassA:on;PassB:off'"),
         "Switch passes of the engine by their names. This overrides fusion_switch_file.",
         engine=EngineOption("ge.optimizationSwitch"),
+        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.oo_level",
@@ -275,6 +319,7 @@ _ENGINE = (
         Choice("O1", "O3"),
         "'O1' leaves fusion passes out and keeps the order of nodes.",
         engine=EngineOption("ge.oo.level"),
+        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.oo_constant_folding",
@@ -282,6 +327,7 @@ _ENGINE = (
         _SWITCH_OR_NONE,
         "Compute operators of constants when compiling. None means that they are.",
         engine=EngineOption("ge.oo.constantFolding", _word),
+        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.oo_dead_code_elimination",
@@ -289,6 +335,7 @@ _ENGINE = (
         _SWITCH_OR_NONE,
         "Remove operators whose results nothing reads. None means that they are removed.",
         engine=EngineOption("ge.oo.deadCodeElimination", _word),
+        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.export_compile_stat",
@@ -296,6 +343,7 @@ _ENGINE = (
         Choice("0", "1", "2"),
         "Write statistics of fusion passes: '0' never, '1' when the process ends, '2' after each compile.",
         engine=EngineOption("ge.exportCompileStat", of_process=True),
+        no_effect="No statistics of passes are written.",
     ),
     Row(
         "ge_config.enable_single_stream",
@@ -303,6 +351,7 @@ _ENGINE = (
         _SWITCH,
         "Run a static graph on one stream.",
         engine=EngineOption("ge.enableSingleStream", _word),
+        no_effect="The engine runs a graph on one stream in any case.",
     ),
     Row(
         "ge_config.aicore_num",
@@ -310,6 +359,7 @@ _ENGINE = (
         Pattern(r"[1-9][0-9]*\|[1-9][0-9]*", "a number of cube cores and one of vector cores, such as '24|48'"),
         "The most cores that graphs use.",
         engine=EngineOption("ge.aicoreNum", of_process=True),
+        no_effect="Graphs of the engine use all cores of the process.",
     ),
 )
 
@@ -322,6 +372,7 @@ _EXPERIMENTAL = (
         Choice("DFS", "BFS", "RDFS", "StableRDFS"),
         "The order of operators. 'StableRDFS' keeps the order of the program.",
         engine=EngineOption("ge.topoSortingMode", _TOPOLOGY.__getitem__),
+        no_effect="Operators run in the order of the program.",
     ),
     Row(
         "experimental_config.cc_parallel_enable",
@@ -329,6 +380,7 @@ _EXPERIMENTAL = (
         _SWITCH,
         "Cut all-reduce and the operators beside it into parts, so that they overlap.",
         engine=EngineOption("ge.exec.enableEngineParallel", _digit),
+        no_effect="Collectives are not converted to Ascend IR.",
     ),
     Row(
         "experimental_config.static_model_ops_lower_limit",
@@ -337,6 +389,7 @@ _EXPERIMENTAL = (
         "In graphs of unknown sizes, groups of at least so many operators of known sizes are launched as one. -1 means "
         "that there are no such groups.",
         engine=EngineOption("ge.exec.static_model_ops_lower_limit"),
+        no_effect="Operators of unknown sizes are launched like others.",
     ),
     Row(
         "experimental_config.jit_compile",
@@ -351,6 +404,7 @@ _EXPERIMENTAL = (
         _SWITCH,
         "Divide the work of attention on the device, so that new lengths need nothing of the host.",
         engine=EngineOption("ge.tiling_schedule_optimize", _digit),
+        no_effect="Lengths need nothing of a device: the host runs the graph.",
     ),
     _like(
         "experimental_config.frozen_parameter",
@@ -364,7 +418,7 @@ _EXPERIMENTAL = (
         False,
         _SWITCH,
         "Make inputs that the graph writes RefData nodes, which are written in place.",
-        no_effect="Inputs that a graph writes are Data nodes.",
+        no_effect="Inputs that a graph writes are RefData nodes in any case.",
     ),
     Row(
         "experimental_config.enable_view_optimize",
@@ -378,6 +432,7 @@ _EXPERIMENTAL = (
         True,
         _SWITCH,
         "Let the graph write its inputs, so that nothing is copied back after it.",
+        no_effect="Graphs write their inputs in any case.",
     ),
     Row(
         "experimental_config.memory_efficiency",
@@ -385,14 +440,10 @@ _EXPERIMENTAL = (
         _SWITCH,
         "Let graphs give the memory of their intermediate results back between runs.",
         engine=EngineOption("ge.featureBaseRefreshable", _digit),
+        no_effect="Graphs keep the memory of their intermediate results.",
     ),
     _like("experimental_config.remove_noop_ops", "remove_noop_ops", modes=MODES),
-    _like(
-        "experimental_config.pattern_fusion_pass",
-        "pattern_fusion_pass",
-        modes=MODES,
-        no_effect="No replacement rules are applied before the conversion.",
-    ),
+    _like("experimental_config.pattern_fusion_pass", "pattern_fusion_pass", modes=MODES),
     Row(
         "experimental_config.npu_fx_pass",
         False,

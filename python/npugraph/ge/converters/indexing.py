@@ -10,7 +10,7 @@ import torch
 
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, dimension, integers, place_in, size_at, typed
+from npugraph.ge.converters.values import cast, dimension, integers, operand, place_in, shape_of, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.tensor import Tensor
 
@@ -71,6 +71,36 @@ def index_put(
             return _filled_where(self, only, value)
     mask, places = _mask(indices), _places(indices)
     return _written(self, mask, places, _broadcast(self, mask, places, value), accumulate)
+
+
+@register_fx_node_ge_converter(aten.scatter.src)
+def scatter(self: Tensor, dim: int, index: Tensor, src: Tensor, *, meta_outputs: Any) -> Tensor:
+    return _scattered(self, dim, index, _first_part(src, index), "none")
+
+
+@register_fx_node_ge_converter(aten.scatter.value)
+def scatter_value(self: Tensor, dim: int, index: Tensor, value: Any, *, meta_outputs: Any) -> Tensor:
+    filled = typed(ge.Fill(shape_of(index), operand(value, self.dtype)), self.dtype, index.symsize or ())
+    return _scattered(self, dim, index, filled, "none")
+
+
+@register_fx_node_ge_converter(aten.scatter_add.default)
+def scatter_add(self: Tensor, dim: int, index: Tensor, src: Tensor, *, meta_outputs: Any) -> Tensor:
+    return _scattered(self, dim, index, _first_part(src, index), "add")
+
+
+def _scattered(x: Tensor, dim: int, index: Tensor, updates: Tensor, reduction: str) -> Tensor:
+    if x.rank == 0:
+        raise NotImplementedError("its input is a scalar")
+    return ge.ScatterElements(x, index, updates, axis=dimension(dim, x.rank), reduction=reduction)
+
+
+def _first_part(src: Tensor, index: Tensor) -> Tensor:
+    """The elements of ``src`` that torch writes: those at places of the index, which may be smaller."""
+    if src.symsize == index.symsize:
+        return src
+    sizes = integers([size_at(index, dim) for dim in range(index.rank)])
+    return typed(ge.Slice(src, [0] * index.rank, sizes), src.dtype, index.symsize or ())
 
 
 def _filled_where(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:

@@ -83,6 +83,15 @@ def _without(x: Tensor, dims: Sequence[int]) -> Tensor:
     return ge.Squeeze(x, axis=axes) if axes else ge.Identity(x)
 
 
+@register_fx_node_ge_converter(aten.as_strided.default)
+def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, meta_outputs: Any) -> Tensor:
+    """Torch counts places in memory, Ascend those of a dense row-major tensor."""
+    if not self.is_row_major:
+        raise NotImplementedError("its input is no dense tensor in row-major order")
+    offset = 0 if storage_offset is None else storage_offset
+    return ge.AsStrided(self, integers(parts_of(size)), integers(parts_of(stride)), integers([offset]))
+
+
 @register_fx_node_ge_converter(aten.cat.default)
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, meta_outputs: Any) -> Tensor:
     """Torch leaves out tensors of the size [0], whatever the others have."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import fx
+from torch._dynamo.exc import ShortenTraceback
 
 from npugraph.fx.source_lines import source_line
 from npugraph.ge.converters.registry import name_of
@@ -21,9 +22,9 @@ class Missing(NamedTuple):
     reason: str = ""
 
 
-class MissingConverters(NotImplementedError):
+class MissingConverters(ShortenTraceback, NotImplementedError):
     """Operators of a graph cannot be converted. ``missing`` has an entry for each of their nodes, in the order of the
-    graph."""
+    graph. torch.compile hands it to the user as it is, without its own frames."""
 
     def __init__(self, graph_name: str, missing: Sequence[Missing]) -> None:
         self.missing = tuple(missing)
@@ -33,7 +34,7 @@ class MissingConverters(NotImplementedError):
         some = "1 operator" if len(by_operator) == 1 else f"{len(by_operator)} operators"
         lines = [f"{some} of graph {graph_name!r} cannot be converted to Ascend IR:"]
         lines += [_line(operator, entries) for operator, entries in by_operator.items()]
-        super().__init__("\n  ".join(lines))
+        super().__init__("\n  ".join(lines), first_useful_frame=None)
 
     @property
     def nodes(self) -> tuple[fx.Node, ...]:

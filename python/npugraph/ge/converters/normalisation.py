@@ -11,7 +11,7 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.formats import images
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import known, operand, shape_of
+from npugraph.ge.converters.values import integers, known, operand, shape_of, size_at
 from npugraph.ge.data_types import DataType
 from npugraph.ge.tensor import Tensor
 
@@ -47,6 +47,58 @@ def batch_norm(
 
 def _full_like(x: Tensor, number: int) -> Tensor:
     return ge.Fill(shape_of(x), operand(number, x.dtype))
+
+
+@register_fx_node_ge_converter(aten.native_group_norm.default)
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: Any,
+    C: Any,
+    HxW: Any,
+    group: int,
+    eps: Any,
+    *,
+    meta_outputs: Any,
+) -> Sequence[Tensor]:
+    channels = integers([size_at(input, 1)])
+    gamma = ge.Fill(channels, operand(1, input.dtype)) if weight is None else weight
+    beta = ge.Fill(channels, operand(0, input.dtype)) if bias is None else bias
+    results = ge.GroupNormV2(
+        input, gamma, beta, num_groups=known("group", group), data_format="NCHW", eps=known("eps", eps)
+    )
+    images(results[0])
+    return results
+
+
+@register_fx_node_ge_converter(aten.avg_pool2d.default)
+def avg_pool2d(
+    self: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    meta_outputs: Any,
+) -> Tensor:
+    window = _pair("kernel_size", kernel_size)
+    top, left = _pair("padding", padding)
+    result = ge.AvgPoolV2(
+        ge.Unsqueeze(self, axes=[0]) if self.rank == 3 else self,
+        ksize=[1, 1, *window],
+        strides=[1, 1, *(_pair("stride", stride) if stride else window)],
+        padding_mode="CALCULATED",
+        pads=[top, top, left, left],
+        data_format="NCHW",
+        ceil_mode=ceil_mode,
+        exclusive=not count_include_pad,
+        divisor_override=known("divisor_override", divisor_override) or 0,
+    )
+    images(result)
+    return ge.Squeeze(result, axis=[0]) if self.rank == 3 else result
 
 
 @register_fx_node_ge_converter(aten.max_pool2d_with_indices.default)

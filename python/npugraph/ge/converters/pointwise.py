@@ -93,16 +93,14 @@ def bitwise_not(self: Tensor, *, meta_outputs: Any) -> Tensor:
     dtype = meta_outputs.dtype
     if dtype == DataType.DT_BOOL:
         return ge.LogicalNot(self)
-    info = torch.iinfo(data_types.to_torch(dtype))
-    every_bit = info.max if info.min == 0 else -1
-    return ge.BitwiseXor(self, operand(every_bit, dtype))
+    return ge.Invert(self)
 
 
 @register_fx_node_ge_converter(aten.isinf.default)
 def isinf(self: Tensor, *, meta_outputs: Any) -> Tensor:
     if not data_types.to_torch(self.dtype).is_floating_point:
         return ge.LogicalAnd(cast(self, DataType.DT_BOOL), operand(False, DataType.DT_BOOL))
-    return ge.Equal(ge.Abs(self), operand(math.inf, self.dtype))
+    return ge.IsInf(cast(self, DataType.DT_FLOAT) if self.dtype == DataType.DT_BF16 else self)  # it takes no bf16
 
 
 @register_fx_node_ge_converter(aten.masked_fill.Scalar)

@@ -11,7 +11,8 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.formats import images
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, exactly, known, typed
+from npugraph.ge.converters.values import cast, exactly, integers, known, size_at, typed
+from npugraph.ge.data_types import DataType
 from npugraph.ge.tensor import Tensor
 
 aten = torch.ops.aten
@@ -59,25 +60,48 @@ def convolution(
     meta_outputs: Any,
 ) -> Tensor:
     dims = weight.rank - 2
-    if transposed or dims not in (1, 2) or input.rank != weight.rank:
-        raise NotImplementedError(f"transposed={transposed}, with images of {dims} dimensions")
-    step = _height_and_width(known("stride", stride), dims, 1)
+    if dims not in (1, 2) or input.rank != weight.rank:
+        raise NotImplementedError(f"its images have {dims} dimensions")
     pad = _height_and_width(known("padding", padding), dims, 0)
-    gap = _height_and_width(known("dilation", dilation), dims, 1)
+    windows = {
+        "strides": [1, 1, *_height_and_width(known("stride", stride), dims, 1)],
+        "pads": [pad[0], pad[0], pad[1], pad[1]],
+        "dilations": [1, 1, *_height_and_width(known("dilation", dilation), dims, 1)],
+        "groups": known("groups", groups),
+        "data_format": "NCHW",
+    }
+    more = _height_and_width(known("output_padding", output_padding), dims, 0)
+    sizes = _transposed_sizes(input, weight, windows, more, dims) if transposed else []
     if dims == 1:  # images of height 1
         input, weight = ge.Unsqueeze(input, axes=[2]), ge.Unsqueeze(weight, axes=[2])
-    result = ge.Conv2D(
-        input,
-        weight,
-        bias,
-        strides=[1, 1, *step],
-        pads=[pad[0], pad[0], pad[1], pad[1]],
-        dilations=[1, 1, *gap],
-        groups=known("groups", groups),
-        data_format="NCHW",
-    )
-    images(result, inputs=(0, 1))
+    if transposed:
+        result = ge.Conv2DTranspose(integers(sizes), input, weight, bias, **windows, output_padding=[0, 0, *more])
+        images(result, inputs=(1, 2))
+    else:
+        result = ge.Conv2D(input, weight, bias, **windows)
+        images(result, inputs=(0, 1))
     return ge.Squeeze(result, axis=[2]) if dims == 1 else result
+
+
+def _transposed_sizes(x: Tensor, weight: Tensor, windows: dict[str, Any], more: Sequence[int], dims: int) -> list[Any]:
+    """Sizes of the result of a transposed convolution, whose images have height and width."""
+    sizes = [size_at(x, 0), _sized(size_at(weight, 1), windows["groups"], 0), *([1] if dims == 1 else [])]
+    for dim in range(2 - dims, 2):
+        step, gap = windows["strides"][2 + dim], windows["dilations"][2 + dim]
+        kernel = size_at(weight, dim + dims)
+        if not isinstance(kernel, int):
+            raise NotImplementedError("the size of its kernel is known only when the graph runs")
+        around = gap * (kernel - 1) + 1 - step - 2 * windows["pads"][2 * dim] + more[dim]
+        sizes.append(_sized(size_at(x, dim + dims), step, around))
+    return sizes
+
+
+def _sized(size: int | Tensor, factor: int, more: int) -> int | Tensor:
+    """size * factor + more"""
+    if isinstance(size, int):
+        return size * factor + more
+    product = typed(ge.Mul(size, ge.Const(factor)), DataType.DT_INT64, ())
+    return typed(ge.Add(product, ge.Const(more)), DataType.DT_INT64, ())
 
 
 def _height_and_width(numbers: Sequence[int], dims: int, fill: int) -> list[int]:

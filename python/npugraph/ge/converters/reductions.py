@@ -47,25 +47,46 @@ for _op_type, _targets in _REDUCTIONS.items():
         add(_target, functools.partial(_reduce, _op_type))
 
 
-@register_fx_node_ge_converter(aten.argmax.default)
-def argmax(self: Tensor, dim: int | None = None, keepdim: bool = False, *, meta_outputs: Any) -> Tensor:
-    if dim is None:
-        place = ge.ArgMaxV2(ge.Reshape(self, [-1]), 0, dtype=DataType.DT_INT64)
-        return ge.Reshape(typed(place, DataType.DT_INT64, ()), [1] * self.rank) if keepdim else place
-    return _places_of_largest(self, dim, keepdim)
+def _place(op_type: str, self: Tensor, dim: int | None = None, keepdim: bool = False, *, meta_outputs: Any) -> Tensor:
+    """The place of an extreme, of all elements if ``dim`` is None."""
+    if dim is not None:
+        return _places(op_type, self, dim, keepdim)
+    place = getattr(ge, op_type)(ge.Reshape(self, [-1]), 0, dtype=DataType.DT_INT64)
+    return ge.Reshape(typed(place, DataType.DT_INT64, ()), [1] * self.rank) if keepdim else place
 
 
-@register_fx_node_ge_converter(aten.max.dim)
-def max_dim(self: Tensor, dim: int, keepdim: bool = False, *, meta_outputs: Any) -> list[Tensor]:
-    values = ge.ReduceMax(self, [dim] if self.rank else [], keep_dims=keepdim)
-    if self.rank == 0:
-        return [values, ge.Const(0)]
-    return [values, _places_of_largest(self, dim, keepdim)]
+def _extreme_and_place(
+    reduction: str, op_type: str, self: Tensor, dim: int, keepdim: bool = False, *, meta_outputs: Any
+) -> list[Tensor]:
+    values = getattr(ge, reduction)(self, [dim] if self.rank else [], keep_dims=keepdim)
+    return [values, _places(op_type, self, dim, keepdim) if self.rank else ge.Const(0)]
 
 
-def _places_of_largest(x: Tensor, dim: int, keepdim: bool) -> Tensor:
-    place = typed(ge.ArgMaxV2(x, dim, dtype=DataType.DT_INT64), DataType.DT_INT64, [None] * (x.rank - 1))
+def _places(op_type: str, x: Tensor, dim: int, keepdim: bool) -> Tensor:
+    found = getattr(ge, op_type)(x, dim, dtype=DataType.DT_INT64)
+    place = typed(found, DataType.DT_INT64, [None] * (x.rank - 1))
     return ge.Unsqueeze(place, axes=[dimension(dim, x.rank)]) if keepdim else place
+
+
+add("aten.argmax.default", functools.partial(_place, "ArgMaxV2"))
+add("aten.argmin.default", functools.partial(_place, "ArgMin"))
+add("aten.max.dim", functools.partial(_extreme_and_place, "ReduceMax", "ArgMaxV2"))
+add("aten.min.dim", functools.partial(_extreme_and_place, "ReduceMin", "ArgMin"))
+
+
+@register_fx_node_ge_converter(aten.linalg_vector_norm.default)
+def vector_norm(
+    self: Tensor,
+    ord: Any = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,  # the type of the result
+    meta_outputs: Any,
+) -> Tensor:
+    axes = [dimension(axis, self.rank) for axis in known("dim", dim) or range(self.rank)]
+    x = cast(self, meta_outputs.dtype)
+    return ge.LpNormV2(x, p=float(known("ord", ord)), axes=axes, keepdim=keepdim, epsilon=0.0)
 
 
 @register_fx_node_ge_converter(aten._safe_softmax.default)

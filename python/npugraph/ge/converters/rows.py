@@ -14,6 +14,10 @@ aten.floor_divide.default: FloorDiv x1=self^ x2=other^^
 aten.gelu.default: GeluV2 x=self approximate=approximate
 aten.hardtanh.default: ClipByValueV2 x=self^ clip_value_min=min_val^ clip_value_max=max_val^
 aten.isnan.default: NotEqual x1=self x2=self
+aten.log.default: Log x=self^
+aten.log10.default: Log x=self^ base=10.0
+aten.log1p.default: Log1p x=self^
+aten.log2.default: Log x=self^ base=2.0
 aten.maximum.default: Maximum x1=self^ x2=other^
 aten.minimum.default: Minimum x1=self^ x2=other^
 aten.neg.default: Neg x=self
@@ -26,9 +30,11 @@ aten.rsqrt.default: Rsqrt x=self^
 aten.sigmoid.default: Sigmoid x=self^
 aten.silu.default: Swish x=self
 aten.sin.default: Sin x=self^
+aten.softplus.default: SoftplusV2 x=self beta=beta threshold=threshold
 aten.sqrt.default: Sqrt x=self^
 aten.square.default: Square x=self
 aten.tanh.default: Tanh x=self^
+aten.trunc.default: Trunc input_x=self
 aten.where.Scalar: SelectV2 condition=condition then=self^ else=other^
 aten.where.ScalarOther: SelectV2 condition=condition then=self^ else=other^
 aten.where.ScalarSelf: SelectV2 condition=condition then=self^ else=other^

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import sympy
@@ -41,26 +41,37 @@ SIZES, STRIDES = "_npugraph_sizes", "_npugraph_strides"
 RANGES = "_npugraph_ranges"
 
 
+# Why the engine does not compute operators of these types of Ascend IR that read or make these values; "" if it does.
+Refuse = Callable[[Set[str], Sequence[Any]], str]
+
+
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """The graph of an FX graph. Its input ``i`` is input ``fed[i]`` of the FX graph. ``outputs`` makes the outputs of
-    the FX graph of the results of the graph."""
+    """The graph of an FX graph with ``num_inputs`` inputs. Its input ``i`` is input ``fed[i]`` of the FX graph.
+    ``outputs`` makes the outputs of the FX graph of the results of the graph."""
 
     graph: GeGraph
+    num_inputs: int
     fed: tuple[int, ...]
     outputs: OutputPlan
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the graph has the inputs and the outputs of the FX graph as they are."""
+        return len(self.fed) == self.num_inputs and self.outputs.is_plain
 
 
 def build(
     gm: fx.GraphModule,
     name: str,
     inputs: Sequence[InputInfo],
-    make_executor: Callable[[str], Any] | None = None,
+    refuse: Refuse = lambda op_types, values: "",
 ) -> Built:
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
-    its placeholders in order. Raises ``MissingConverters`` with all nodes that cannot be converted."""
-    graph = GeGraph(name=name, make_executor=make_executor)
-    builder = _Builder(gm, graph)
+    its placeholders in order. ``refuse`` says what the engine does not compute. Raises ``MissingConverters`` with all
+    nodes that cannot be converted."""
+    graph = GeGraph(name=name)
+    builder = _Builder(gm, graph, refuse)
     with graph.context():
         built = builder.build(inputs)
     if builder.missing:
@@ -70,14 +81,16 @@ def build(
 
 
 class _Builder:
-    def __init__(self, gm: fx.GraphModule, graph: GeGraph) -> None:
+    def __init__(self, gm: fx.GraphModule, graph: GeGraph, refuse: Refuse) -> None:
         self.gm = gm
         self.graph = graph
+        self.refuse = refuse
         self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
         # Numbers that an operator has asked for, by kind and expression.
         self.numbers: dict[tuple[type, sympy.Expr], Tensor] = {}
         self.sizes: dict[sympy.Expr, tuple[fx.Node, int]] = {}  # symbolic sizes of inputs
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
+        self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves
         self.written: list[Any] = []  # OpDefs that write inputs
         self.missing: dict[fx.Node, Missing] = {}
         self.placeholders = gm.graph.find_nodes(op="placeholder")
@@ -93,7 +106,7 @@ class _Builder:
                 self.add_attribute(node)
             elif node.op == "call_function":
                 self.add_call(node)
-        return Built(self.graph, fed, self.add_outputs())
+        return Built(self.graph, len(inputs), fed, self.add_outputs())
 
     # Inputs
 
@@ -124,6 +137,7 @@ class _Builder:
                 self.size_symbols |= value.node.expr.free_symbols
         for expr in self.sizes:
             self.size_symbols |= expr.free_symbols
+            self.parts_of_sizes |= expr.free_symbols if not expr.is_Symbol else set()
 
     def add_ranges(self) -> None:
         """Says between which values the symbols of sizes are, as torch knows it."""
@@ -138,11 +152,14 @@ class _Builder:
         ranges.list.s.extend(symbol.name.encode() for symbol in symbols)
 
     def is_fed(self, node: fx.Node) -> bool:
-        """Whether the engine gets the input: tensors, and numbers that are used and that no tensor has as a size."""
+        """Whether the engine gets the input: tensors, and numbers that no tensor has as a size, if they are used or if
+        sizes are made of them."""
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return not node.meta.get("effect_token")
-        return isinstance(value, Symbolic) and bool(node.users) and value.node.expr not in self.sizes
+        if not isinstance(value, Symbolic) or value.node.expr in self.sizes:
+            return False
+        return bool(node.users) or value.node.expr in self.parts_of_sizes
 
     def add_input(self, node: fx.Node, info: InputInfo, index: int, is_written: bool) -> None:
         value = node.meta["val"]
@@ -208,6 +225,7 @@ class _Builder:
                 kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
                 specs = specs_of(node.meta.get("val"))
                 result = body(*args, **kwargs, meta_outputs=specs)
+            self.check_computed(node, before)
         except NotImplementedError as refusal:
             self.note(node, str(refusal))
             return self.stand_ins(node)
@@ -220,6 +238,13 @@ class _Builder:
         result = _listed(result)
         self.describe(node, result, specs)
         return result
+
+    def check_computed(self, node: fx.Node, first: int) -> None:
+        """Raises ``NotImplementedError`` if the engine does not compute what a node became, the operators of the graph
+        from ``first`` on."""
+        values = [operand.meta.get("val") for operand in (node, *node.all_input_nodes)]
+        if reason := self.refuse({op.type for op in self.graph.op[first:]}, pytree.tree_leaves(values)):
+            raise NotImplementedError(reason)
 
     def operands(self, argument: Any) -> Any:
         """An argument of a node as converters take it."""

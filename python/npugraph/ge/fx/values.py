@@ -12,6 +12,7 @@ from torch import fx
 from npugraph.fx.source_lines import frames_of
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
+from npugraph.ge.fx.geometry import is_row_major, texts
 from npugraph.ge.tensor import TensorSpec
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -44,15 +45,33 @@ def spec_of(value: Any) -> TensorSpec:
     except RuntimeError as error:
         raise NotImplementedError(str(error)) from None
     known = map(constant, spec.size)
-    return TensorSpec(spec.dtype, tuple(n if k is None else k for n, k in zip(spec.size, known, strict=True)))
+    sizes = tuple(n if k is None else k for n, k in zip(spec.size, known, strict=True))
+    is_tensor = isinstance(value, torch.Tensor)
+    return TensorSpec(
+        spec.dtype, sizes, not is_tensor or (is_row_major(value) and constant(value.storage_offset()) == 0)
+    )
 
 
 def specs_of(value: Any) -> Any:
     """The ``TensorSpec`` of a result, a list of them for several ones, None where there is none. Raises
-    ``NotImplementedError`` for a tensor that GE does not have."""
+    ``NotImplementedError`` for a value that GE does not have."""
     if isinstance(value, (list, tuple)):
         return [specs_of(part) for part in value]
-    return spec_of(value) if is_number(value) or isinstance(value, torch.Tensor) else None
+    if value is None:
+        return None
+    if not is_number(value) and not isinstance(value, torch.Tensor):
+        raise NotImplementedError(f"GE has no values of type {type(value).__name__}")
+    return spec_of(value)
+
+
+def refusal(value: Any) -> str:
+    """Why a graph of GE cannot have a value as an input, "" if it can."""
+    try:
+        specs_of(value)
+    except NotImplementedError as error:
+        return str(error)
+    is_told = not isinstance(value, Symbolic) or constant(value) is not None or texts([value]) is not None
+    return "" if is_told else f"the engine has no word for the number {value}"
 
 
 def code_of(node: fx.Node) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import pytest
@@ -10,7 +11,6 @@ import torch
 from torch._dynamo.backends.registry import list_backends
 
 import npugraph
-import torchair
 
 pytestmark = pytest.mark.feature("11.19")
 
@@ -29,12 +29,12 @@ def fn(x):
 
 
 def said(backend: str, **arguments) -> list[str]:
-    """Returns the warnings of a compile, and checks that its results have the bits of eager mode."""
+    """Returns the warnings of a compile, and checks its results."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled = torch.compile(fn, backend=backend, fullgraph=True, **arguments)
         for _ in range(2):
-            assert torch.equal(compiled(X), fn(X))
+            torch.testing.assert_close(compiled(X), fn(X))
     return [str(w.message) for w in caught if issubclass(w.category, npugraph.NpugraphWarning)]
 
 
@@ -42,23 +42,27 @@ def test_they_are_found_by_name():
     assert {"npu", "npugraph_ex", "npugraphs"} <= set(list_backends())
 
 
-def test_npu_runs_eagerly_and_says_so_where_torchair_does_not_compile():
+@pytest.mark.feature("6.01")
+def test_npu_is_the_default_of_torchair():
+    compiled = torch.compile(fn, backend="npu", fullgraph=True)
+    with npugraph.task_log() as tasks:
+        for _ in range(2):
+            torch.testing.assert_close(compiled(X), fn(X))
+    assert {task.device for task in tasks} == {0} and "aten" not in {task.kind for task in tasks}
+
+
+def test_npu_runs_eagerly_and_says_so_where_there_is_no_torchair(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchair", None)
     (text,) = said("npu")
     assert text.startswith("backend 'npu' runs graphs operator by operator, because torchair cannot compile them (")
-    assert "backend='npugraph_ex'" in text
     assert npugraph.artifacts() == []
-
-
-def test_real_use_of_the_missing_mode_is_an_error_that_names_it():
-    with pytest.raises(RuntimeError, match=r"torchair.get_npu_backend is of GE mode, which is not here; torch.compile"):
-        torchair.get_npu_backend()
-    assert not hasattr(torchair, "dynamo_export")
 
 
 def test_npugraphs_captures_and_replays_the_operators_as_they_are():
     assert said("npugraphs") == []
+    assert torch.equal(torch.compile(fn, backend="npugraphs", fullgraph=True)(X), fn(X))
     (artifact,) = npugraph.artifacts()
-    assert (artifact.counters["captures"], artifact.counters["replays"]) == (1, 2)
+    assert (artifact.counters["captures"], artifact.counters["replays"]) == (1, 3)
     assert {task.kind for task in artifact.tasks} <= {"aten", "kernel"}
 
 

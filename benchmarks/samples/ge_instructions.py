@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes one sample of ``ge_instructions`` under valgrind: python -m benchmarks.samples.ge_instructions SIDE MODEL.
+
+Counts the instructions of calls alone, in the first dump of callgrind, and prints the number of calls as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import torch
+
+from benchmarks.models import CASES
+
+SIDES = ("npugraph_ex", "torchair")
+BATCH = 2
+CALLS_BEFORE, CALLS = 3, 10
+
+
+def control(*arguments: str) -> None:
+    """Tells the valgrind around this process to do something."""
+    subprocess.run(["callgrind_control", *arguments, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
+
+
+@torch.no_grad()
+def main(side: str, name: str) -> None:
+    torch.set_num_threads(1)
+    case = CASES[name]
+    inputs = case.inputs(BATCH)
+    backend: Any = side
+    if side == "torchair":
+        import torchair
+
+        backend = torchair.get_npu_backend(compiler_config=torchair.CompilerConfig())
+    compiled = torch.compile(case.build(), backend=backend)
+    for _ in range(CALLS_BEFORE):
+        compiled(**inputs)
+    control("--instr=on")
+    control("--zero")
+    for _ in range(CALLS):
+        compiled(**inputs)
+    control("--dump")
+    control("--instr=off")
+    print(json.dumps({"calls": CALLS}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of GE with eager operators between them, as one function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+import torch
+from torch import fx
+
+from npugraph import _C
+from npugraph.driver.calls import boxed_call
+from npugraph.driver.entry import Route, Work
+from npugraph.fx.translate.importer import InputInfo
+from npugraph.ge.backend.concrete_graph import GeConcreteGraph
+from npugraph.ge.config import CompilerConfig
+from npugraph.ge.fx.graph import Built, build
+from npugraph.ge.fx.partition import Partition
+from npugraph.ge.fx.parts import part_name
+from npugraph.request import compile_request
+
+
+def build_computed(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo]) -> Built:
+    """Converts a graph to operators that the engine of this process computes."""
+    return build(gm, name, inputs, refuse=_refuse)
+
+
+def _refuse(op_types: Set[str], values: Sequence[Any]) -> str:
+    if unknown := op_types - _imported_types():
+        return f"the engine does not compute operators of type {', '.join(sorted(unknown))}"
+    if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
+        return "the engine does not compute complex numbers"
+    return ""
+
+
+@functools.cache
+def _imported_types() -> Set[str]:
+    return _C.ge.imported_types()
+
+
+def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:
+    """Returns the function of a graph that was converted to a ``Partition``. At the first call all graphs of GE are
+    compiled before any of them runs, so that an error leaves the inputs as they are."""
+    partition: Partition = work.imported
+    gm = partition.gm
+    pending = [(built, _graph(built, work, config)) for built in partition.parts]
+
+    def call(*args: Any) -> Any:
+        if pending:
+            for index, (built, graph) in enumerate(list(pending)):
+                setattr(gm, part_name(index), _function(built, graph.compile()))
+            pending.clear()  # the messages are needed no more
+        return gm.forward(*args)
+
+    return call if work.route is Route.RECORDED else boxed_call(call)
+
+
+def _graph(built: Built, work: Work, config: CompilerConfig) -> GeConcreteGraph:
+    request = compile_request(work.config, built.graph.name, work.route.kind)
+    return GeConcreteGraph(config, graph=built.graph, request=request)
+
+
+def _function(built: Built, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a graph of operators of which the engine runs ``built``."""
+    if built.is_plain:
+        return run
+
+    def call(*inputs: Any) -> Any:
+        return built.outputs(inputs, run(*[inputs[place] for place in built.fed]))
+
+    return call

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What loads, compiles and runs a graph of GE: the engine in C++, under the names that torchair gives it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from npugraph import _C
+from npugraph.facade import NotHereError
+from npugraph.ge.normalise import inputs_of
+from npugraph.log import logger
+
+_PLACES = ("the host", "npu")
+
+
+class TorchNpuGraphBase:
+    """A graph in the engine. Its life is ``load``, ``set_hint_shape`` (may be left out), ``compile``, ``run``. Raises
+    ``RuntimeError`` for a call that is too early or too late. Not for several threads at once before it is compiled;
+    ``run`` is thread-safe."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._state = "created"
+        self._model: bytes = b""
+        self._options: dict[str, str] = {}
+        self._placements: tuple[int, ...] = ()
+        self._device = torch.device("cpu")
+        self._core: Any = None
+        self._function: Any = None
+        self._is_boxed = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def load(
+        self,
+        model_def: bytes,
+        options: Mapping[str, str],
+        input_placements: Sequence[int],
+        output_dtypes: Sequence[int],
+        executor_type: int,
+    ) -> None:
+        """Takes the bytes of a ``ModelDef`` and the options of this graph. ``input_placements`` are 0 for inputs of the
+        host and 1 for those of the device. ``output_dtypes`` are ``DataType`` numbers; the engine finds types itself.
+        ``executor_type`` is 0 for results on the host and 1 for those on the current device of npu. Before ``compile``,
+        another ``load`` takes the place of the last one. Raises ``ValueError`` for other numbers, ``RuntimeError`` for
+        a graph of npu where torch_npu is not imported."""
+        self._expect("load", "created", "loaded")
+        placements = tuple(input_placements)
+        if executor_type not in (0, 1) or any(placement not in (0, 1) for placement in placements):
+            raise ValueError(
+                f"placements of inputs and the kind of the executor are 0 (host) or 1 (npu), got {list(placements)} "
+                f"and {executor_type!r} for graph {self._name!r}"
+            )
+        if 1 in placements and executor_type == 0:
+            raise ValueError(
+                f"input {placements.index(1)} of graph {self._name!r} is placed on npu (1), and its executor is one of "
+                "the host (0)"
+            )
+        if executor_type == 1 and "torch_npu" not in sys.modules:
+            raise RuntimeError(
+                f"graph {self._name!r} has inputs on npu, and torch_npu is not imported; inputs that are placed on CPU "
+                "run on the host"
+            )
+        self._model, self._options, self._placements = bytes(model_def), dict(options), placements
+        self._device = torch.device("npu", torch.npu.current_device()) if executor_type else torch.device("cpu")
+        self._state = "loaded"
+
+    def set_hint_shape(self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> None:
+        """Sizes that calls are expected to have, -1 for unknown ones. The engine compiles for all sizes and makes the
+        rest at the first call of each size, so the hint changes nothing. Raises ``ValueError`` if it speaks of another
+        number of inputs than ``load``."""
+        self._expect("set_hint_shape", "loaded")
+        if len(inputs) != len(self._placements):
+            raise ValueError(
+                f"graph {self._name!r} was loaded with {len(self._placements)} inputs, and the hint has shapes of "
+                f"{len(inputs)}"
+            )
+        logger.debug("Load graph set_hint_shape input shape: %s, output shape: %s", inputs, outputs)
+
+    def compile(self, request: Any = None, *, boxed: bool = False) -> None:
+        """Compiles the graph. ``request`` is a ``_C.CompileRequest``. A ``boxed`` function takes a list of the inputs,
+        which it empties, any other one takes them one by one. Raises an error that names the operator and the line of
+        the user's program if the graph is not well formed or has an operator that the engine lacks; the graph can then
+        be loaded again."""
+        self._expect("compile", "loaded")
+        if request is None:
+            request = _C.CompileRequest()
+            request.name = self._name
+        options = "".join(f"\n    {name} = {value}" for name, value in self._options.items())
+        logger.info("Compiling concrete graph %s with options:%s", self._name, options)
+        begun = time.perf_counter()
+        self._core = _C.ge.compile(self._model, request, self._device)
+        self._function = self._core.callable(boxed=boxed)
+        logger.info("Compile Graph %s consume: %d ms.", self._name, (time.perf_counter() - begun) * 1e3)
+        for phase, milliseconds in self._core.phases():
+            logger.event("%s: %s took %.3f ms", self._name, phase, milliseconds)
+        self._is_boxed = boxed
+        self._model = b""  # the Program has its own constants
+        self._state = "compiled"
+
+    def auto_tune(self, arguments: tuple[Any, ...]) -> None:
+        """Raises ``NotHereError``: there is nothing to tune."""
+        raise NotHereError(f"graph {self._name!r} cannot be tuned: the engine generates its code by a cost model")
+
+    def summary(self) -> dict[str, int]:
+        """Bytes that the compiled graph needs."""
+        self._expect("summary", "compiled")
+        return dict(self._core.memory())
+
+    def run(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """``arguments`` are inputs, assigned outputs and a stream. Returns the results, in tensors of their own, or in
+        the assigned output of their place if that is not None. Runs on the stream, or on the current one for None.
+        Raises ``RuntimeError`` for an input that is not where ``load`` placed it, ``ValueError`` for wrong numbers of
+        inputs and outputs."""
+        self._expect("run", "compiled")
+        inputs, assigned, stream = arguments
+        self._check_placements(inputs)
+        with contextlib.nullcontext() if stream is None else stream:
+            results = list(self._function(list(inputs)) if self._is_boxed else self._function(*inputs))
+            if len(assigned) > len(results):
+                raise ValueError(f"graph {self._name!r} has {len(results)} results, got {len(assigned)} for them")
+            for index, output in enumerate(assigned):
+                if output is not None:
+                    results[index] = output.copy_(results[index])
+        return results
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that the graph was loaded with."""
+        return dict(self._options)
+
+    @property
+    def core(self) -> Any:
+        """The artifact of C++; None before ``compile``."""
+        return self._core
+
+    @property
+    def function(self) -> Any:
+        """The C++ function of the inputs, which returns the results; None before ``compile``."""
+        return self._function
+
+    def _check_placements(self, inputs: Sequence[Any]) -> None:
+        if len(inputs) != len(self._placements):
+            raise ValueError(f"graph {self._name!r} has {len(self._placements)} inputs, got {len(inputs)}")
+        for index, (given, placement) in enumerate(zip(inputs, self._placements, strict=True)):
+            if isinstance(given, torch.Tensor) and (given.device.type != "cpu") != bool(placement):
+                raise RuntimeError(
+                    f"input {index} of graph {self._name!r} is placed on {_PLACES[placement]}, got a tensor on "
+                    f"{_PLACES[1 - placement]} ({given.device})"
+                )
+
+    def _expect(self, call: str, *states: str) -> None:
+        if self._state not in states:
+            raise RuntimeError(
+                f"graph {self._name!r} is {self._state}, and {call} takes a graph that is {' or '.join(states)}; the "
+                "order is load, compile, run"
+            )
+
+
+class TorchNpuGraph(TorchNpuGraphBase):
+    """The same with a ``GeGraph`` in place of its bytes."""
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__(str(name))
+
+    def load(self, ge_graph: Any, options: Mapping[str, str] | None = None) -> None:  # type: ignore[override]
+        """Takes a normalised graph. Its attributes say where its inputs are placed and what its results are."""
+        placements = list(ge_graph.attr["_input_placements"].list.i)
+        logger.debug("Get graph %s input placements %s", self.name, placements)
+        super().load(
+            ge_graph.SerializeToString(),
+            options or {},
+            placements,
+            list(ge_graph.attr["_output_dtypes"].list.i),
+            ge_graph.attr["_executor_type"].i,
+        )
+        super().set_hint_shape(_shapes_of_inputs(ge_graph), [])
+
+    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> None:  # type: ignore[override]
+        super().auto_tune((example_inputs, stream))
+
+    def run(self, inputs: Sequence[Any], assigned_outputs: Sequence[Any] = (), stream: Any = None) -> list[Any]:  # type: ignore[override]
+        return super().run((inputs, assigned_outputs, stream))
+
+
+def _shapes_of_inputs(graph: Any) -> list[list[int]]:
+    return [[dim for desc in op.output_desc for dim in desc.shape.dim] for op in inputs_of(graph)]

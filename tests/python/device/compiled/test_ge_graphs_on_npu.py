@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of GE on npu: where inputs are placed, streams, the kind of the executor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+
+import npugraph
+import torchair
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
+from torchair._ge_concrete_graph.ge_graph import GeGraph
+from torchair.ge import DataType
+
+X, Y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+
+
+def add(graph: Any) -> Any:
+    """Makes ``graph`` that of x + y."""
+    with graph.context():
+        x, y = (ge.Data(index=i, dtype=DataType.DT_FLOAT, shape=[2], node_name=name) for i, name in enumerate("xy"))
+        ge.NetOutput([ge.Add(x, y)])
+    return graph
+
+
+@pytest.fixture
+def loaded() -> GeGraph:
+    graph = add(GeGraph(name="sum"))
+    graph.load()
+    graph.compile()
+    return graph
+
+
+def test_results_are_where_the_executor_is(loaded: GeGraph) -> None:
+    (result,) = loaded.run([X.npu(), Y.npu()])
+    assert result.device == torch.device("npu:0") and torch.equal(result.cpu(), X + Y)
+
+
+@pytest.mark.feature("11.14")
+def test_an_input_on_the_wrong_device_is_an_error(loaded: GeGraph) -> None:
+    with pytest.raises(RuntimeError, match=r"input 1 of graph 'sum' is placed on npu, got .* on the host \(cpu\)"):
+        loaded.run([X.npu(), Y])
+    host = add(GeGraph(name="of host"))
+    for op in host.op:
+        for desc in (*op.input_desc, *op.output_desc):
+            desc.device_type = "CPU"
+    host.load()
+    host.compile()
+    with pytest.raises(RuntimeError, match=r"input 0 of graph 'of host' is placed on the host, got .* npu \(npu:0\)"):
+        host.run([X.npu(), Y])
+
+
+@pytest.mark.feature("6.42")
+def test_a_run_is_on_the_stream_that_it_is_given(loaded: GeGraph) -> None:
+    stream = torch.npu.Stream()
+    x, y = X.npu(), Y.npu()
+    with npugraph.task_log() as tasks:
+        loaded.run([x, y])
+        (result,) = loaded.run([x, y], stream=stream)
+    stream.synchronize()
+    assert torch.equal(result.cpu(), X + Y)
+    assert [task.stream_id for task in tasks] == [torch.npu.current_stream().stream_id, stream.stream_id]
+
+
+@pytest.mark.feature("6.27")
+def test_options_of_the_graph_say_that_it_runs_on_npu() -> None:
+    graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="sum"))
+    assert torch.equal(graph(X.npu(), Y.npu())[0].cpu(), X + Y)
+    assert graph.graph.executor.options["ge.exec.reuseZeroCopyMemory"] == "1"

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of torchair: what the modes of a configuration lead to, warnings and errors, import paths."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+import npugraph
+import torchair
+from npugraph.ge.backend import target
+
+X = torch.randn(4, 8)
+
+
+def fn(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x.sin() * 2 + 1, -1)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    npugraph.reset()
+    with torch.no_grad():
+        yield
+    npugraph.reset()
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The graphs of GE that are made from now on."""
+    made = []
+
+    class Noted(target.GeConcreteGraph):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    monkeypatch.setattr(target, "GeConcreteGraph", Noted)
+    return made
+
+
+def configured(**options: Any) -> torchair.CompilerConfig:
+    """A configuration with options by path, with ``__`` for dots."""
+    config = torchair.CompilerConfig()
+    for path, value in options.items():
+        *branches, name = path.split("__")
+        branch = config
+        for part in branches:
+            branch = getattr(branch, part)
+        setattr(branch, name, value)
+    return config
+
+
+@pytest.mark.feature("6.01")
+def test_the_default_mode_converts(graphs: list[Any]) -> None:
+    for backend in (torchair.get_npu_backend(), torchair.get_npu_backend(torchair.CompilerConfig())):
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(fn, backend=backend)(X), fn(X))
+    assert [graph.is_compiled for graph in graphs] == [True, True]
+    assert type(graphs[0]).__mro__[1] is torchair_class("_ge_concrete_graph.fx2ge_converter", "GeConcreteGraph")
+
+
+def torchair_class(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"torchair.{module}"), name)
+
+
+@pytest.mark.feature("6.01", "6.08")
+@pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
+@pytest.mark.filterwarnings("ignore:.*reduce-overhead:DeprecationWarning")
+def test_the_other_modes_capture(mode: str, graphs: list[Any]) -> None:
+    config = configured(mode=mode)
+    if mode == "npugraph_ex":
+        config.npugraphex_config.inplace_pass = False
+    else:
+        config.debug.aclgraph.disable_reinplace_inplaceable_ops_pass = True
+    torch.testing.assert_close(torch.compile(fn, backend=torchair.get_npu_backend(config))(X), fn(X))
+    (artifact,) = npugraph.artifacts()
+    assert not graphs and artifact.counters["captures"] == 1
+    assert artifact.options["inplace_pass"] is False
+
+
+@pytest.mark.feature("6.06")
+@pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
+def test_graphs_run_eagerly_on_request(mode: str, graphs: list[Any]) -> None:
+    seen = []
+    config = configured(mode=mode, debug__run_eagerly=True)
+    config.post_grad_custom_post_pass = lambda gm, inputs, config: seen.append(gm)
+    fast = torch.compile(fn, backend=torchair.get_npu_backend(config))
+    with npugraph.task_log() as tasks:
+        for _ in range(2):
+            torch.testing.assert_close(fast(X), fn(X))
+    assert len(seen) == 1 and graphs == []
+    assert {task.mode for task in tasks} == {"eager"}
+
+
+@pytest.mark.feature("6.02")
+def test_passes_of_the_user_run_before_the_conversion(graphs: list[Any]) -> None:
+    def double(gm: Any, inputs: Any, config: Any) -> None:
+        for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default):
+            node.target = torch.ops.aten.cos.default
+
+    for option in ("post_grad_custom_pre_pass", "post_grad_custom_post_pass"):
+        torch._dynamo.reset()
+        backend = torchair.get_npu_backend(configured(**{option: double}))
+        torch.testing.assert_close(torch.compile(torch.sin, backend=backend)(X), X.cos())
+    assert [[op.type for op in graph.graph.op][1] for graph in graphs] == ["Cos", "Cos"]
+
+
+def test_replacement_rules_act_before_the_conversion(graphs: list[Any]) -> None:
+    def negated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.neg(torch.sub(x, y))
+
+    def swapped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.sub(y, x)
+
+    torchair.register_replacement(search_fn=negated, replace_fn=swapped, example_inputs=(torch.ones(2), torch.ones(2)))
+    for is_on in (True, False):
+        torch._dynamo.reset()
+        config = configured(experimental_config__pattern_fusion_pass=is_on)
+        fast = torch.compile(negated, backend=torchair.get_npu_backend(config))
+        torch.testing.assert_close(fast(X, X + 1), torch.ones_like(X))
+    assert [("Neg" in {op.type for op in graph.graph.op}) for graph in graphs] == [False, True]
+
+
+def test_a_backend_can_be_called_by_another_one(graphs: list[Any]) -> None:
+    def backend(gm: Any, inputs: Any) -> Callable[..., Any]:
+        return torchair.get_npu_backend(torchair.CompilerConfig())(gm, inputs)
+
+    torch.testing.assert_close(torch.compile(fn, backend=backend)(X), fn(X))
+    assert len(graphs) == 1
+
+
+def test_a_compiler_for_backends_with_aot_autograd(graphs: list[Any]) -> None:
+    from torch._functorch.aot_autograd import make_boxed_compiler
+
+    compiler = make_boxed_compiler(torchair.get_compiler())
+    torch.testing.assert_close(torch.compile(fn, backend=aot_autograd(fw_compiler=compiler))(X), fn(X))
+    assert len(graphs) == 1
+
+
+def test_decompositions_act_before_the_conversion(graphs: list[Any]) -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+    backend = torchair.get_npu_backend(custom_decompositions={torch.ops.aten.sin.default: doubled})
+    torch.testing.assert_close(torch.compile(torch.sin, backend=backend)(X), X + X)
+    assert "Sin" not in {op.type for op in graphs[0].graph.op}
+
+
+def test_gradients(graphs: list[Any]) -> None:
+    with torch.enable_grad():
+        x, own = (X.clone().requires_grad_() for _ in range(2))
+        fast = torch.compile(lambda x: (x * x).sum(), backend=torchair.get_npu_backend())
+        fast(x).backward()
+        (own * own).sum().backward()
+    torch.testing.assert_close(x.grad, own.grad)
+    assert len(graphs) == 2
+
+
+@pytest.mark.feature("11.04")
+def test_one_warning_names_the_options_without_effect() -> None:
+    config = configured(aoe_config__aoe_mode="2", aclgraph_config__use_custom_pool=(0, 1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        backend = torchair.get_npu_backend(compiler_config=config)
+        torch.compile(fn, backend=backend)(X)
+    (warning,) = (w for w in caught if "torchair" in str(w.message))
+    assert issubclass(warning.category, UserWarning) and warning.filename == __file__
+    text = str(warning.message)
+    assert "mode 'max-autotune' ignores aclgraph_config.use_custom_pool (of 'reduce-overhead')" in text
+    assert "aoe_config.aoe_mode is recorded and has no effect: There are no operators to tune" in text
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torchair.get_npu_backend(configured(debug__run_eagerly=True))
+
+
+def test_a_backend_keeps_the_configuration_that_it_was_given(graphs: list[Any]) -> None:
+    config = configured(debug__graph_dump__path="/")
+    before = copy.copy(config)
+    backend = torchair.get_npu_backend(config)
+    config.debug.graph_dump.path = "./"
+    torch.compile(fn, backend=backend)(X)
+    assert graphs[0].config == before
+
+
+@pytest.mark.feature("11.06")
+def test_one_error_names_all_operators_without_a_converter() -> None:
+    def three(x: torch.Tensor) -> torch.Tensor:
+        y = torch.sort(x + 1)[0]
+        z = torch.digamma(y)
+        return torch.cummax(z, 0)[0] * 2
+
+    config = configured(debug__missing_converters="error")
+    with pytest.raises(NotImplementedError) as caught:
+        torch.compile(three, backend=torchair.get_npu_backend(config))(X)
+    lines = str(caught.value).splitlines()[:4]  # torch adds how to see more
+    assert lines[0].startswith("3 operators of graph 'graph_")
+    for number, (line, name) in enumerate(zip(lines[1:], ("sort", "digamma", "cummax"), strict=True), start=1):
+        place = f"{__file__}:{three.__code__.co_firstlineno + number} in three"
+        assert line == f"  torch.ops.aten.{name}.default ge_converter is not implemented! At {place}"
+
+
+def test_configurations_of_other_kinds() -> None:
+    import npugraph_ex
+
+    for other in (npugraph_ex.CompilerConfig(), {}, "max-autotune"):
+        with pytest.raises(TypeError, match=r"compiler_config is a torchair\.CompilerConfig, got "):
+            torchair.get_npu_backend(other)
+
+
+def test_arguments_of_torch_compile_are_refused() -> None:
+    with pytest.raises(ValueError, match="a backend of get_npu_backend takes no options, got options="):
+        torch.compile(fn, backend=torchair.get_npu_backend(), options={"inplace_pass": False})(X)
+
+
+def test_patch_for_hcom_changes_nothing() -> None:
+    for _ in range(2):
+        torchair.patch_for_hcom()
+    torch.testing.assert_close(torch.compile(fn, backend=torchair.get_npu_backend())(X), fn(X))
+
+
+PUBLIC = {
+    "torchair": "CompilerConfig get_compiler get_npu_backend patch_for_hcom register_fx_node_ge_converter logger",
+    "torchair.npu_fx_compiler": "get_compiler get_npu_backend",
+    "torchair._ge_concrete_graph.fx2ge_converter": "GeConcreteGraph register_fx_node_ge_converter",
+    "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph register_fx_node_ge_converter",
+    "torchair._acl_concrete_graph.fx2acl_converter": "AclConcreteGraph",
+    "torchair.core._backend": "TorchNpuGraph initialize_graph_engine",
+    "torchair.core.utils": "EVENT_LEVEL logger",
+    "torchair.core._torchair": "TorchNpuGraphBase InitializeGraphEngine FinalizeGraphEngine check_cann_compat",
+    "torchair._torchair": "TorchNpuGraphBase InitializeGraphEngine FinalizeGraphEngine get_registered_ir_def",
+    "torchair.configs.compiler_config": "CompilerConfig",
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_modules_have_their_names(module: str) -> None:
+    imported = importlib.import_module(module)
+    for name in PUBLIC[module].split():
+        assert getattr(imported, name) is not None, name
+
+
+def test_what_is_not_here_says_why() -> None:
+    captured = torchair_class("_acl_concrete_graph.fx2acl_converter", "AclConcreteGraph")
+    with pytest.raises(torchair.NotHereError, match=r"captured by the compiler .* torchair\.get_npu_backend compiles"):
+        captured(torchair.CompilerConfig())
+    for name in ("inference", "ops", "scope", "use_internal_format_weight"):
+        with pytest.raises(torchair.NotHereError, match=rf"torchair\.{name} is not here: \w"):
+            getattr(torchair, name)
+    for module in ("torchair._torchair", "torchair.core._torchair"):
+        with pytest.raises(torchair.NotHereError, match=r"_torchair\.as_torch_tensors is not here: results of the"):
+            importlib.import_module(module).as_torch_tensors  # noqa: B018
+    assert not hasattr(torchair, "scope")

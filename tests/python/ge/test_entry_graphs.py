@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that programs build, load, compile and run themselves: GeGraph, GeConcreteGraph, TorchNpuGraph."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torchair
+from npugraph.ge import proto
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
+from torchair._ge_concrete_graph.ge_graph import GeGraph
+from torchair.core._backend import TorchNpuGraph, initialize_graph_engine
+from torchair.core._torchair import (
+    FinalizeGraphEngine,
+    InitializeGraphEngine,
+    TorchNpuGraphBase,
+    check_cann_compat,
+    get_registered_ir_def,
+)
+from torchair.ge import DataType
+
+X, Y = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 5.0]])
+
+
+def add(graph: Any, columns: int = 2) -> Any:
+    """Makes ``graph`` that of x + y, for any number of rows."""
+    with graph.context():
+        x, y = (
+            ge.Data(index=i, dtype=DataType.DT_FLOAT, shape=[-1, columns], placement="CPU", node_name=name)
+            for i, name in enumerate("xy")
+        )
+        ge.NetOutput([ge.Add(x, y)])
+    return graph
+
+
+@pytest.mark.feature("6.40", "6.42")
+def test_a_graph_has_one_model_and_one_executor() -> None:
+    graph = add(GeGraph(name="sum"))
+    forms = [
+        graph,
+        GeGraph(serialized_model_def=graph.SerializeToString()),
+        GeGraph(model_def=proto.ModelDef.FromString(graph.SerializeToString()), name="again"),
+    ]
+    for form in forms:
+        assert isinstance(form.executor, TorchNpuGraph) and form.executor.name == form.name
+        form.load({"ge.topoSortingMode": "1"})
+        form.compile()
+        (result,) = form.run([X, Y])
+        assert torch.equal(result, X + Y)
+    assert [form.name for form in forms] == ["sum", "sum", "again"]
+
+
+@pytest.mark.feature("6.42")
+def test_the_life_of_a_graph_in_the_engine() -> None:
+    model = add(GeGraph(name="sum")).SerializeToString()
+    graph = TorchNpuGraphBase("sum")
+    load = (model, {}, [0, 0], [0], 0)
+    for call in ("compile", "summary"):
+        with pytest.raises(RuntimeError, match=f"graph 'sum' is created, and {call} takes a graph that is "):
+            getattr(graph, call)()
+    with pytest.raises(RuntimeError, match="is created, and run takes a graph that is compiled; the order is load, c"):
+        graph.run(([X, Y], [], None))
+    graph.load(*load)
+    graph.load(*load)
+    graph.set_hint_shape([[4, 2], [4, 2]], [])
+    with pytest.raises(ValueError, match="was loaded with 2 inputs, and the hint has shapes of 1"):
+        graph.set_hint_shape([[4, 2]], [])
+    graph.compile()
+    with pytest.raises(RuntimeError, match="is compiled, and load takes a graph that is created or loaded"):
+        graph.load(*load)
+    for rows in (1, 3):
+        (result,) = graph.run(([X.repeat(rows, 1), Y.repeat(rows, 1)], [], None))
+        assert torch.equal(result, (X + Y).repeat(rows, 1))
+    assert graph.summary()["arena_bytes"] >= 0
+    with pytest.raises(torchair.NotHereError, match="graph 'sum' cannot be tuned: the engine generates its code"):
+        graph.auto_tune(([X, Y], None))
+
+
+def test_assigned_outputs_take_the_results() -> None:
+    graph = add(GeGraph(name="sum"))
+    graph.load()
+    graph.compile()
+    own = torch.zeros(1, 2)
+    (result,) = graph.run([X, Y], [own])
+    assert result is own and torch.equal(own, X + Y)
+    (result,) = graph.run([X, own], [None])
+    assert torch.equal(result, X + own) and result is not own
+    with pytest.raises(ValueError, match="graph 'sum' has 1 results, got 2 for them"):
+        graph.run([X, Y], [own, own])
+
+
+def test_placements_that_contradict_each_other() -> None:
+    model = add(GeGraph(name="sum")).SerializeToString()
+    graph = TorchNpuGraphBase("sum")
+    with pytest.raises(ValueError, match=r"are 0 \(host\) or 1 \(npu\), got \[0, 2\] and 0 for graph 'sum'"):
+        graph.load(model, {}, [0, 2], [0], 0)
+    with pytest.raises(ValueError, match=r"input 1 of graph 'sum' is placed on npu \(1\), and its executor is one of"):
+        graph.load(model, {}, [0, 1], [0], 0)
+    graph.load(model, {}, [0, 0], [0], 0)
+    graph.compile()
+    with pytest.raises(ValueError, match="graph 'sum' has 2 inputs, got 1"):
+        graph.run(([X], [], None))
+
+
+@pytest.mark.feature("6.42", "6.43")
+def test_a_concrete_graph_is_a_function(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    config = torchair.CompilerConfig()
+    graph = add(GeConcreteGraph(config, name="mine"))
+    assert isinstance(graph.graph, GeGraph) and graph.graph.name == "mine" and graph.config is config
+    assert graph.is_dynamic and not graph.is_compiled
+    with caplog.at_level(logging.INFO, torchair.logger.name):
+        assert torch.equal(graph(X, Y)[0], X + Y)
+    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    wanted = [
+        r"start compile graph: mine\.",
+        r"Compiling concrete graph mine with options:\n    ge\.exec\.atomicCleanPolicy = 1\n(    .*\n)*    .*",
+        r"Compile Graph mine consume: \d+ ms\.",
+        r"end compile graph: mine and start run graph\.",
+    ]
+    assert all(re.fullmatch(want, text) for want, text in zip(wanted, texts[-4:], strict=True)), texts
+    graph.dump(tmp_path / "mine.pbtxt")
+    assert 'op: "Add"' in (tmp_path / "mine.pbtxt").read_text()
+    with pytest.raises(ValueError, match="txt, pbtxt, py, got 'json'"):
+        graph.dump(tmp_path / "mine.json")
+
+
+def test_threads_may_share_the_first_call(caplog: pytest.LogCaptureFixture) -> None:
+    graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="shared"))
+    barrier = threading.Barrier(4)
+
+    def call(value: int) -> torch.Tensor:
+        barrier.wait()
+        return graph(X * value, Y)[0]
+
+    with caplog.at_level(logging.INFO, torchair.logger.name), ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(call, range(4)))
+    assert all(torch.equal(result, X * value + Y) for value, result in enumerate(results))
+    assert caplog.text.count("start compile graph: shared.") == 1
+
+
+def test_a_graph_that_does_not_compile_can_be_mended() -> None:
+    graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="mine"))
+    (op,) = (op for op in graph.graph.op if op.type == "Add")
+    op.type = "Plus"
+    for _ in range(2):
+        with pytest.raises(ValueError, match="operator 'Add' of type Plus: Ascend IR has no operator of this type"):
+            graph(X, Y)
+    op.type = "Mul"
+    assert torch.equal(graph(X, Y)[0], X * Y)
+
+
+@pytest.mark.feature("6.03")
+@pytest.mark.parametrize("kind", ["txt", "pbtxt", "py"])
+def test_graphs_are_dumped_before_and_after_their_passes(tmp_path: Path, kind: str) -> None:
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type = kind
+    config.debug.graph_dump.path = str(tmp_path)
+    add(GeConcreteGraph(config, name="graph_17"))(X, Y)
+    names = sorted(re.sub(r"pid_\d+_ts_\d+", "*", path.name) for path in tmp_path.iterdir())
+    assert names == [f"dynamo_{stage}_graph_17_rank_0_*.{kind}" for stage in ("optimized", "original")]
+
+
+@pytest.mark.feature("11.18")
+def test_options_of_the_process_hold_until_the_engine_ends() -> None:
+    FinalizeGraphEngine()
+    initialize_graph_engine()
+    initialize_graph_engine({"ge.deterministic": "0"})
+    with pytest.raises(ValueError, match=r"hold for the process and cannot change: ge\.deterministic='7' \(was '0'\)"):
+        initialize_graph_engine({"ge.deterministic": "7"})
+    FinalizeGraphEngine()
+    InitializeGraphEngine({"ge.deterministic": "7"})
+    FinalizeGraphEngine()
+
+
+@pytest.mark.feature("11.18")
+def test_a_second_graph_with_other_options_of_the_process_is_an_error() -> None:
+    config = torchair.CompilerConfig()
+    add(GeConcreteGraph(config, name="first"))(X, Y)
+    config.ge_config.export_compile_stat = "0"
+    second = add(GeConcreteGraph(config, name="second"))
+    with pytest.raises(ValueError, match=r"cannot change: ge\.exportCompileStat='0' \(was None\)"):
+        second(X, Y)
+    config.ge_config.export_compile_stat = "2"
+    assert torch.equal(second(X, Y)[0], X + Y)
+
+
+def test_what_is_registered() -> None:
+    assert get_registered_ir_def("AxpyV2") == (
+        True,
+        [("x1", "required"), ("x2", "required"), ("alpha", "required")],
+        [("y", "required")],
+        [],
+    )
+    assert get_registered_ir_def("Pack")[1:3] == ([("x", "dynamic")], [("y", "required")])
+    assert get_registered_ir_def("Plus") == (False, [], [], [])
+    assert check_cann_compat("MatMulV2", ["bias"], ["transpose_x1"])
+    assert not check_cann_compat("MatMulV2", ["x1"])  # which is not optional
+    assert not check_cann_compat("MatMulV2", [], ["transpose"])
+    assert not check_cann_compat("Plus")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console of the logger: what it prints on stdout, and in which form."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import torchair
+from torchair.core.utils import EVENT_LEVEL, logger
+
+pytestmark = pytest.mark.feature("9.03")
+
+COMPILES = """
+import torch, torchair
+with torch.no_grad():
+    torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend())(torch.ones(3))
+"""
+
+
+@pytest.fixture(autouse=True)
+def level() -> Iterator[None]:
+    before = logger.level
+    yield
+    logger.setLevel(before)
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The levels of the lines on stdout."""
+    return re.findall(r"^\[(\w+)\]", capsys.readouterr().out, re.MULTILINE)
+
+
+def log_all() -> None:
+    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        logger.log(level, "text of %s", level)
+    logger.event("text of an event")
+
+
+def outputs(program: str, **variables: str) -> tuple[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NPUGRAPH_", "TNG_"))}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment | variables, capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr
+
+
+def test_a_record_has_the_form_of_ascends_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    logger.setLevel(logging.INFO)
+    logger.info("start compile graph: %s.", "graph_1")
+    line = (
+        rf"\[INFO\] TORCHAIR\({os.getpid()},{re.escape(os.path.basename(sys.executable))}\):"
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\.\d{3} \[test_logs_console\.py:\d+\]\d+ "
+        r"start compile graph: graph_1\.\n"
+    )
+    captured = capsys.readouterr()
+    assert re.fullmatch(line, captured.out) and captured.err == ""
+
+
+def test_an_event_is_of_the_line_that_logs_it(capsys: pytest.CaptureFixture[str]) -> None:
+    logger.setLevel(EVENT_LEVEL)
+    logger.event("took %d ms", 3)
+    assert re.search(r"^\[EVENT\] .* \[test_logs_console\.py:\d+\]\d+ took 3 ms\n", capsys.readouterr().out)
+
+
+def test_errors_are_printed_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    log_all()
+    assert printed(capsys) == ["ERROR"]
+
+
+def test_the_level_of_the_logger_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = {
+        logging.DEBUG: ["DEBUG", "INFO", "WARNING", "ERROR", "EVENT"],
+        logging.WARNING: ["WARNING", "ERROR", "EVENT"],
+        EVENT_LEVEL: ["ERROR", "EVENT"],
+        logging.CRITICAL: [],
+    }
+    for level, names in expected.items():
+        torchair.logger.setLevel(level)
+        log_all()
+        assert printed(capsys) == names
+
+
+def test_logging_can_be_turned_off(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.disable()
+    try:
+        log_all()
+    finally:
+        logging.disable(logging.NOTSET)
+    assert printed(capsys) == []
+
+
+def test_a_record_is_written_once() -> None:
+    """Without handlers, warnings that the console does not print go to stderr, as those of any logger do."""
+    program = (
+        "from torchair import logger; logger.warning('first'); logger.error('second'); {}; logger.warning('third')"
+    )
+    stdout, stderr = outputs(program.format("logger.setLevel('INFO')"))
+    assert [line.rpartition(" ")[2] for line in stdout.splitlines()] == ["second", "third"]
+    assert stderr == "first\n"
+    stdout, stderr = outputs("import logging; logging.basicConfig(level='DEBUG'); " + program.format("pass"))
+    assert [line.rpartition(" ")[2] for line in stdout.splitlines()] == ["second"]
+    assert [line.rpartition(":")[2] for line in stderr.splitlines()] == ["first", "second", "third"]
+
+
+def test_the_environment_has_a_level_for_programs_that_set_none() -> None:
+    def texts(**variables: str) -> list[str]:
+        return re.findall(r"^\[INFO\] TORCHAIR.*?\]\d+ (\w+ \w+)", outputs(COMPILES, **variables)[0], re.MULTILINE)
+
+    assert texts(TNG_LOG_LEVEL="1") == [
+        "Initializing GE",
+        "start compile",
+        "Compiling concrete",
+        "Compile Graph",
+        "end compile",
+    ]
+    assert texts(TNG_LOG_LEVEL="2") == texts() == []
