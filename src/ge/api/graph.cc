@@ -45,7 +45,7 @@ Status Graph::LoadFromFile(const char* path) {
 Status Graph::LoadFromSerializedModelArray(const void* serialized_model, size_t size) {
   return api_call("Graph::LoadFromSerializedModelArray", [&] {
     if (serialized_model == nullptr) throw ApiError(PARAM_INVALID, "the address of the model is null");
-    model_ = npugraph::ge::copy_of_bytes({static_cast<const std::byte*>(serialized_model), size}, "the array");
+    model_ = npugraph::ge::copy_of_bytes({static_cast<const std::byte*>(serialized_model), size}, "");
   });
 }
 
@@ -60,7 +60,8 @@ Status Graph::SaveToFile(const char* path) const {
 
 Status Graph::CopyFrom(const Graph& source) {
   return api_call("Graph::CopyFrom", [&] {
-    model_ = npugraph::ge::copy_of_bytes(model_in(source).bytes, "the graph");
+    const SerialisedModel& model = model_in(source);
+    model_ = npugraph::ge::copy_of_bytes(model.bytes, model.folder);
     name_ = source.name_;
   });
 }

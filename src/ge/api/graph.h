@@ -34,11 +34,12 @@ class Graph {
 
   // Reads the model; the graph has the name that it was given, else that of the first graph of the model. On failure
   // nothing changes: PARAM_INVALID if the file cannot be read, GE_GRAPH_INVALID if the bytes are no ModelDef.
-  // A file is mapped, and must keep its content as long as there are copies of the graph.
+  // A file is mapped, and must keep its content as long as there are copies of the graph. So are constants in files of
+  // their own (FileConstant), whose paths are relative to the folder of the model.
   Status LoadFromFile(const char* path);
-  // Copies the bytes.
+  // Copies the bytes. Paths of FileConstant are relative to the working directory.
   Status LoadFromSerializedModelArray(const void* serialized_model, size_t size);
-  // PARAM_INVALID if the graph is empty or the file cannot be written.
+  // Constants in files of their own stay there. PARAM_INVALID if the graph is empty or the file cannot be written.
   Status SaveToFile(const char* path) const;
   // Becomes a graph with bytes of its own. PARAM_INVALID if `source` is empty.
   Status CopyFrom(const Graph& source);

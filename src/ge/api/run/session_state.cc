@@ -103,7 +103,8 @@ void SessionState::add(uint32_t id, const ::ge::Graph& graph, const OptionMap& o
                    "the graph is empty: LoadFromFile() or LoadFromSerializedModelArray() has to be called first");
   check_options(options);
   const GraphOptions parsed = parse_options(merged(merged(global_options(), options_), options));
-  const auto model = copies ? copy_of_bytes(graph.serialised()->bytes, "the graph") : graph.serialised();
+  const auto& given = graph.serialised();
+  const auto model = copies ? copy_of_bytes(given->bytes, given->folder) : given;
   ::ge::AscendString name;
   graph.GetName(name);
   const std::string full_name = cat(name.GetLength() == 0 ? "graph" : name.GetString(), "_", id_, "_", id);

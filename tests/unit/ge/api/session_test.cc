@@ -223,6 +223,27 @@ TEST_F(Files, HoldGraphs) {
   EXPECT_OK(session.RunGraph(1, {tensor({2}, {1, 2})}, outputs));
 }
 
+// Constants in files of their own are found beside the model, also by copies.
+TEST_F(Files, HoldConstants) {
+  std::ofstream(path("weight"), std::ios::binary).write(reinterpret_cast<const char*>(sines(32, 0.5f).data()), 128);
+  std::ofstream(path("model.air"), std::ios::binary)
+      << serialise({data("x", 0, {32}),
+                    Op("FileConstant", "w")
+                        .attr("shape", std::vector<int64_t>{32})
+                        .attr("dtype", int64_t{::ge::DT_FLOAT})
+                        .attr("file_path", "weight"),
+                    Op("Add", "y", {"x:0", "w:0"}), Op("NetOutput", "out", {"y:0"})});
+  ::ge::Graph graph;
+  ASSERT_OK(graph.LoadFromFile(path("model.air").c_str()));
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraphWithCopy(1, graph));
+  Tensors outputs;
+  ASSERT_OK(session.RunGraph(1, {tensor({32}, std::vector<float>(32))}, outputs));
+  EXPECT_EQ(floats(outputs[0]), sines(32, 0.5f));
+  std::filesystem::remove(path("weight"));
+  EXPECT_FAILS(::ge::Graph().LoadFromFile(path("model.air").c_str()), GE_GRAPH_INVALID, "operator 'w'");
+}
+
 TEST_F(Files, ThatAreNoGraphsAreErrors) {
   ::ge::Graph graph;
   EXPECT_FAILS(graph.LoadFromFile(path("gone").c_str()), PARAM_INVALID, "cannot read");
