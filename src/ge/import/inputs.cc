@@ -83,8 +83,11 @@ ir::TensorType input_type(Context& context, const OpDef& op) {
   if (op.output_descs.size() != 1) throw UserError(cat("it has one output, got ", op.output_descs.size()));
   const TensorDesc& desc = op.output_descs.front();
   if (desc.has_unknown_rank()) throw UserError("its number of dimensions is not known");
-  ir::TensorType type{
-      .dtype = element_type(desc), .sizes = sizes_of(context, desc), .strides = {}, .device = context.device()};
+  const bool is_on_host = desc.device_type == "CPU";
+  ir::TensorType type{.dtype = element_type(desc),
+                      .sizes = sizes_of(context, desc),
+                      .strides = {},
+                      .device = is_on_host ? Device{} : context.device()};
   type.strides = stated_strides(context, desc).value_or(contiguous_strides(type.sizes));
   return type;
 }

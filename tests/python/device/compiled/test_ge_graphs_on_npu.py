@@ -71,3 +71,11 @@ def test_options_of_the_graph_say_that_it_runs_on_npu() -> None:
     graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="sum"))
     assert torch.equal(graph(X.npu(), Y.npu())[0].cpu(), X + Y)
     assert graph.graph.executor.options["ge.exec.reuseZeroCopyMemory"] == "1"
+
+
+@torch.no_grad()
+def test_a_scalar_of_the_host_meets_tensors_of_npu() -> None:
+    fast = torch.compile(lambda x, s: x * s + s, backend=torchair.get_npu_backend())
+    x, s = X.npu(), torch.tensor(3.0)
+    result = fast(x, s)
+    assert result.device == x.device and torch.equal(result.cpu(), X * 3 + 3)
