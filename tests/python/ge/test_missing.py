@@ -17,7 +17,7 @@ from npugraph.ge import apis as ge
 from npugraph.ge.backend import parts
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.config import CompilerConfig
-from npugraph.ge.converters import MissingConverters, register_fx_node_ge_converter
+from npugraph.ge.converters import MissingConverters, register_fx_node_ge_converter, registry
 from npugraph.log import logger
 from tests.python.ge.converted import random_tensor as t
 
@@ -309,6 +309,28 @@ def test_control_flow_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
 
 
 # What else is missing
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@torch.no_grad()
+def test_quantised_tensors_stay_outside(caplog: pytest.LogCaptureFixture) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(torch.quantize_per_tensor(x * 2, 0.125, 0, torch.qint8)).dequantize() + 1
+
+    run = Run(function, caplog)
+    run.check(t(4, 6))
+    (warning,) = run.warnings
+    assert "torch.ops.aten.relu.default ge_converter is not implemented! (GE has no quantized tensors)" in warning
+    assert run.num_graphs == 2
+
+
+@torch.no_grad()
+def test_parts_get_the_strides_of_eager_mode(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of indexing depend on the indices, which torch's fake tensors do not know."""
+    monkeypatch.delitem(registry._converters, "aten.index.Tensor")
+    run = Run(lambda x, places: x.permute(0, 2, 3, 1)[:, places] * 2, caplog)
+    run.check(t(2, 3, 4, 5), torch.tensor([[0, 1], [2, 3]]).t())
+    assert run.num_graphs == 1
 
 
 @torch.no_grad()

@@ -28,14 +28,17 @@ STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "order": lambda x, y: torch.sort(x, 0)[1].float() + y,
     "cummax": lambda x, y: torch.cummax(x, 0)[0],
     "row": lambda x, y: x + y[0],
-    "flat": lambda x, y: x.view(-1).view(y.shape),
+    "flat": lambda x, y: x.reshape(-1).view(y.shape),
     "pair": lambda x, y: x.unbind(0)[1] * y,
+    "turn": lambda x, y: x.t(),
+    "split": lambda x, y: torch.cat([*reversed(x.split([1, x.shape[0] - 1]))]),
+    "mask": lambda x, y: x + torch.arange(x.shape[0], dtype=x.dtype),
     "rand": lambda x, y: x + torch.rand_like(y),
     "write": lambda x, y: x.copy_(y + 1),
     "increment": lambda x, y: x.add_(1),
 }
 # Operators that may lose their converters; sort, cummax and rand_like have none.
-CONVERTED = ("mul.Tensor", "relu.default", "copy_.default", "select.int", "view.default", "unbind.int")
+CONVERTED = ("mul.Tensor", "relu.default", "copy_.default", "cat.default", "select.int", "view.default", "t.default")
 
 
 def program(choose: random.Random) -> Callable[..., Any]:
@@ -104,6 +107,18 @@ def test_only_results_of_calls_cross() -> None:
         "Add(x, TensorMove([1.0, 2.0]))",
         f"Add(Neg(Transpose(add, [1, 0])), Neg(Add(Reshape(getitem, {like_x}), TensorMove(3.0))))",
     ]
+
+
+def test_tensors_do_not_cross_for_their_sizes() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        longer = torch.cat([x, x[:1]]) * 2
+        rows = torch.ops.aten.sym_size.int(longer, 0)
+        return torch.sort(torch.relu(longer))[0] * rows
+
+    made = cut(traced(function, torch.ones(4, 3), dynamic=True))
+    first, second = formulas(made)
+    assert first.startswith("Relu(Mul(") and ";" not in first
+    assert second == "Mul(getitem, Cast(Gather(Shape(getitem, dtype=9), 0), FLOAT))"
 
 
 def test_calls_that_need_no_others_are_where_they_are_read() -> None:

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
+from npugraph.fx.translate.corrections import correct_values
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
@@ -26,7 +27,7 @@ from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.fx.geometry import is_dense, is_row_major, texts
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
-from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, spec_of, specs_of, stack_of
+from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import normalise
 from npugraph.ge.tensor import Tensor, TensorSpec
@@ -70,6 +71,7 @@ def build(
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
     its placeholders in order. ``refuse`` says what the engine does not compute. Raises ``MissingConverters`` with all
     nodes that cannot be converted."""
+    correct_values(gm.graph.nodes)
     graph = GeGraph(name=name)
     builder = _Builder(gm, graph, refuse)
     with graph.context():
@@ -259,7 +261,10 @@ class _Builder:
     def value(self, node: fx.Node) -> Any:
         value = node.meta.get("val")
         if not is_number(value):
-            return self.values[node]
+            made = self.values[node]
+            if made is not None and not isinstance(made, (Tensor, list)):
+                raise not_of_ge(made)
+            return made
         known = constant(value)
         if known is not None:
             return known

@@ -13,6 +13,7 @@ from torch import fx
 
 from npugraph.fx.schema import is_view
 from npugraph.ge.fx.geometry import Symbols, expressions_of, is_row_major
+from npugraph.ge.fx.values import is_number, not_of_ge
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
 
@@ -123,8 +124,12 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> Out
         if not isinstance(output, fx.Node):
             return Fixed(output)
         value = output.meta.get("val")
+        if value is None:
+            return Fixed(None)
+        if is_number(value):
+            return Computed(symbols.function([value]))
         if not isinstance(value, torch.Tensor):
-            return Fixed(None) if value is None else Computed(symbols.function([value]))
+            raise not_of_ge(value)
         if output.target is torch.ops.aten.copy_.default:  # it returns what it writes
             output = output.args[0]
         origin = _origin(output)

@@ -14,8 +14,9 @@ from npugraph.ge.converters import Missing, MissingConverters
 from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.new_tensors import make_of_sizes
 from npugraph.ge.fx.parts import Cut, Part, cut
-from npugraph.ge.fx.reads import Reads, call_of, define_symbols
+from npugraph.ge.fx.reads import Reads, call_of
 from npugraph.ge.fx.stages import Stages
+from npugraph.ge.fx.symbols import compute_sizes, define_symbols
 from npugraph.ge.fx.values import refusal
 from npugraph.log import logger
 
@@ -61,6 +62,7 @@ class _Partitioner:
         self._drawn, self._names = drawn, names
         make_of_sizes(gm.graph)
         self._symbols = define_symbols(gm.graph)
+        compute_sizes(gm.graph, self._symbols)
         self._refused: dict[fx.Node, str] = {}  # with the reason
 
     def run(self, missing: Sequence[Missing]) -> Partition:

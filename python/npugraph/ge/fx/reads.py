@@ -14,7 +14,6 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from npugraph.fx.calls import add_call
 from npugraph.fx.schema import arguments_by_name, is_view, may_draw
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS
@@ -120,25 +119,6 @@ class Reads:
             if is_number(operand.meta.get("val")) and self.is_made_where_read(operand):
                 found |= self._touched(operand)
         return found
-
-
-def define_symbols(graph: fx.Graph) -> dict[sympy.Symbol, fx.Node]:
-    """Returns for each symbol the first node that has its value. Adds one for a symbol that is only a size."""
-    found: dict[sympy.Symbol, fx.Node] = {}
-    sizes: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
-    for node in graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.SymInt) and isinstance(value.node.expr, sympy.Symbol):
-            found.setdefault(value.node.expr, node)
-        for dim, size in enumerate(value.size() if isinstance(value, torch.Tensor) else ()):
-            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
-                sizes.setdefault(size.node.expr, (node, dim))
-    behind_inputs = next(node for node in graph.nodes if node.op != "placeholder")
-    for symbol, (node, dim) in sizes.items():
-        if symbol not in found:
-            with graph.inserting_before(behind_inputs if node.op == "placeholder" else node.next):
-                found[symbol] = add_call(graph, node, aten.sym_size.int, node, dim)
-    return found
 
 
 def call_of(result: fx.Node) -> fx.Node:

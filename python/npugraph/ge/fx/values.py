@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch import fx
 
+from npugraph import _C
 from npugraph.fx.source_lines import frames_of
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
@@ -60,8 +61,14 @@ def specs_of(value: Any) -> Any:
     if value is None:
         return None
     if not is_number(value) and not isinstance(value, torch.Tensor):
-        raise NotImplementedError(f"GE has no values of type {type(value).__name__}")
+        raise not_of_ge(value)
     return spec_of(value)
+
+
+def not_of_ge(value: Any) -> NotImplementedError:
+    """The error for a value that is neither a number nor a tensor."""
+    what = f"{value.what} tensors" if isinstance(value, _C.Opaque) else f"values of type {type(value).__name__}"
+    return NotImplementedError(f"GE has no {what}")
 
 
 def refusal(value: Any) -> str:
