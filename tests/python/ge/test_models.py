@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 import torch
 
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
-from npugraph.ge.backend.npu_backend import get_npu_backend
+from npugraph.demo import smollm2
 from tests.python.models.model_measurements import MODELS
+from torchair import get_npu_backend
 
 # The architectures that GE mode is built for. The other models of the set run, too, but not with all sizes.
 NAMES = ("bert", "vit", "gpt2", "resnet", "llama")
@@ -71,3 +73,19 @@ def test_the_engine_runs_without_operators_of_torch(name: str) -> None:
             torch.ones(2) + torch.ones(2)
         results = flatten_outputs(fast(**inputs))
     assert all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
+
+
+@pytest.mark.long
+@torch.no_grad()
+def test_smollm2_is_compiled_once_for_three_lengths() -> None:
+    """The real weights: logits of prompts of three lengths."""
+    model = smollm2.load_model()
+    fast = compiled(model, dynamic=True)
+    exact = copy.deepcopy(model).double()
+    for length in (7, 12, 31):
+        tokens = torch.randint(0, model.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(length))
+        reference, eager, ours = (run(tokens, use_cache=False).logits for run in (exact, model, fast))
+        bound = allowed_error(*relative_errors([eager], [reference]))
+        (error,) = relative_errors([ours], [reference])
+        assert error <= bound
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
