@@ -18,22 +18,21 @@ Sizes::Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols)
       values_(blueprint.program->exprs.size()),
       integers_(blueprint.integers),
       changed_at_(blueprint.program->exprs.size(), 0) {
-  check_bounds();
+  for (const int32_t s : blueprint.input_symbols) check_bounds(s, symbols_[s].i);
 }
 
-// The Program may have been simplified with the bounds, so it is wrong beyond them.
-void Sizes::check_bounds() const {
-  for (const int32_t s : blueprint_.key_symbols) {
-    const program::Symbol& symbol = blueprint_.program->symbols[s];
-    const int64_t value = symbols_[s].i;
-    if (symbol.kind != ScalarKind::kInt || (value >= symbol.min && value <= symbol.max)) continue;
-    const std::string what = symbol.dim == program::kNone            ? "input"
-                             : symbol.dim == program::kStorageOffset ? "the storage offset of input"
-                                                                     : cat("size ", symbol.dim, " of input");
-    const std::string& source = blueprint_.program->inputs[symbol.input].source;
-    throw UserError(cat(what, " ", source.empty() ? cat(symbol.input) : source, " is ", value,
-                        "; the Program is compiled for", bounds_text(symbol.min, symbol.max)));
-  }
+// The Program may have been simplified with the bounds, so it is wrong beyond them. Only integers have bounds; the bits of
+// other numbers are between the open ends.
+void Sizes::check_bounds(int32_t s, int64_t value) const {
+  const program::Symbol& symbol = blueprint_.program->symbols[s];
+  if (value >= symbol.min && value <= symbol.max) [[likely]]
+    return;
+  const std::string what = symbol.dim == program::kNone            ? "input"
+                           : symbol.dim == program::kStorageOffset ? "the storage offset of input"
+                                                                   : cat("size ", symbol.dim, " of input");
+  const std::string& source = blueprint_.program->inputs[symbol.input].source;
+  throw UserError(cat(what, " ", source.empty() ? cat(symbol.input) : source, " is ", value,
+                      "; the Program is compiled for", bounds_text(symbol.min, symbol.max)));
 }
 
 void Sizes::evaluate(size_t epoch) {
@@ -66,6 +65,7 @@ bool Sizes::define(size_t epoch, std::span<const ng_scalar> defined) {
 }
 
 bool Sizes::refresh(std::span<const int64_t> bits) {
+  for (size_t i = 0; i < bits.size(); ++i) check_bounds(blueprint_.refreshed_symbols[i], bits[i]);
   bool changed = false;
   for (size_t i = 0; i < bits.size(); ++i) {
     Scalar& symbol = symbols_[blueprint_.refreshed_symbols[i]];

@@ -17,8 +17,8 @@ namespace npugraph::runtime {
 
 class Sizes {
  public:
-  // `symbols` are the values of all symbols; those that tasks define may be anything. UserError for one of the key that
-  // is out of its bounds.
+  // `symbols` are the values of all symbols; those that tasks define may be anything. UserError for one that
+  // comes from an input and is out of its bounds.
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
   // Evaluates what becomes known at `epoch` and checks it: UserError when an expression cannot be evaluated, when a size is
@@ -26,7 +26,7 @@ class Sizes {
   void evaluate(size_t epoch);
   // Sets the symbols that the segment before `epoch` defined. False if they are unchanged.
   bool define(size_t epoch, std::span<const ng_scalar> defined);
-  // Sets Blueprint::refreshed_symbols. False if they are unchanged.
+  // Sets Blueprint::refreshed_symbols. False if they are unchanged. UserError for one that is out of its bounds.
   bool refresh(std::span<const int64_t> bits);
 
   const std::vector<Scalar>& symbols() const { return symbols_; }
@@ -44,7 +44,7 @@ class Sizes {
   int64_t changed_at(int32_t expr) const { return changed_at_[expr]; }
 
  private:
-  void check_bounds() const;
+  void check_bounds(int32_t symbol, int64_t value) const;
   void check_window(int32_t w) const;
   std::string place_of(int32_t w) const;
 
