@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes are either refused as a model with a UserError, or compiled into a Program that runs: with results, or with
 // a named error of the run. Inputs end at pages that must not be touched.
-//   air_fuzz MODELS [FIRST]    runs the seeds, and MODELS mutated models from number FIRST on
+//   air_fuzz MODELS [FIRST]       runs the seeds, and MODELS mutated models from number FIRST on
+//   air_fuzz --write NUMBER FILE  writes a mutated model
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 #include "base/error.h"
 #include "compiler/task_makers.h"
 #include "ge/engine/compile.h"
+#include "ge/import/import.h"
 #include "ge/wire.h"
 #include "program/program.h"
 #include "runtime/executable.h"
@@ -85,14 +87,13 @@ class Run {
     for (const program::Symbol& symbol : program_->symbols) values_.emplace(symbol.name, Scalar::of_int(kUnknownSize));
   }
 
-  bool is_small() const {
-    for (const program::Task& task : program_->tasks) {
-      for (const program::Operand& operand : task.operands) {
-        if (elements(operand.sizes) > kMostElements) return false;
+  // Whether no tensor of the graph has many elements. Loops over some of them are long although they fill no memory.
+  bool is_small(const ir::Graph& graph) const {
+    for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
+      int64_t count = 1;
+      for (const Expr& size : graph.value(id).tensor().sizes) {
+        if (__builtin_mul_overflow(count, value(size), &count) || count > kMostElements) return false;
       }
-    }
-    for (const program::Buffer& buffer : program_->buffers) {
-      if (value(buffer.bytes) > 16 * kMostElements) return false;
     }
     return true;
   }
@@ -111,23 +112,19 @@ class Run {
   }
 
  private:
-  int64_t value(const program::Dim& dim) const {
-    if (dim.is_constant()) return dim.constant;
-    return evaluate(program_->exprs[dim.expr], [&](const std::string& symbol) { return values_.at(symbol); }).as_int();
+  int64_t value(const Expr& expr) const {
+    const auto lookup = [&](const std::string& symbol) {
+      const auto known = values_.find(symbol);
+      return known == values_.end() ? Scalar::of_int(kUnknownSize) : known->second;
+    };
+    return evaluate(expr, lookup).as_int();
   }
+  int64_t value(const program::Dim& dim) const { return value(program_->expr(dim)); }
 
   std::vector<int64_t> values(const std::vector<program::Dim>& dims) const {
     std::vector<int64_t> result;
     for (const program::Dim& dim : dims) result.push_back(value(dim));
     return result;
-  }
-
-  int64_t elements(const std::vector<program::Dim>& sizes) const {
-    int64_t count = 1;
-    for (const program::Dim& size : sizes) {
-      if (__builtin_mul_overflow(count, value(size), &count)) return INT64_MAX;
-    }
-    return count;
   }
 
   void bind() {
@@ -161,7 +158,7 @@ Outcome compile_and_run(const std::string& bytes) {
   const auto owner = std::make_shared<const std::string>(bytes);
   const ge::Model model = ge::parse_model(std::as_bytes(std::span(*owner)), owner, "model");
   Run run(std::make_shared<const program::Program>(ge::compile_model(model).program));
-  if (!run.is_small()) return Outcome::kTooLarge;
+  if (!run.is_small(ge::import_graph(model, ge::graph_of(model), Device{}))) return Outcome::kTooLarge;
   run.run();
   return Outcome::kRan;
 }
@@ -202,13 +199,16 @@ int run_all(uint64_t models, uint64_t first) {
 }  // namespace npugraph::fuzz
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: " << argv[0] << " MODELS [FIRST]\n";
-    return 2;
-  }
-  const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  const auto number = [&](int i) { return i < argc ? std::strtoull(argv[i], nullptr, 10) : 0; };
   try {
-    return npugraph::fuzz::run_all(std::strtoull(argv[1], nullptr, 10), first);
+    if (argc == 4 && argv[1] == std::string("--write")) {
+      npugraph::fuzz::AirMutator mutator(npugraph::fuzz::air_seeds());
+      std::ofstream(argv[3], std::ios::binary) << mutator.make(number(2));
+      return 0;
+    }
+    if (argc == 2 || argc == 3) return npugraph::fuzz::run_all(number(1), number(2));
+    std::cerr << "usage: " << argv[0] << " MODELS [FIRST] | --write NUMBER FILE\n";
+    return 2;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

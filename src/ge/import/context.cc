@@ -33,7 +33,8 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
 
 void refuse_negative_sizes(const ir::Op& op, const ir::TensorType& type) {
   for (const Expr& size : type.sizes) {
-    if (size.as_int().value_or(0) < 0) throw UserError(cat("a result of ", op.name, " would have the size ", size.str()));
+    if (size.as_int().value_or(0) < 0)
+      throw UserError(cat("a result of ", op.name, " would have the size ", size.str()));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string_view>
 
 #include "base/error.h"
@@ -15,8 +14,13 @@ namespace {
 
 using Fold = std::optional<Numbers> (*)(const Call&);
 
-int64_t count(const std::vector<int64_t>& dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+// The number of elements of a shape; nullopt if it has a negative size, or too many.
+std::optional<int64_t> count(const std::vector<int64_t>& dims) {
+  int64_t elements = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) return std::nullopt;
+  }
+  return elements;
 }
 
 template <ExprOp op>
@@ -74,11 +78,16 @@ std::optional<Numbers> pack(const Call& call) {
 std::optional<Numbers> gather(const Call& call) {
   const Numbers& x = call.numbers("x");
   const Numbers& places = call.numbers("indices");
-  if (x.dims.size() != 1) return std::nullopt;
+  if (x.dims.size() != 1 || call.attr_int("batch_dims") != 0) return std::nullopt;
   Numbers result{.dtype = x.dtype, .dims = places.dims};
   for (const int64_t place : call.integers("indices"))
     result.elements.push_back(x.elements[dimension(call, place, x.elements.size())]);
   return result;
+}
+
+std::optional<Numbers> gather_v2(const Call& call) {
+  const int64_t axis = call.integer("axis");
+  return axis == 0 || axis == -1 ? gather(call) : std::nullopt;
 }
 
 std::optional<Numbers> slice(const Call& call, const std::vector<int64_t>& strides) {
@@ -96,7 +105,8 @@ std::optional<Numbers> slice(const Call& call, const std::vector<int64_t>& strid
   }
   const int64_t to = (call.attr_int("end_mask") & 1) != 0 ? size : inside(end[0]);
   Numbers result{.dtype = x.dtype};
-  for (int64_t i = from; i < to; i += strides[0]) result.elements.push_back(x.elements[i]);
+  const int64_t stride = std::min(strides[0], std::max<int64_t>(size, 1));  // so that `i` cannot overflow
+  for (int64_t i = from; i < to; i += stride) result.elements.push_back(x.elements[i]);
   result.dims = {static_cast<int64_t>(result.elements.size())};
   return result;
 }
@@ -110,13 +120,13 @@ std::optional<Numbers> slice_v2(const Call& call) {
 std::optional<Numbers> reshape(const Call& call) {
   Numbers result = call.numbers("x");
   std::vector<int64_t> dims = call.integers("shape");
-  for (int64_t& dim : dims) {
-    if (dim == -1) {
-      dim = 1;
-      dim = count(dims) == 0 ? 0 : static_cast<int64_t>(result.elements.size()) / count(dims);
-    }
+  const auto elements = static_cast<int64_t>(result.elements.size());
+  if (const auto open = std::ranges::find(dims, -1); open != dims.end()) {
+    *open = 1;
+    const std::optional<int64_t> others = count(dims);
+    *open = others.value_or(0) == 0 ? 0 : elements / *others;
   }
-  if (count(dims) != static_cast<int64_t>(result.elements.size())) return std::nullopt;
+  if (count(dims) != elements) return std::nullopt;
   result.dims = dims;
   return result;
 }
@@ -156,7 +166,7 @@ constexpr auto kFolds = std::to_array<FoldRow>({
     {"FloorDiv", arithmetic<compute<ExprOp::kFloorDiv>>},
     {"FloorMod", arithmetic<compute<ExprOp::kMod>>},
     {"Gather", gather},
-    {"GatherV2", gather},
+    {"GatherV2", gather_v2},
     {"Identity", same},
     {"Maximum", arithmetic<compute<ExprOp::kMax>>},
     {"Minimum", arithmetic<compute<ExprOp::kMin>>},

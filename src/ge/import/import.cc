@@ -38,6 +38,7 @@ class Importer {
   ir::Graph run() {
     for (const OpDef* op : inputs_in_order()) named(*op, [&] { add_input(*op); });
     for (const OpDef* op : ops_.order) named(*op, [&] { add(*op); });
+    for (const ir::Symbol& symbol : context_.graph().symbols) require_source(Expr::symbol(symbol.name));
     return std::move(context_.graph());
   }
 
@@ -52,6 +53,16 @@ class Importer {
       const std::string line = source.empty() ? "" : cat(" (", source, ")");
       throw UserError(cat("operator '", op.name, "' of type ", op.type, line, ": ", error.what()));
     }
+  }
+
+  // A call has to say the value of each symbol: as a number, or as a size of a tensor.
+  void require_source(const Expr& symbol) {
+    for (const ir::Input& input : context_.graph().inputs) {
+      if (input.value == ir::kNone ? input.scalar == symbol
+                                   : std::ranges::count(context_.sizes(input.value), symbol) > 0)
+        return;
+    }
+    throw UserError(cat("the size ", symbol.str(), " is part of other sizes, and no input has it"));
   }
 
   std::vector<const OpDef*> inputs_in_order() const {

@@ -31,9 +31,24 @@ std::vector<Operand> gather_along(const Call& call, int64_t axis) {
 std::vector<Operand> gather_v2(const Call& call) { return gather_along(call, call.integer("axis")); }
 std::vector<Operand> gather(const Call& call) { return gather_along(call, 0); }
 
+// Indices say where each element of the result comes from along `dim`. In other dimensions they are at the places of
+// the elements of `x`.
+void require_places_in(const Call& call, ir::ValueId x, ir::ValueId index, size_t dim) {
+  Context& context = call.context();
+  const std::vector<Expr>&of_x = context.sizes(x), &of_index = context.sizes(index);
+  if (of_x.size() != of_index.size())
+    call.fail(cat("its indices have as many dimensions as its data, got ", of_index.size(), " and ", of_x.size()));
+  for (size_t d = 0; d < of_x.size(); ++d) {
+    const auto size = of_x[d].as_int(), wanted = of_index[d].as_int();
+    if (d != dim && !(size && wanted && *wanted <= *size)) context.require_equal(of_index[d], of_x[d]);
+  }
+}
+
 std::vector<Operand> gather_elements(const Call& call) {
-  return one(call.context().add(
-      aten::gather::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("dim")), TensorRef{call.value("index")}}));
+  const ir::ValueId x = call.value("x"), index = call.value("index");
+  const size_t dim = dimension(call, call.attr_int("dim"), call.context().sizes(x).size());
+  require_places_in(call, x, index, dim);
+  return one(call.context().add(aten::gather::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim)), TensorRef{index}}));
 }
 
 // A list of the indices of each dimension, where `mask` has a 1; TensorRef() for the other dimensions.
@@ -89,8 +104,8 @@ std::vector<Operand> scatter_elements(const Call& call) {
   const ir::ValueId data = call.value("data"), updates = call.value("updates");
   ir::ValueId indices = call.value("indices");
   const auto dim = static_cast<int64_t>(dimension(call, call.attr_int("axis"), context.sizes(data).size()));
-  if (context.sizes(indices).size() != context.sizes(data).size() || context.sizes(updates) != context.sizes(indices))
-    call.fail("its indices have as many dimensions as its data, and its updates the sizes of the indices");
+  require_places_in(call, data, indices, static_cast<size_t>(dim));
+  if (context.sizes(updates) != context.sizes(indices)) call.fail("its updates have the sizes of its indices");
   if (context.type(indices).dtype != DType::kI64)
     indices = context.add(aten::_to_copy::op(), {TensorRef{indices}, DType::kI64});
   const std::vector<Attr> args = {TensorRef{data}, Expr(dim), TensorRef{indices}, TensorRef{updates}};

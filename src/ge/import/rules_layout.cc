@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ge/import/results.h"
 #include "ge/import/rules.h"
+#include "ir/alias.h"
 #include "ops/operators.h"
 #include "ops/table.h"
 #include "tensor/shape.h"
@@ -87,10 +88,16 @@ std::vector<Operand> tensor_move(const Call& call) {
   return one(call.context().add(aten::clone::op(), {TensorRef{call.value("x")}}));
 }
 
+bool is_constant(const ir::Graph& graph, ir::ValueId id) {
+  const ir::ValueId root = graph.value(id).def == ir::kNone ? id : ir::AliasInfo(graph).root(id);
+  return std::ranges::find(graph.constants, root, &ir::Constant::value) != graph.constants.end();
+}
+
 // The result is the tensor that is written.
 std::vector<Operand> assign(const Call& call) {
   Context& context = call.context();
   const ir::ValueId ref = call.value("ref"), value = call.value("value");
+  if (is_constant(context.graph(), ref)) call.fail("its input 'ref' is a constant, which nothing writes");
   context.require_broadcast(context.sizes(ref), context.sizes(value));
   return one(context.add(aten::copy_::op(), {TensorRef{ref}, TensorRef{value}}));
 }

@@ -106,11 +106,38 @@ std::vector<Expr> height_and_width(const Call& call, std::string_view name) {
   return {Expr(all[2]), Expr(all[3])};
 }
 
+// The same, each of at least 1: of strides and dilations.
+std::vector<Expr> steps(const Call& call, std::string_view name) {
+  std::vector<Expr> both = height_and_width(call, name);
+  for (const Expr& step : both) {
+    if (*step.as_int() < 1)
+      call.fail(cat("the entries of its attribute '", name, "' are at least 1, got ", step.str()));
+  }
+  return both;
+}
+
+std::vector<int64_t> four_pads(const Call& call) {
+  std::vector<int64_t> pads = call.attr_ints("pads");
+  if (pads.size() != 4) call.fail(cat("its attribute 'pads' has 4 entries, got ", pads.size()));
+  for (const int64_t pad : pads) {
+    if (pad < 0) call.fail(cat("the entries of its attribute 'pads' are at least 0, got ", pad));
+  }
+  return pads;
+}
+
+// The number of groups, each of which has as many channels of the image and as many of the result as any other.
+int64_t groups_of(const Call& call, const Expr& filters) {
+  const int64_t groups = call.attr_int("groups");
+  if (groups < 1) call.fail(cat("its attribute 'groups' is at least 1, got ", groups));
+  if (groups > 1 && (!filters.as_int() || *filters.as_int() % groups != 0))
+    call.fail(cat(groups, " groups have the same number of filters each, got ", filters.str(), " filters"));
+  return groups;
+}
+
 std::vector<Operand> conv2d(const Call& call) {
   if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
   refuse_offset(call);
-  const std::vector<int64_t> pads = call.attr_ints("pads");
-  if (pads.size() != 4) call.fail(cat("its attribute 'pads' has 4 entries, got ", pads.size()));
+  const std::vector<int64_t> pads = four_pads(call);
   Context& context = call.context();
   ir::ValueId x = call.value("x");
   std::vector<Expr> padding = {Expr(pads[0]), Expr(pads[2])};
@@ -121,29 +148,29 @@ std::vector<Operand> conv2d(const Call& call) {
   }
   const ir::ValueId filter = call.value("filter");
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
-  context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(call.attr_int("groups")));
-  return one(context.add(
-      aten::convolution::op(),
-      {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"), padding,
-       height_and_width(call, "dilations"), flag(false), std::vector<Expr>{0, 0}, Expr(call.attr_int("groups"))}));
+  const int64_t groups = groups_of(call, context.sizes(filter)[0]);
+  context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(groups));
+  return one(context.add(aten::convolution::op(),
+                         {TensorRef{x}, TensorRef{filter}, call.argument("bias"), steps(call, "strides"), padding,
+                          steps(call, "dilations"), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));
 }
 
 // The size of the result follows from the other numbers, and `input_size` has to be it.
 std::vector<Operand> conv2d_transpose(const Call& call) {
   if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
   refuse_offset(call);
-  const std::vector<int64_t> pads = call.attr_ints("pads");
-  if (pads.size() != 4 || pads[0] != pads[1] || pads[2] != pads[3])
-    call.fail("its attribute 'pads' has 4 entries, the same at both sides of each dimension");
+  const std::vector<int64_t> pads = four_pads(call);
+  if (pads[0] != pads[1] || pads[2] != pads[3])
+    call.fail("its attribute 'pads' has the same entries at both sides of each dimension");
   Context& context = call.context();
   const ir::ValueId x = call.value("x"), filter = call.value("filter");
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[0]);
-  const ir::ValueId result =
-      context.add(aten::convolution::op(),
-                  {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"),
-                   std::vector<Expr>{Expr(pads[0]), Expr(pads[2])}, height_and_width(call, "dilations"), flag(true),
-                   height_and_width(call, "output_padding"), Expr(call.attr_int("groups"))});
+  const int64_t groups = groups_of(call, context.sizes(filter)[0]);
+  const ir::ValueId result = context.add(
+      aten::convolution::op(), {TensorRef{x}, TensorRef{filter}, call.argument("bias"), steps(call, "strides"),
+                                std::vector<Expr>{Expr(pads[0]), Expr(pads[2])}, steps(call, "dilations"), flag(true),
+                                height_and_width(call, "output_padding"), Expr(groups)});
   const std::vector<Expr> sizes = context.sizes(result), wanted = call.numbers("input_size").elements;
   if (wanted.size() != sizes.size()) call.fail(cat("its input 'input_size' has 4 entries, got ", wanted.size()));
   for (size_t d = 0; d < sizes.size(); ++d) context.require_equal(sizes[d], wanted[d]);

@@ -100,6 +100,30 @@ TEST(Import, OddOperandsAreErrorsOrEmpty) {
                        "operator 'y' of type ConcatV2: tensor 1 of its input 'x' is absent"));
 }
 
+// Models of unknown origin must not make the engine read or write outside of tensors.
+TEST(Import, OperandsThatDoNotFitAreRefused) {
+  const auto refused = [](const Op& op, const std::string& reason) {
+    const std::string text =
+        refusal({data("x", 0, {1, 2, 4, 4}), int_list("list", {1, 2}),
+                 constant<int64_t>("places", WireType::kInt64, {1, 2, 5, 1}, std::vector<int64_t>(10)),
+                 constant<float>("weights", WireType::kFloat, {2}, {1, 2}), op});
+    EXPECT_TRUE(contains(text, reason)) << text;
+  };
+  refused(Op("GatherElements", "y", {"x:0", "list:0"}), "its indices have as many dimensions as its data, got 1 and 4");
+  refused(Op("GatherElements", "y", {"x:0", "places:0"}), "sizes 5 and 4 have to be equal");
+  refused(Op("Assign", "y", {"weights:0", "weights:0"}), "its input 'ref' is a constant, which nothing writes");
+  refused(Op("MaxPoolWithArgmaxV3", "y", {"x:0"})
+              .attr("ksize", std::vector<int64_t>{2, 2})
+              .attr("strides", std::vector<int64_t>{1, 1})
+              .attr("pads", std::vector<int64_t>{0, 2}),
+          "its padding is 0 to half of a window, got 2 for a window of 2");
+  refused(Op("SplitVD", "y", {"x:0"})
+              .attr("size_splits", std::vector<int64_t>{5, -1})
+              .attr("split_dim", int64_t{2})
+              .attr("num_split", int64_t{2}),
+          "a result of aten.split_with_sizes would have the size -1");
+}
+
 TEST(Import, ErrorsNameTheOperator) {
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Nonsense", "n", {"x:0"})}),
                        "operator 'n' of type Nonsense: Ascend IR has no operator of this type"));
