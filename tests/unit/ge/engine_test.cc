@@ -163,6 +163,20 @@ TEST(Engine, LogarithmsHaveABaseAndNormsAreAtLeastEpsilon) {
   EXPECT_EQ(norm.run({{{2, 2}, {3, 4, 0, 1}}}), (std::vector<float>{5, 2}));
 }
 
+// Bounds, a factor and a filler that are inputs and no constants.
+TEST(Engine, NumbersMayComeFromTheCall) {
+  const Array x = {{4}, {-3, -1, 1, 3}}, low = {{}, {-2}}, high = {{}, {0.5}};
+  Compiled clip({data("x", 0, {4}), data("low", 1, {}), data("high", 2, {}),
+                 Op("ClipByValueV2", "y", {"x:0", "low:0", "high:0"}), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(clip.run({x, low, high}), (std::vector<float>{-2, -1, 0.5, 0.5}));
+  Compiled axpy({data("x", 0, {4}), data("alpha", 1, {}), Op("AxpyV2", "y", {"x:0", "x:0", "alpha:0"}),
+                 Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(axpy.run({x, low}), (std::vector<float>{3, 1, -1, -3}));
+  Compiled fill({data("x", 0, {4}), data("value", 1, {}), constant<uint8_t>("m", WireType::kBool, {4}, {1, 0, 0, 1}),
+                 Op("MaskedFill", "y", {"x:0", "m:0", "value:0"}), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(fill.run({x, high}), (std::vector<float>{0.5, -1, 1, 0.5}));
+}
+
 // Several updates of one place: the last one stays, or all are added.
 TEST(Engine, ScattersKeepTheOrderOfUpdates) {
   for (const char* reduction : {"none", "add"}) {
