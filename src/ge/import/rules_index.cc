@@ -55,20 +55,6 @@ std::vector<Operand> index_by_tensor(const Call& call) {
   return one(call.context().add(aten::index_Tensor::op(), {TensorRef{call.value("x")}, places(call, mask)}));
 }
 
-// The dimension along which a put copies: its only index names places of one dimension, and `value` has an element for
-// each place, without being broadcast.
-std::optional<size_t> copied_dimension(const Call& call, const std::vector<TensorRef>& at) {
-  const Context& context = call.context();
-  if (call.list("indices").size() != 1) return std::nullopt;
-  size_t dim = 0;
-  while (at[dim].id == TensorRef::kAbsent) ++dim;
-  const std::vector<Expr>& index = context.sizes(at[dim].id);
-  if (index.size() != 1) return std::nullopt;
-  std::vector<Expr> selected = context.sizes(call.value("x"));
-  selected[dim] = index[0];
-  return context.sizes(call.value("value")) == selected ? std::optional(dim) : std::nullopt;
-}
-
 // Writes `value` at the places of the indices.
 std::vector<Operand> index_put(const Call& call) {
   Context& context = call.context();
@@ -78,8 +64,6 @@ std::vector<Operand> index_put(const Call& call) {
   if (at.size() > context.sizes(x.id).size())
     call.fail(
         cat("its input 'indexed_sizes' has ", at.size(), " entries for ", context.sizes(x.id).size(), " dimensions"));
-  if (const auto dim = copied_dimension(call, at); dim && !accumulates)
-    return one(context.add(aten::index_copy::op(), {x, Expr(static_cast<int64_t>(*dim)), at[*dim], value}));
   return one(context.add(aten::index_put::op(), {x, at, value, flag(accumulates)}));
 }
 

@@ -177,6 +177,24 @@ TEST(Engine, NumbersMayComeFromTheCall) {
   EXPECT_EQ(fill.run({x, high}), (std::vector<float>{0.5, -1, 1, 0.5}));
 }
 
+// Rows -1 and 0 of three become `value`, which may have to be broadcast.
+TEST(Engine, PutsCountFromTheEndAndBroadcast) {
+  const Array x = {{3, 2}, {1, 2, 3, 4, 5, 6}};
+  const auto put = [&](const Array& value, bool accumulate) {
+    Compiled model(
+        {data("x", 0, {3, 2}), data("v", 1, value.sizes), int_list("rows", {-1, 0}), int_list("mask", {1, 0}),
+         int_list("strides", {0, 0}),
+         Op("IndexPutV2", "y", {"x:0", "v:0", "mask:0", "strides:0", "rows:0"}).attr("accumulate", accumulate),
+         Op("NetOutput", "out", {"y:0"})});
+    return model.run({x, value});
+  };
+  EXPECT_EQ(put({{2, 2}, {10, 20, 30, 40}}, false), (std::vector<float>{30, 40, 3, 4, 10, 20}));
+  EXPECT_EQ(put({{1, 2}, {10, 20}}, false), (std::vector<float>{10, 20, 3, 4, 10, 20}));
+  EXPECT_EQ(put({{2, 1}, {10, 20}}, false), (std::vector<float>{20, 20, 3, 4, 10, 10}));
+  EXPECT_EQ(put({{}, {7}}, false), (std::vector<float>{7, 7, 3, 4, 7, 7}));
+  EXPECT_EQ(put({{2, 2}, {10, 20, 30, 40}}, true), (std::vector<float>{31, 42, 3, 4, 15, 26}));
+}
+
 // Several updates of one place: the last one stays, or all are added.
 TEST(Engine, ScattersKeepTheOrderOfUpdates) {
   for (const char* reduction : {"none", "add"}) {

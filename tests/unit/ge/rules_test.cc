@@ -25,21 +25,6 @@ std::string imported(std::vector<Op> ops) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Row 1 and row 0 of [5, 3] become `value`.
-std::string put(const std::vector<int64_t>& value, bool accumulate = false) {
-  return imported(
-      {data("x", 0, {5, 3}), data("v", 1, value), int_list("rows", {1, 0}), int_list("sizes", {1, 0}),
-       int_list("strides", {0, 0}),
-       Op("IndexPutV2", "y", {"x:0", "v:0", "sizes:0", "strides:0", "rows:0"}).attr("accumulate", accumulate)});
-}
-
-TEST(Rules, OnlyPutsOfAllElementsAreCopies) {
-  EXPECT_TRUE(contains(put({2, 3}), "aten.index_copy(%x, 0, ")) << put({2, 3});
-  for (const std::vector<int64_t>& value : {std::vector<int64_t>{1, 3}, {2, 1}, {3}, {}})
-    EXPECT_TRUE(contains(put(value), "aten.index_put(%x, ")) << put(value);
-  EXPECT_TRUE(contains(put({2, 3}, true), "aten.index_put(%x, "));
-}
-
 // A number is followed through operators that hand it on.
 TEST(Rules, NumbersAreHandedOn) {
   for (const char* type : {"Identity", "TensorMove"}) {
