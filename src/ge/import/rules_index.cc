@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ge/import/results.h"
 #include "ge/import/rules.h"
+#include "ir/bounds.h"
 #include "ops/operators.h"
 
 namespace npugraph::ge {
@@ -31,9 +32,23 @@ std::vector<Operand> gather_along(const Call& call, int64_t axis) {
 std::vector<Operand> gather_v2(const Call& call) { return gather_along(call, call.integer("axis")); }
 std::vector<Operand> gather(const Call& call) { return gather_along(call, 0); }
 
+// Demands that an index with the sizes `index` is inside of `sizes` in all dimensions but `dim`.
+void require_inside(Context& context, const std::vector<Expr>& index, const std::vector<Expr>& sizes, size_t dim) {
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const bool is_inside = ir::is_nonnegative(sizes[d] - index[d], context.graph().symbols);
+    if (d != dim && !is_inside) context.require_equal(sizes[d], index[d]);
+  }
+}
+
 std::vector<Operand> gather_elements(const Call& call) {
-  return one(call.context().add(
-      aten::gather::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("dim")), TensorRef{call.value("index")}}));
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x"), index = call.value("index");
+  const std::vector<Expr>&sizes = context.sizes(x), &wanted = context.sizes(index);
+  const size_t dim = dimension(call, call.attr_int("dim"), sizes.size());
+  if (wanted.size() != sizes.size())
+    call.fail(cat("its input 'index' has ", sizes.size(), " dimensions, got ", wanted.size()));
+  require_inside(context, wanted, sizes, dim);
+  return one(context.add(aten::gather::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim)), TensorRef{index}}));
 }
 
 // A list of the indices of each dimension, where `mask` has a 1; TensorRef() for the other dimensions.
@@ -72,12 +87,14 @@ std::vector<Operand> scatter_elements(const Call& call) {
   Context& context = call.context();
   const ir::ValueId data = call.value("data"), updates = call.value("updates");
   ir::ValueId indices = call.value("indices");
-  const auto dim = static_cast<int64_t>(dimension(call, call.attr_int("axis"), context.sizes(data).size()));
+  const size_t dim = dimension(call, call.attr_int("axis"), context.sizes(data).size());
   if (context.sizes(indices).size() != context.sizes(data).size() || context.sizes(updates) != context.sizes(indices))
     call.fail("its indices have as many dimensions as its data, and its updates the sizes of the indices");
+  require_inside(context, context.sizes(indices), context.sizes(data), dim);
   if (context.type(indices).dtype != DType::kI64)
     indices = context.add(aten::_to_copy::op(), {TensorRef{indices}, DType::kI64});
-  const std::vector<Attr> args = {TensorRef{data}, Expr(dim), TensorRef{indices}, TensorRef{updates}};
+  const std::vector<Attr> args = {TensorRef{data}, Expr(static_cast<int64_t>(dim)), TensorRef{indices},
+                                  TensorRef{updates}};
   const std::string reduction = call.attr_string("reduction");
   if (reduction == "none") return one(context.add(aten::scatter_src::op(), args));
   if (reduction == "add") return one(context.add(aten::scatter_add::op(), args));

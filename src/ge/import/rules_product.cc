@@ -106,6 +106,21 @@ std::vector<Expr> height_and_width(const Call& call, std::string_view name) {
   return {Expr(all[2]), Expr(all[3])};
 }
 
+// Demands whole groups of the channels of a filter, and a bias for each channel of the result.
+void check_channels(const Call& call, const Expr& filter_channels, const Expr& result_channels) {
+  const int64_t groups = call.attr_int("groups");
+  if (groups < 1) call.fail(cat("its attribute 'groups' is at least 1, got ", groups));
+  for (const std::string_view name : {"strides", "dilations"}) {
+    for (const Expr& number : height_and_width(call, name)) {
+      if (*number.as_int() < 1) call.fail(cat("its attribute '", name, "' is at least 1, got ", number.str()));
+    }
+  }
+  Context& context = call.context();
+  const Expr in_group = Expr::make(ExprOp::kFloorDiv, {filter_channels, Expr(groups)});
+  context.require_equal(filter_channels, in_group * Expr(groups));
+  if (call.has("bias")) context.require_equal(numel(context.sizes(call.value("bias"))), result_channels);
+}
+
 std::vector<Operand> conv2d(const Call& call) {
   if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
   refuse_offset(call);
@@ -122,6 +137,7 @@ std::vector<Operand> conv2d(const Call& call) {
   const ir::ValueId filter = call.value("filter");
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(call.attr_int("groups")));
+  check_channels(call, context.sizes(filter)[0], context.sizes(filter)[0]);
   return one(context.add(
       aten::convolution::op(),
       {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"), padding,
@@ -139,6 +155,7 @@ std::vector<Operand> conv2d_transpose(const Call& call) {
   const ir::ValueId x = call.value("x"), filter = call.value("filter");
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[0]);
+  check_channels(call, context.sizes(filter)[0], context.sizes(filter)[1] * Expr(call.attr_int("groups")));
   const ir::ValueId result =
       context.add(aten::convolution::op(),
                   {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides"),
