@@ -25,7 +25,8 @@ struct KernelChoice {
 // Returns nullopt if no kernel fits, or if the host's operator is expected to be faster: kernels are faster if the work
 // costs less than a call through the host's dispatcher.
 std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node);
-// The same where the host has no operator for the node: any kernel that fits, however much work it is.
+// The same for a node that the host cannot run: a kernel that moves, converts or makes elements counts, too, however
+// many there are.
 std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

@@ -21,6 +21,25 @@ ir::ValueId heads_apart(const Call& call, ir::ValueId x, int64_t heads) {
   return context.add(aten::transpose_int::op(), {TensorRef{apart}, Expr(1), Expr(2)});
 }
 
+// Demands [batch, heads, rows, width] of query, key and value, and a mask that can be broadcast to the scores.
+void check_heads(const Call& call, ir::ValueId query, ir::ValueId key, ir::ValueId value) {
+  Context& context = call.context();
+  for (const ir::ValueId x : {query, key, value}) {
+    if (context.sizes(x).size() != 4) call.fail("tensors of the layout 'BNSD' have 4 dimensions");
+    context.require_equal(context.sizes(query)[0], context.sizes(x)[0]);
+    context.require_equal(context.sizes(query)[1], context.sizes(x)[1]);
+  }
+  context.require_equal(context.sizes(query)[3], context.sizes(key)[3]);
+  context.require_equal(context.sizes(key)[2], context.sizes(value)[2]);
+  if (!call.has("pse_shift")) return;
+  const std::vector<Expr> mask = context.sizes(call.value("pse_shift")), &q = context.sizes(query);
+  const std::vector<Expr> scores = {q[0], q[1], q[2], context.sizes(key)[2]};
+  if (mask.size() > scores.size()) call.fail(cat("its input 'pse_shift' has at most 4 dimensions, got ", mask.size()));
+  for (size_t d = 0; d < mask.size(); ++d) {
+    if (!mask[d].is_int(1)) context.require_equal(mask[d], scores[scores.size() - mask.size() + d]);
+  }
+}
+
 // Attention of queries to keys with a mask that is added to the scores. Without a mask, `next_tokens` 0 hides later
 // keys from a query, and a negative or large value hides none.
 std::vector<Operand> prompt_flash_attention(const Call& call) {
@@ -44,6 +63,7 @@ std::vector<Operand> prompt_flash_attention(const Call& call) {
     value = heads_apart(call, value, kv_heads);
   }
   if (heads != kv_heads) call.fail("its query has as many heads as its key");
+  check_heads(call, query, key, value);
   const bool is_causal = !call.has("pse_shift") && call.attr_int("next_tokens") == 0;
   const auto results = context.add_all(aten::_scaled_dot_product_flash_attention_for_cpu::op(),
                                        {TensorRef{query}, TensorRef{key}, TensorRef{value}, number(0), flag(is_causal),

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ge/import/results.h"
 #include "ge/import/rules.h"
+#include "ir/bounds.h"
 #include "ops/operators.h"
 
 namespace npugraph::ge {
@@ -39,8 +40,8 @@ void require_places_in(const Call& call, ir::ValueId x, ir::ValueId index, size_
   if (of_x.size() != of_index.size())
     call.fail(cat("its indices have as many dimensions as its data, got ", of_index.size(), " and ", of_x.size()));
   for (size_t d = 0; d < of_x.size(); ++d) {
-    const auto size = of_x[d].as_int(), wanted = of_index[d].as_int();
-    if (d != dim && !(size && wanted && *wanted <= *size)) context.require_equal(of_index[d], of_x[d]);
+    const bool is_inside = ir::is_nonnegative(of_x[d] - of_index[d], context.graph().symbols);
+    if (d != dim && !is_inside) context.require_equal(of_index[d], of_x[d]);
   }
 }
 
@@ -70,20 +71,6 @@ std::vector<Operand> index_by_tensor(const Call& call) {
   return one(call.context().add(aten::index_Tensor::op(), {TensorRef{call.value("x")}, places(call, mask)}));
 }
 
-// The dimension along which a put copies: its only index names places of one dimension, and `value` has an element for
-// each place, without being broadcast.
-std::optional<size_t> copied_dimension(const Call& call, const std::vector<TensorRef>& at) {
-  const Context& context = call.context();
-  if (call.list("indices").size() != 1) return std::nullopt;
-  size_t dim = 0;
-  while (at[dim].id == TensorRef::kAbsent) ++dim;
-  const std::vector<Expr>& index = context.sizes(at[dim].id);
-  if (index.size() != 1) return std::nullopt;
-  std::vector<Expr> selected = context.sizes(call.value("x"));
-  selected[dim] = index[0];
-  return context.sizes(call.value("value")) == selected ? std::optional(dim) : std::nullopt;
-}
-
 // Writes `value` at the places of the indices.
 std::vector<Operand> index_put(const Call& call) {
   Context& context = call.context();
@@ -93,8 +80,6 @@ std::vector<Operand> index_put(const Call& call) {
   if (at.size() > context.sizes(x.id).size())
     call.fail(
         cat("its input 'indexed_sizes' has ", at.size(), " entries for ", context.sizes(x.id).size(), " dimensions"));
-  if (const auto dim = copied_dimension(call, at); dim && !accumulates)
-    return one(context.add(aten::index_copy::op(), {x, Expr(static_cast<int64_t>(*dim)), at[*dim], value}));
   return one(context.add(aten::index_put::op(), {x, at, value, flag(accumulates)}));
 }
 
@@ -103,12 +88,13 @@ std::vector<Operand> scatter_elements(const Call& call) {
   Context& context = call.context();
   const ir::ValueId data = call.value("data"), updates = call.value("updates");
   ir::ValueId indices = call.value("indices");
-  const auto dim = static_cast<int64_t>(dimension(call, call.attr_int("axis"), context.sizes(data).size()));
-  require_places_in(call, data, indices, static_cast<size_t>(dim));
+  const size_t dim = dimension(call, call.attr_int("axis"), context.sizes(data).size());
+  require_places_in(call, data, indices, dim);
   if (context.sizes(updates) != context.sizes(indices)) call.fail("its updates have the sizes of its indices");
   if (context.type(indices).dtype != DType::kI64)
     indices = context.add(aten::_to_copy::op(), {TensorRef{indices}, DType::kI64});
-  const std::vector<Attr> args = {TensorRef{data}, Expr(dim), TensorRef{indices}, TensorRef{updates}};
+  const std::vector<Attr> args = {TensorRef{data}, Expr(static_cast<int64_t>(dim)), TensorRef{indices},
+                                  TensorRef{updates}};
   const std::string reduction = call.attr_string("reduction");
   if (reduction == "none") return one(context.add(aten::scatter_src::op(), args));
   if (reduction == "add") return one(context.add(aten::scatter_add::op(), args));

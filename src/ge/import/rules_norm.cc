@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations and softmax.
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -21,6 +22,13 @@ std::vector<Operand> layer_norm(const Call& call, const std::vector<Expr>& norma
     call.fail(cat("it normalises 1 to ", sizes.size(), " dimensions, got ", normalised.size()));
   for (size_t d = 0; d < normalised.size(); ++d)
     context.require_equal(sizes[sizes.size() - normalised.size() + d], normalised[d]);
+  for (const std::string_view name : {"gamma", "beta"}) {
+    if (!call.has(name)) continue;
+    const std::vector<Expr>& parameter = context.sizes(call.value(name));
+    if (parameter.size() != normalised.size())
+      call.fail(cat("its input '", name, "' has ", normalised.size(), " dimensions, got ", parameter.size()));
+    for (size_t d = 0; d < normalised.size(); ++d) context.require_equal(parameter[d], normalised[d]);
+  }
   return all(context.add_all(
       aten::native_layer_norm::op(),
       {TensorRef{x}, normalised, call.argument("gamma"), call.argument("beta"), number(call.attr_float("epsilon"))}));
@@ -38,6 +46,13 @@ std::vector<Operand> layer_norm_v3(const Call& call) {
 
 std::vector<Operand> batch_norm(const Call& call) {
   Context& context = call.context();
+  const std::vector<Expr>& sizes = context.sizes(call.value("x"));
+  if (sizes.size() < 2) call.fail(cat("its input 'x' has at least 2 dimensions, got ", sizes.size()));
+  for (const std::string_view name : {"scale", "offset", "mean", "variance"}) {
+    const std::vector<Expr>& parameter = context.sizes(call.value(name));
+    if (parameter.size() != 1) call.fail(cat("its input '", name, "' has 1 dimension, got ", parameter.size()));
+    context.require_equal(sizes[1], parameter[0]);
+  }
   const auto results = context.add_all(
       aten::_native_batch_norm_legit_no_training::op(),
       {TensorRef{call.value("x")}, call.argument("scale"), call.argument("offset"), TensorRef{call.value("mean")},

@@ -2,6 +2,7 @@
 // Operators that compute each element of the result from elements at the same place.
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "ge/data_types.h"
@@ -77,8 +78,22 @@ std::vector<Operand> divide(const Call& call) {
   return is_integer ? apply<aten::div_Tensor_mode>(call, "x1", "x2", std::string("trunc")) : true_divide(call);
 }
 
+// The only element of an input, if it is known as an expression; null otherwise.
+const Expr* known_number(const Call& call, std::string_view name) {
+  const Numbers* numbers = call.find_numbers(name);
+  return numbers != nullptr && numbers->elements.size() == 1 ? &numbers->elements.front() : nullptr;
+}
+
 // x1 + alpha * x2
-std::vector<Operand> axpy(const Call& call) { return apply<aten::add_Tensor>(call, "x1", "x2", call.scalar("alpha")); }
+std::vector<Operand> axpy(const Call& call) {
+  if (const Expr* alpha = known_number(call, "alpha")) return apply<aten::add_Tensor>(call, "x1", "x2", *alpha);
+  Context& context = call.context();
+  const ir::ValueId x1 = call.value("x1"), x2 = call.value("x2"), alpha = call.value("alpha");
+  context.require_broadcast(context.sizes(x2), context.sizes(alpha));
+  const ir::ValueId scaled = context.add(aten::mul_Tensor::op(), {TensorRef{x2}, TensorRef{alpha}});
+  context.require_broadcast(context.sizes(x1), context.sizes(scaled));
+  return one(context.add(aten::add_Tensor::op(), {TensorRef{x1}, TensorRef{scaled}}));
+}
 
 std::vector<Operand> with_value(const Call& call, const ir::Op& op) {
   return one(call.context().add(op, {TensorRef{call.value("x")}, number(call.attr_float("value"))}));
@@ -159,12 +174,27 @@ std::vector<Operand> masked_fill(const Call& call) {
   Context& context = call.context();
   const ir::ValueId x = call.value("x"), mask = call.value("mask");
   context.require_broadcast(context.sizes(x), context.sizes(mask));
-  return one(context.add(aten::masked_fill_Scalar::op(), {TensorRef{x}, TensorRef{mask}, call.scalar("value")}));
+  if (const Expr* value = known_number(call, "value"))
+    return one(context.add(aten::masked_fill_Scalar::op(), {TensorRef{x}, TensorRef{mask}, *value}));
+  const ir::ValueId value = call.value("value");
+  context.require_broadcast(context.sizes(x), context.sizes(value));
+  return one(context.add(aten::where_self::op(), {TensorRef{mask}, TensorRef{value}, TensorRef{x}}));
 }
 
+// First not below the least value, then not above the largest one.
 std::vector<Operand> clip(const Call& call) {
-  return one(call.context().add(
-      aten::clamp::op(), {TensorRef{call.value("x")}, call.scalar("clip_value_min"), call.scalar("clip_value_max")}));
+  Context& context = call.context();
+  ir::ValueId x = call.value("x");
+  const Expr *least = known_number(call, "clip_value_min"), *largest = known_number(call, "clip_value_max");
+  if (least != nullptr && largest != nullptr)
+    return one(context.add(aten::clamp::op(), {TensorRef{x}, *least, *largest}));
+  for (const auto& [op, name] :
+       {std::pair{&aten::maximum::op(), "clip_value_min"}, {&aten::minimum::op(), "clip_value_max"}}) {
+    const ir::ValueId bound = call.value(name);
+    context.require_broadcast(context.sizes(x), context.sizes(bound));
+    x = context.add(*op, {TensorRef{x}, TensorRef{bound}});
+  }
+  return one(x);
 }
 
 constexpr auto kRows = std::to_array<RuleRow>({

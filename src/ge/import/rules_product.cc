@@ -134,6 +134,12 @@ int64_t groups_of(const Call& call, const Expr& filters) {
   return groups;
 }
 
+void require_bias(const Call& call, const Expr& result_channels) {
+  if (!call.has("bias")) return;
+  Context& context = call.context();
+  context.require_equal(numel(context.sizes(call.value("bias"))), result_channels);
+}
+
 std::vector<Operand> conv2d(const Call& call) {
   if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
   refuse_offset(call);
@@ -150,6 +156,7 @@ std::vector<Operand> conv2d(const Call& call) {
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
   const int64_t groups = groups_of(call, context.sizes(filter)[0]);
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(groups));
+  require_bias(call, context.sizes(filter)[0]);
   return one(context.add(aten::convolution::op(),
                          {TensorRef{x}, TensorRef{filter}, call.argument("bias"), steps(call, "strides"), padding,
                           steps(call, "dilations"), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));
@@ -167,6 +174,7 @@ std::vector<Operand> conv2d_transpose(const Call& call) {
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[0]);
   const int64_t groups = groups_of(call, context.sizes(filter)[0]);
+  require_bias(call, context.sizes(filter)[1] * Expr(groups));
   const ir::ValueId result = context.add(
       aten::convolution::op(), {TensorRef{x}, TensorRef{filter}, call.argument("bias"), steps(call, "strides"),
                                 std::vector<Expr>{Expr(pads[0]), Expr(pads[2])}, steps(call, "dilations"), flag(true),

@@ -38,13 +38,13 @@ class Finder {
         places_parts_(places_parts),
         catalog_(catalog),
         uses_(ir::find_uses(graph)),
-        kinds_(graph),
+        kinds_(graph, catalog),
         legality_(graph, aliases, uses_, kinds_),
         cluster_of_(graph.num_nodes(), kNoCluster) {}
 
   void run() {
     for (const ir::NodeId id : graph_.order()) {
-      if (graph_.node(id).dead) continue;
+      if (graph_.node(id).dead || !kinds_.kind(id)) continue;
       auto space = space_of(graph_, graph_.node(id));
       const auto lanes = space ? find_lanes(id, *space) : std::nullopt;
       if (!lanes || !legality_.can_write(id, {})) continue;

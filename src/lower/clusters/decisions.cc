@@ -90,8 +90,9 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                             ? "small enough for a precompiled kernel, which needs no code of its own"
                             : "a precompiled kernel stands in for the operator, which the host does not have";
     } else {
-      decision.reason = space_of(graph, node) ? "generated code would save no memory traffic here"
-                                              : "no generated code for this operator with these operands";
+      const bool has_loop = space_of(graph, node) && !is_left_to_host(graph, node);
+      decision.reason = has_loop ? "generated code would save no memory traffic here"
+                                 : "no generated code for this operator with these operands";
     }
   }
   // Readers first: a node whose elements are computed where they are read does not read its operands.

@@ -5,13 +5,15 @@
 #include <optional>
 #include <vector>
 
+#include "lower/catalog.h"
 #include "lower/terms/terms.h"
 
 namespace npugraph::lower {
 
 class NodeKinds {
  public:
-  explicit NodeKinds(const ir::Graph& graph);
+  // A null host runs all operators.
+  explicit NodeKinds(const ir::Graph& graph, const OperatorCatalog* host = nullptr);
 
   // Returns nullopt for nodes without terms.
   std::optional<TermKind> kind(ir::NodeId id) const { return kinds_[id]; }

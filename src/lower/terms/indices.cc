@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/alias.h"
 #include "lower/terms/gather.h"
 #include "lower/terms/rule.h"
 #include "lower/terms/rules.h"
@@ -96,6 +97,22 @@ void write_gather(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.result(node.results[0], w.load_indexed(gather.self, gather.dims, checked_places(w, graph, gather)));
 }
 
+// (self, indices, values, accumulate): if two indices name one place, either value may stay.
+bool fits_index_put(const ir::Graph& graph, const ir::Node& node) {
+  const auto accumulates = aten::index_put_::accumulate.as_constant(node);
+  const auto gather = find_gather(graph, node);
+  return accumulates && !accumulates->as_bool() && gather && can_put(graph, node, *gather) &&
+         ir::has_distinct_elements(*self_type(graph, node), graph.symbols);
+}
+std::vector<Expr> index_put_space(const ir::Graph& graph, const ir::Node& node) {
+  return selected_sizes(graph, *find_gather(graph, node));
+}
+void write_index_put(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const Gather gather = *find_gather(graph, node);
+  std::vector<TermAccess::Index> places = checked_places(w, graph, gather);
+  w.write_indexed(gather.self, w.spread(w.load(aten::index_put_::values(node))), gather.dims, std::move(places));
+}
+
 constexpr TermKind kGather = TermKind::kGather;
 constexpr RuleRow kRules[] = {
     {aten::cat::kId, {fits_cat, write_cat, TermKind::kConcatenation}},
@@ -104,6 +121,12 @@ constexpr RuleRow kRules[] = {
     {aten::gather::kId, {fits_gather, write_gather, kGather}},
     {aten::index_Tensor::kId, {fits_gather, write_gather, kGather}},
     {aten::_unsafe_index_Tensor::kId, {fits_gather, write_gather, kGather}},
+    {aten::index_put_::kId,
+     {.fits = fits_index_put,
+      .write = write_index_put,
+      .kind = TermKind::kScatter,
+      .make_space = index_put_space,
+      .is_left_to_host = true}},
 };
 
 }  // namespace

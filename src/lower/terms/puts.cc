@@ -50,38 +50,24 @@ int with_sum(TermWriter& w, DType dtype, int old, int matches, int source) {
                [sum](Builder&, Values v) { return loop::cast(v[0], sum) + v[1]; });
 }
 
-bool accumulates(const ir::Node& node) {
-  const auto value = ops::as_constant(arg::accumulate(node));
-  return value && value->as_bool();
-}
-
-// (self, indices, values, accumulate). If it does not accumulate, either of two values for one place may stay: they are
-// written where self is, and the space is what the indices select. If it does, the space has the dimensions of self, and
-// behind them those of the indices.
-bool fits_index_put(const ir::Graph& graph, const ir::Node& node) {
+// index_put that accumulates. The space has the dimensions of self, and behind them those of the indices.
+bool fits_index_sum(const ir::Graph& graph, const ir::Node& node) {
+  const auto accumulates = ops::as_constant(arg::accumulate(node));
   const auto gather = find_gather(graph, node);
-  if (!gather || !can_put(graph, node, *gather) || !has_place_for_result(graph, node)) return false;
-  if (accumulates(node)) return can_add(self_type(graph, node)->dtype);
-  return node.op->is(ir::Trait::kMutates) && ops::as_constant(arg::accumulate(node));
+  return accumulates && accumulates->as_bool() && gather && can_add(self_type(graph, node)->dtype) &&
+         can_put(graph, node, *gather) && has_place_for_result(graph, node);
 }
-std::vector<Expr> index_put_space(const ir::Graph& graph, const ir::Node& node) {
+std::vector<Expr> index_sum_space(const ir::Graph& graph, const ir::Node& node) {
   const Gather gather = *find_gather(graph, node);
   const std::vector<Expr> selected = selected_sizes(graph, gather);
-  if (!accumulates(node)) return selected;
   std::vector<Expr> space = self_type(graph, node)->sizes;
   for (size_t d = 0; d < gather.index_rank; ++d) space.push_back(selected[gather.first + d]);
   return space;
 }
-std::vector<int> index_put_walk(const ir::Graph& graph, const ir::Node& node) {
-  if (!accumulates(node)) return {};
+std::vector<int> index_sum_walk(const ir::Graph& graph, const ir::Node& node) {
   return counted(find_gather(graph, node)->index_rank, rank_of_self(graph, node));
 }
-void write_over(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const Gather gather = *find_gather(graph, node);
-  std::vector<TermAccess::Index> places = checked_places(w, graph, gather);
-  w.write_indexed(gather.self, w.spread(w.load(ops::as_value(arg::values(node)))), gather.dims, std::move(places));
-}
-void write_sums(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+void write_index_sum(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   Gather gather = *find_gather(graph, node);
   const size_t rank = rank_of_self(graph, node);
   // Where the dimensions of what the indices select are in the space.
@@ -104,11 +90,6 @@ void write_sums(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const int source = w.load_along(values, {dims.end() - count, dims.end()});
   const DType dtype = self_type(graph, node)->dtype;
   put(w, node, with_sum(w, dtype, old_element(w, graph, node), matches, source));
-}
-
-void write_index_put(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  if (accumulates(node)) return write_sums(w, graph, node);
-  write_over(w, graph, node);
 }
 
 // scatter: the space has the dimensions of self, and behind them the elements of the index along the dimension.
@@ -197,10 +178,10 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
   put(w, node, with_sum(w, self.dtype, old, matches, w.load_indexed(scatter.source, dims, {}, inside)));
 }
 
-constexpr LoneRule kIndexPut = {fits_index_put, write_index_put, index_put_space, index_put_walk};
+constexpr LoneRule kIndexSum = {fits_index_sum, write_index_sum, index_sum_space, index_sum_walk};
 constexpr LoneRule kScatter = {fits_scatter, write_scatter, scatter_space, scatter_walk};
 constexpr LoneRuleRow kRules[] = {
-    {aten::index_put::kId, kIndexPut},     {aten::index_put_::kId, kIndexPut},  {aten::scatter_src::kId, kScatter},
+    {aten::index_put::kId, kIndexSum},     {aten::index_put_::kId, kIndexSum},  {aten::scatter_src::kId, kScatter},
     {aten::scatter_value::kId, kScatter},  {aten::scatter_add::kId, kScatter},  {aten::scatter__src::kId, kScatter},
     {aten::scatter__value::kId, kScatter}, {aten::scatter_add_::kId, kScatter},
 };

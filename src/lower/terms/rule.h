@@ -24,6 +24,10 @@ struct Rule {
   std::optional<ops::ArgumentName> space = {};
   // The dimensions of the space that are combined, in any order; null: none.
   std::vector<int> (*walk)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+  // The space, where it is that of no argument and of no result.
+  std::vector<Expr> (*make_space)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+  // Whether the rule is only for hosts without the operator.
+  bool is_left_to_host = false;
 };
 
 // How a node is computed in a loop nest of its own. The nest may read and store elements in any order, and walk over

@@ -223,6 +223,11 @@ std::vector<Expr> space_of_self(const ir::Graph& graph, const ir::Node& node) { 
 
 std::vector<int> no_walk(const ir::Graph&, const ir::Node&) { return {}; }
 
+bool is_left_to_host(const ir::Graph& graph, const ir::Node& node) {
+  const Rule* rule = find_rule(graph, node);
+  return rule != nullptr && rule->is_left_to_host;
+}
+
 std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node) {
   const Rule* rule = find_rule(graph, node);
   if (rule == nullptr || rule->walk == nullptr) return {};
@@ -234,6 +239,7 @@ std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node) {
 std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node& node) {
   const Rule* rule = find_rule(graph, node);
   if (rule == nullptr) return std::nullopt;
+  if (rule->make_space != nullptr) return at_least_one_dimension(rule->make_space(graph, node));
   ir::ValueId of = rule->space ? ops::as_value((*rule->space)(node)) : ir::kNone;
   for (const ir::ValueId result : node.results) {
     if (of == ir::kNone) of = result;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements that are written at places from an index.
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -116,7 +117,7 @@ int new_element(TermWriter& w, DType dtype, const Scatter& scatter, Old old, Sou
 
 int checked_place(TermWriter& w, const ir::Graph& graph, const ir::Node& node, size_t dim) {
   const Expr size = self_type(graph, node)->sizes[dim];
-  const ir::ValueId index = index_operand(node);
+  const ir::ValueId index = ops::as_value(arg::index(node));
   w.check({index, size, false, out_of_bounds("", dim, size)});
   return as_place(w, w.load(index), std::nullopt);
 }
@@ -173,6 +174,10 @@ constexpr RuleRow kRules[] = {
 
 std::span<const RuleRow> scatter_rules() { return kRules; }
 
-ir::ValueId index_operand(const ir::Node& node) { return ops::as_value(arg::index(node)); }
+bool is_index_operand(const ir::Node& node, ir::ValueId value) {
+  if (const Attr* one = arg::index.find(node)) return ops::as_value(*one) == value;
+  const auto* list = std::get_if<std::vector<TensorRef>>(&arg::indices(node));
+  return list != nullptr && std::ranges::any_of(*list, [&](const TensorRef& index) { return index.id == value; });
+}
 
 }  // namespace npugraph::lower

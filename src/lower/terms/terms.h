@@ -179,14 +179,17 @@ enum class TermKind : uint8_t {
   kConcatenation,  // operands side by side along the last dimension
   kGather,         // elements from any place: operands are loaded
   kWrite,          // elementwise, into an operand
-  kScatter,        // into an operand, at places from an index operand, which is loaded
+  kScatter,        // into an operand, at places from index operands, which are loaded
   kWindow,         // elements at shifted or scaled places: the operand is loaded
 };
 // Returns nullopt for nodes without terms.
 std::optional<TermKind> term_kind(const ir::Graph& graph, const ir::Node& node);
 
-// The operand that says where a node of kind kScatter writes.
-ir::ValueId index_operand(const ir::Node& node);
+// Whether a node has terms only for hosts that do not have its operator.
+bool is_left_to_host(const ir::Graph& graph, const ir::Node& node);
+
+// Whether the value says where a node of kind kScatter writes.
+bool is_index_operand(const ir::Node& node, ir::ValueId value);
 
 // Whether the node is a matrix product that generated code computes.
 bool is_product(const ir::Graph& graph, const ir::Node& node);

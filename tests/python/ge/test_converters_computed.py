@@ -101,8 +101,7 @@ PRODUCTS: list[Case] = [
     (
         lambda x, w, b: functional.conv_transpose2d(x, w, b, stride=(2, 1), padding=1, output_padding=(1, 0)),
         [t(2, 3, 5, 6), t(3, 4, 3, 3), t(4)],
-        "Conv2DTranspose([2, 4, 10, 6], x, w, b, strides=[1, 1, 2, 1], pads=[1, 1, 1, 1], "
-        "output_padding=[0, 0, 1, 0])",
+        "Conv2DTranspose([2, 4, 10, 6], x, w, b, strides=[1, 1, 2, 1], pads=[1, 1, 1, 1], output_padding=[0, 0, 1, 0])",
     ),
     (
         lambda x, w: functional.conv_transpose1d(x, w, stride=3, dilation=2, groups=2),

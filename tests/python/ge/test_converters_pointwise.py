@@ -43,10 +43,11 @@ ARITHMETIC: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [
     (lambda x, y: aten.div(x, y, rounding_mode=None), [f32, f32], "RealDiv(x, y)"),
     (lambda x, y: aten.div(x, y, rounding_mode="floor"), [f32, f32], "FloorDiv(x, y)"),
     (lambda x, y: aten.div(x, y, rounding_mode="trunc"), [i64, i64], "Div(x, y)"),
+    (lambda x, y: aten.div(x, y, rounding_mode="trunc"), [f32, f32], "Trunc(RealDiv(x, y))"),
     (
         lambda x, y: aten.div(x, y, rounding_mode="trunc"),
-        [f32, f32],
-        "SelectV2(Less(RealDiv(x, y), 0.0), Ceil(RealDiv(x, y)), Floor(RealDiv(x, y)))",
+        [f64, f64],
+        "SelectV2(Less(RealDiv(x, y), 0.0:DOUBLE), Ceil(RealDiv(x, y)), Floor(RealDiv(x, y)))",
     ),
     (lambda x: aten.floor_divide(x, 3), [i64], "FloorDiv(x, 3)"),
     (lambda x, y: aten.remainder(x, y), [f32, f32], "FloorMod(x, y)"),
@@ -67,11 +68,7 @@ HALF_TYPES: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [
         "Cast(AxpyV2(Cast(x, FLOAT), Cast(y, FLOAT), 0.10000000149011612), BF16)",
     ),
     (lambda x: aten.gt(x, 0.1), [bf16], "Greater(x, 0.10009765625:BF16)"),
-    (
-        lambda x, y: aten.div(x, y, rounding_mode="trunc"),
-        [bf16, bf16],
-        "Cast(SelectV2(Less({0}, 0.0), Ceil({0}), Floor({0})), BF16)".format("RealDiv(Cast(x, FLOAT), Cast(y, FLOAT))"),
-    ),
+    (lambda x, y: aten.div(x, y, rounding_mode="trunc"), [bf16, bf16], "Trunc(RealDiv(x, y))"),
 ]
 
 COMPARISONS: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [

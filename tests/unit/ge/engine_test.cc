@@ -163,6 +163,38 @@ TEST(Engine, LogarithmsHaveABaseAndNormsAreAtLeastEpsilon) {
   EXPECT_EQ(norm.run({{{2, 2}, {3, 4, 0, 1}}}), (std::vector<float>{5, 2}));
 }
 
+// Bounds, a factor and a filler that are inputs and no constants.
+TEST(Engine, NumbersMayComeFromTheCall) {
+  const Array x = {{4}, {-3, -1, 1, 3}}, low = {{}, {-2}}, high = {{}, {0.5}};
+  Compiled clip({data("x", 0, {4}), data("low", 1, {}), data("high", 2, {}),
+                 Op("ClipByValueV2", "y", {"x:0", "low:0", "high:0"}), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(clip.run({x, low, high}), (std::vector<float>{-2, -1, 0.5, 0.5}));
+  Compiled axpy({data("x", 0, {4}), data("alpha", 1, {}), Op("AxpyV2", "y", {"x:0", "x:0", "alpha:0"}),
+                 Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(axpy.run({x, low}), (std::vector<float>{3, 1, -1, -3}));
+  Compiled fill({data("x", 0, {4}), data("value", 1, {}), constant<uint8_t>("m", WireType::kBool, {4}, {1, 0, 0, 1}),
+                 Op("MaskedFill", "y", {"x:0", "m:0", "value:0"}), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(fill.run({x, high}), (std::vector<float>{0.5, -1, 1, 0.5}));
+}
+
+// Rows -1 and 0 of three become `value`, which may have to be broadcast.
+TEST(Engine, PutsCountFromTheEndAndBroadcast) {
+  const Array x = {{3, 2}, {1, 2, 3, 4, 5, 6}};
+  const auto put = [&](const Array& value, bool accumulate) {
+    Compiled model(
+        {data("x", 0, {3, 2}), data("v", 1, value.sizes), int_list("rows", {-1, 0}), int_list("mask", {1, 0}),
+         int_list("strides", {0, 0}),
+         Op("IndexPutV2", "y", {"x:0", "v:0", "mask:0", "strides:0", "rows:0"}).attr("accumulate", accumulate),
+         Op("NetOutput", "out", {"y:0"})});
+    return model.run({x, value});
+  };
+  EXPECT_EQ(put({{2, 2}, {10, 20, 30, 40}}, false), (std::vector<float>{30, 40, 3, 4, 10, 20}));
+  EXPECT_EQ(put({{1, 2}, {10, 20}}, false), (std::vector<float>{10, 20, 3, 4, 10, 20}));
+  EXPECT_EQ(put({{2, 1}, {10, 20}}, false), (std::vector<float>{20, 20, 3, 4, 10, 10}));
+  EXPECT_EQ(put({{}, {7}}, false), (std::vector<float>{7, 7, 3, 4, 7, 7}));
+  EXPECT_EQ(put({{2, 2}, {10, 20, 30, 40}}, true), (std::vector<float>{31, 42, 3, 4, 15, 26}));
+}
+
 // Several updates of one place: the last one stays, or all are added.
 TEST(Engine, ScattersKeepTheOrderOfUpdates) {
   for (const char* reduction : {"none", "add"}) {

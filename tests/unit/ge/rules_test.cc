@@ -25,21 +25,6 @@ std::string imported(std::vector<Op> ops) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Row 1 and row 0 of [5, 3] become `value`.
-std::string put(const std::vector<int64_t>& value, bool accumulate = false) {
-  return imported(
-      {data("x", 0, {5, 3}), data("v", 1, value), int_list("rows", {1, 0}), int_list("sizes", {1, 0}),
-       int_list("strides", {0, 0}),
-       Op("IndexPutV2", "y", {"x:0", "v:0", "sizes:0", "strides:0", "rows:0"}).attr("accumulate", accumulate)});
-}
-
-TEST(Rules, OnlyPutsOfAllElementsAreCopies) {
-  EXPECT_TRUE(contains(put({2, 3}), "aten.index_copy(%x, 0, ")) << put({2, 3});
-  for (const std::vector<int64_t>& value : {std::vector<int64_t>{1, 3}, {2, 1}, {3}, {}})
-    EXPECT_TRUE(contains(put(value), "aten.index_put(%x, ")) << put(value);
-  EXPECT_TRUE(contains(put({2, 3}, true), "aten.index_put(%x, "));
-}
-
 // A number is followed through operators that hand it on.
 TEST(Rules, NumbersAreHandedOn) {
   for (const char* type : {"Identity", "TensorMove"}) {
@@ -93,6 +78,43 @@ TEST(Rules, CallsThatAreNotAllowed) {
                                      .attr("pads", none)
                                      .attr("data_format", "NCHW")}),
                        "sizes 4 and 5 have to be equal"));
+}
+
+// Operands that are too small for what reads them would be read beyond their ends.
+TEST(Rules, OperandsHaveTheSizesThatTheirReadersNeed) {
+  const std::vector<int64_t> one = {1, 1, 1, 1}, none = {0, 0, 0, 0};
+  const auto conv = [&](int64_t channels, int64_t bias, int64_t groups) {
+    return imported({data("x", 0, {1, 6, 5, 5}), data("w", 1, {channels, 6 / groups, 3, 3}), data("b", 2, {bias}),
+                     Op("Conv2D", "y", {"x:0", "w:0", "b:0"})
+                         .attr("strides", one)
+                         .attr("pads", none)
+                         .attr("groups", groups)
+                         .attr("data_format", "NCHW")});
+  };
+  EXPECT_TRUE(contains(conv(6, 6, 3), "aten.convolution(")) << conv(6, 6, 3);
+  EXPECT_TRUE(contains(conv(6, 2, 3), "sizes 2 and 6 have to be equal"));
+  EXPECT_TRUE(contains(conv(4, 4, 3), "3 groups have the same number of filters each, got 4 filters"));
+  EXPECT_TRUE(contains(imported({data("x", 0, {3, 4}), int_list("s", {4}), data("g", 1, {2}),
+                                 Op("LayerNormV4", "y", {"x:0", "s:0", "g:0"})}),
+                       "sizes 2 and 4 have to be equal"));
+  EXPECT_TRUE(contains(imported({data("x", 0, {1, 4, 2}), data("p", 1, {2}),
+                                 Op("BNInfer", "y", {"x:0", "p:0", "p:0", "p:0", "p:0"}).attr("epsilon", 1e-5f)}),
+                       "sizes 4 and 2 have to be equal"));
+  const auto gather = [](const std::vector<int64_t>& index) {
+    return imported({data("x", 0, {2, 3}), data("i", 1, index, WireType::kInt64),
+                     Op("GatherElements", "y", {"x:0", "i:0"}).attr("dim", int64_t{1})});
+  };
+  EXPECT_TRUE(contains(gather({1, 9}), "aten.gather(")) << gather({1, 9});
+  EXPECT_TRUE(contains(gather({3, 9}), "sizes 3 and 2 have to be equal"));
+  const auto attention = [](const std::vector<int64_t>& mask) {
+    return imported({data("q", 0, {1, 2, 4, 16}), data("k", 1, {1, 2, 5, 16}), data("m", 2, mask),
+                     Op("PromptFlashAttention", "y", {"q:0", "k:0", "k:0", "m:0"})
+                         .attr("num_heads", int64_t{2})
+                         .attr("num_key_value_heads", int64_t{2})
+                         .attr("input_layout", "BNSD")});
+  };
+  EXPECT_TRUE(contains(attention({1, 1, 4, 5}), "_scaled_dot_product")) << attention({1, 1, 4, 5});
+  EXPECT_TRUE(contains(attention({1, 1, 4, 3}), "sizes 3 and 5 have to be equal"));
 }
 
 }  // namespace

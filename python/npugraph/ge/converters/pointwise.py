@@ -11,7 +11,7 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge import data_types
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import HALF_TYPES, cast, exactly, known, operand
+from npugraph.ge.converters.values import cast, exactly, known, operand
 from npugraph.ge.data_types import DataType
 from npugraph.ge.tensor import Tensor
 
@@ -58,11 +58,12 @@ def div_mode(self: Any, other: Any, *, rounding_mode: str | None, meta_outputs: 
         return exactly(ge.RealDiv, dtype, self, other)
     if not data_types.to_torch(dtype).is_floating_point:
         return ge.Div(operand(self, dtype), operand(other, dtype))
-    to = DataType.DT_FLOAT if dtype in HALF_TYPES else dtype
-    quotient = ge.RealDiv(operand(self, to), operand(other, to))
-    is_negative = ge.Less(quotient, operand(0, to))
-    truncated = ge.SelectV2(is_negative, ge.Ceil(quotient), ge.Floor(quotient))
-    return truncated if to == dtype else cast(truncated, dtype)
+    quotient = exactly(ge.RealDiv, dtype, self, other)
+    if dtype != DataType.DT_DOUBLE:
+        return ge.Trunc(quotient)
+    return ge.SelectV2(
+        ge.Less(quotient, operand(0, dtype)), ge.Ceil(quotient), ge.Floor(quotient)
+    )  # Trunc has no double
 
 
 @register_fx_node_ge_converter(aten.bitwise_and.Tensor)

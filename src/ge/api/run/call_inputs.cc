@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/run/call_inputs.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "ge/api/run/api_error.h"
 #include "ge/data_types.h"
 #include "tensor/shape.h"
+#include "tensor/strided.h"
 
 namespace npugraph::ge {
 
@@ -73,18 +75,54 @@ CallInputs::CallInputs(const program::Program& program, std::vector<::ge::Tensor
     const program::Input& input = program.inputs[i];
     if (input.buffer == kNone) continue;
     check_rank(i);
-    if (values(input.sizes) != sizes_[i]) fail_shape(i);
+    if (values(input.sizes) != sizes_[i] || std::ranges::any_of(sizes_[i], [](int64_t size) { return size < 0; }))
+      fail_shape(i);
     bound_[i].data = const_cast<uint8_t*>(tensors_[i].GetData());  // written only where the graph writes its input
     bound_[i].sizes = sizes_[i].data();
     bound_[i].capacity = static_cast<int64_t>(tensors_[i].GetSize());
   }
 }
 
-void CallInputs::check_data() const {
+void CallInputs::take_data(BlockHost& host) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (program_.inputs[i].buffer == kNone || bound_[i].capacity >= bytes_of(i)) continue;
-    throw ApiError(::ge::PARAM_INVALID, cat(name(i), " is ", text_of(tensors_[i]), ", which needs ", bytes_of(i),
-                                            " bytes of data, got ", bound_[i].capacity));
+    const program::Input& input = program_.inputs[i];
+    if (input.buffer == kNone) continue;
+    if (bound_[i].capacity < bytes_of(i))
+      throw ApiError(::ge::PARAM_INVALID, cat(name(i), " is ", text_of(tensors_[i]), ", which needs ", bytes_of(i),
+                                              " bytes of data, got ", bound_[i].capacity));
+    std::vector<int64_t> strides = values(input.strides);
+    if (is_row_major(sizes_[i], strides)) continue;
+    if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; }))
+      throw ApiError(::ge::PARAM_INVALID, cat(name(i), " has a negative stride in the graph"));
+    check_apart(i);
+    bound_[i].capacity = extent_bytes(sizes_[i], strides, input.dtype);
+    void* object = host.allocate(bound_[i].capacity, &bound_[i].data);
+    laid_.push_back({i, std::move(strides), std::unique_ptr<void, Release>(object)});
+  }
+}
+
+// The run does not see the tensors of inputs that are copied, and thus not that they overlap.
+void CallInputs::check_apart(size_t laid) const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (i == laid || program_.inputs[i].buffer == kNone) continue;
+    if (!program_.inputs[i].mutated && !program_.inputs[laid].mutated) continue;
+    if (has_bytes_in(i, tensors_[laid].GetData(), bytes_of(laid)))
+      throw ApiError(::ge::PARAM_INVALID, cat(name(laid), " and ", name(i), " overlap, and the graph writes one of them"));
+  }
+}
+
+void CallInputs::lay_out() {
+  for (const Laid& laid : laid_) {
+    const size_t i = laid.input;
+    scatter(tensors_[i].GetData(), sizes_[i], laid.strides, program_.inputs[i].dtype, bound_[i].data);
+  }
+}
+
+void CallInputs::write_back() {
+  for (const Laid& laid : laid_) {
+    const size_t i = laid.input;
+    if (!program_.inputs[i].mutated) continue;
+    gather(bound_[i].data, sizes_[i], laid.strides, program_.inputs[i].dtype, tensors_[i].GetData());
   }
 }
 
@@ -103,12 +141,21 @@ void CallInputs::check_rank(size_t i) const {
   if (dtype_of(tensors_[i]) != input.dtype || sizes_[i].size() != input.sizes.size()) fail_shape(i);
 }
 
+void CallInputs::check_bounds(const program::Symbol& symbol, const Scalar& value) const {
+  if (value.kind == ScalarKind::kFloat || (value.i >= symbol.min && value.i <= symbol.max)) return;
+  const std::string what = symbol.dim == kNone ? "" : cat("size ", symbol.dim, " of ");
+  throw ApiError(::ge::PARAM_INVALID, cat(what, name(symbol.input), " is ", value.i, "; the graph is made for",
+                                          bounds_text(symbol.min, symbol.max)));
+}
+
 void CallInputs::find_symbols() {
   for (const program::Symbol& symbol : program_.symbols) {
     NG_CHECK(symbol.input != kNone, "symbol ", symbol.name, " of a model is no size of an input");
     if (symbol.dim != kNone) {
       check_rank(symbol.input);
-      symbols_.emplace(symbol.name, Scalar::of_int(sizes_[symbol.input][symbol.dim]));
+      const Scalar size = Scalar::of_int(sizes_[symbol.input][symbol.dim]);
+      check_bounds(symbol, size);
+      symbols_.emplace(symbol.name, size);
       continue;
     }
     const std::optional<Scalar> number = number_of(tensors_[symbol.input], symbol.kind);
@@ -116,6 +163,7 @@ void CallInputs::find_symbols() {
       throw ApiError(::ge::PARAM_INVALID,
                      cat(name(symbol.input), " is ", symbol.kind == ScalarKind::kFloat ? "a number" : "an integer",
                          ": a tensor with one element of data, got ", text_of(tensors_[symbol.input])));
+    check_bounds(symbol, *number);
     bound_[symbol.input].scalar =
         number->kind == ScalarKind::kFloat ? ng_scalar{.f = number->f} : ng_scalar{.i = number->i};
     symbols_.emplace(symbol.name, *number);
@@ -133,17 +181,17 @@ std::vector<int64_t> CallInputs::values(const std::vector<program::Dim>& dims) c
   return result;
 }
 
-int64_t CallInputs::bytes_of(size_t i) const {
-  const program::Input& input = program_.inputs[i];
-  return extent_bytes(sizes_[i], values(input.strides), input.dtype);
+int64_t CallInputs::bytes_of(size_t i) const { return dense_bytes(sizes_[i], program_.inputs[i].dtype); }
+
+bool CallInputs::has_bytes_in(size_t i, const void* data, int64_t bytes) const {
+  const auto* begin = static_cast<const uint8_t*>(data);
+  const uint8_t* tensor = tensors_[i].GetData();
+  return begin < tensor + bytes_of(i) && tensor < begin + bytes;
 }
 
 bool CallInputs::overlaps(const void* data, int64_t bytes) const {
-  const auto* begin = static_cast<const std::byte*>(data);
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (program_.inputs[i].buffer == kNone) continue;
-    const auto* input = static_cast<const std::byte*>(bound_[i].data);
-    if (begin < input + bytes_of(i) && input < begin + bytes) return true;
+    if (program_.inputs[i].buffer != kNone && has_bytes_in(i, data, bytes)) return true;
   }
   return false;
 }

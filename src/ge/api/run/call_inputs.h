@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ge/api/run/host_blocks.h"
 #include "ge/api/tensor.h"
 #include "program/program.h"
 #include "runtime/executable.h"
@@ -20,26 +22,47 @@ class CallInputs {
  public:
   // Keeps the tensors alive. ApiError PARAM_INVALID if their number, types or sizes do not fit the Program.
   CallInputs(const program::Program& program, std::vector<::ge::Tensor> tensors);
-  // The same if a tensor has less data than its shape needs.
-  void check_data() const;
+
+  // To be called before what follows. Takes memory of `host` for inputs that the Program reads with other strides than
+  // those of a row-major tensor. ApiError PARAM_INVALID if a tensor has less data than its shape needs, or if one that
+  // is copied and one that the Program writes overlap.
+  void take_data(BlockHost& host);
+  // Before the run: copies such inputs to their strides.
+  void lay_out();
+  // After the run: copies those that the Program wrote to their tensors.
+  void write_back();
 
   std::span<const runtime::BoundInput> bound() const { return bound_; }
   int64_t value(const program::Dim& dim) const;
   std::vector<int64_t> values(const std::vector<program::Dim>& dims) const;
-  // Whether one of the inputs has bytes in this range.
+  // Whether one of the tensors has bytes in this range.
   bool overlaps(const void* data, int64_t bytes) const;
 
  private:
+  struct Release {
+    void operator()(void* object) const { BlockHost::release_block(object); }
+  };
+  // An input that is copied.
+  struct Laid {
+    size_t input = 0;
+    std::vector<int64_t> strides;
+    std::unique_ptr<void, Release> object;
+  };
+
   std::string name(size_t i) const;
   [[noreturn]] void fail_shape(size_t i) const;
   void check_rank(size_t i) const;
+  void check_bounds(const program::Symbol& symbol, const Scalar& value) const;
+  void check_apart(size_t laid) const;
   void find_symbols();
-  int64_t bytes_of(size_t i) const;
+  int64_t bytes_of(size_t i) const;  // of the tensor
+  bool has_bytes_in(size_t i, const void* data, int64_t bytes) const;
 
   const program::Program& program_;
-  const std::vector<::ge::Tensor> tensors_;
+  std::vector<::ge::Tensor> tensors_;
   std::vector<std::vector<int64_t>> sizes_;
   std::vector<runtime::BoundInput> bound_;
+  std::vector<Laid> laid_;
   std::map<std::string, Scalar> symbols_;
 };
 

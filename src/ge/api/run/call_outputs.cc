@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/run/call_outputs.h"
 
-#include <cstddef>
 #include <cstring>
 
 #include "base/words.h"
 #include "ge/api/run/api_error.h"
 #include "ge/data_types.h"
 #include "program/offsets.h"
+#include "tensor/strided.h"
 
 namespace npugraph::ge {
 
@@ -15,32 +15,24 @@ using program::Output;
 
 namespace {
 
-void copy_dense(const std::byte* from, std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t item,
-                std::byte*& to) {
-  if (sizes.empty()) {
-    std::memcpy(to, from, item);
-    to += item;
-    return;
+struct ReleaseObjects {
+  std::span<const runtime::BoundOutput> results;
+  ~ReleaseObjects() {
+    for (const runtime::BoundOutput& result : results) {
+      if (result.object != nullptr) BlockHost::release_block(result.object);
+    }
   }
-  for (int64_t i = 0; i < sizes[0]; ++i)
-    copy_dense(from + i * strides[0] * item, sizes.subspan(1), strides.subspan(1), item, to);
-}
+};
 
 }  // namespace
 
-bool CallOutputs::Strided::is_dense() const {
-  int64_t stride = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    if (sizes[d] != 1 && strides[d] != stride) return false;
-    stride *= sizes[d];
-  }
-  return true;
-}
+bool CallOutputs::Strided::is_dense() const { return is_row_major(sizes, strides); }
 
-int64_t CallOutputs::Strided::bytes() const {
-  int64_t bytes = size_of(dtype);
-  for (const int64_t size : sizes) bytes *= size;
-  return bytes;
+int64_t CallOutputs::Strided::bytes() const { return dense_bytes(sizes, dtype); }
+
+void CallOutputs::Strided::copy(const void* from, uint8_t* row_major) const {
+  if (from == row_major && is_dense()) return;
+  gather(from, sizes, strides, dtype, row_major);
 }
 
 CallOutputs::CallOutputs(const program::Program& program, const CallInputs& inputs,
@@ -103,32 +95,44 @@ void CallOutputs::check_apart() const {
   }
 }
 
+bool CallOutputs::lies_in(size_t i, const CallInputs& inputs) const {
+  return inputs.overlaps(tensors_[i].GetData(), layouts_[i].bytes());
+}
+
 // Lets the run write the tensor where it can.
 void CallOutputs::place(size_t i, const Output& output, const CallInputs& inputs) {
   uint8_t* data = tensors_[i].GetData();
-  const int64_t bytes = layouts_[i].bytes();
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % program::kArenaAlignment == 0;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(data) % program::kArenaAlignment == 0;
   const bool is_made = output.kind == Output::Kind::kTensor && output.input == program::kNone;
-  if (!aligned || !is_made || !layouts_[i].is_dense() || inputs.overlaps(data, bytes)) return;
-  memory_[i] = {BlockHost::object_of_caller(), data, bytes};
+  if (!is_aligned || !is_made || !layouts_[i].is_dense() || lies_in(i, inputs)) return;
+  memory_[i] = {BlockHost::object_of_caller(), data, layouts_[i].bytes()};
 }
 
 void CallOutputs::finish(std::span<const runtime::BoundOutput> results, const CallInputs& inputs) {
+  const ReleaseObjects releases{results};
+  std::vector<std::vector<uint8_t>> kept(results.size());  // of results that cannot be copied to their tensors yet
+  const auto source = [&](size_t i) -> const void* {
+    const bool is_input = results[i].kind == Output::Kind::kInput;
+    return is_input ? inputs.bound()[results[i].input].data : results[i].data;
+  };
   for (size_t i = 0; i < results.size(); ++i) {
-    const runtime::BoundOutput& result = results[i];
-    const bool is_input = result.kind == Output::Kind::kInput;
-    const void* from = is_input ? inputs.bound()[result.input].data : result.data;
-    auto* to = reinterpret_cast<std::byte*>(tensors_[i].GetData());
-    if (from != to && layouts_[i].bytes() > 0) {
-      const Strided& layout = layouts_[i];
-      if (layout.is_dense()) {
-        std::memmove(to, from, layout.bytes());
-      } else {
-        copy_dense(static_cast<const std::byte*>(from), layout.sizes, layout.strides, size_of(layout.dtype), to);
+    if (results[i].input == program::kNone || !lies_in(i, inputs)) continue;
+    if (source(i) == tensors_[i].GetData() && layouts_[i].is_dense()) continue;
+    kept[i].resize(layouts_[i].bytes());
+    layouts_[i].copy(source(i), kept[i].data());
+  }
+  const auto copy_if = [&](bool is_of_input) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      uint8_t* to = tensors_[i].GetData();
+      if (!kept[i].empty()) {
+        if (!is_of_input) std::memcpy(to, kept[i].data(), kept[i].size());
+      } else if ((results[i].input != program::kNone) == is_of_input) {
+        layouts_[i].copy(source(i), to);
       }
     }
-    if (result.object != nullptr) BlockHost::release_block(result.object);
-  }
+  };
+  copy_if(true);  // nothing is in the memory of inputs yet
+  copy_if(false);
 }
 
 }  // namespace npugraph::ge

@@ -28,7 +28,8 @@ class CallOutputs {
   // Row-major tensors, whose elements are there after finish().
   const std::vector<::ge::Tensor>& tensors() const { return tensors_; }
   std::span<const runtime::ResultMemory> memory() const { return memory_; }
-  // Copies results that the run did not write to their tensors, and releases what it handed out.
+  // Copies results that the run did not write to their tensors, and releases what it handed out. Tensors may lie in the
+  // memory of inputs: results that are parts of inputs are read before anything is written there.
   void finish(std::span<const runtime::BoundOutput> results, const CallInputs& inputs);
 
  private:
@@ -37,10 +38,12 @@ class CallOutputs {
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;
     bool is_dense() const;
-    int64_t bytes() const;  // of the dense tensor
+    int64_t bytes() const;                                // of the row-major tensor
+    void copy(const void* from, uint8_t* row_major) const;  // the two may be the same memory if this is dense
   };
   static Strided layout_of(const program::Program& program, const program::Output& output, const CallInputs& inputs);
   void add(const ::ge::Tensor* wanted, const Strided& layout, BlockHost& host);
+  bool lies_in(size_t i, const CallInputs& inputs) const;
   void place(size_t i, const program::Output& output, const CallInputs& inputs);
   void check_apart() const;
 

@@ -23,40 +23,42 @@ CompiledGraph::CompiledGraph(ir::Graph graph, const std::string& name, const Gra
     request.calls.memory = &memory_;
     executable_ =
         compiler::make_runnable(program_, host_, request, compiler::make_task, result.generated.get()).executable;
-    find_facts();
+    facts_ = std::make_shared<const GraphFacts>(find_facts());
   } catch (const UserError& error) {
     throw ApiError(::ge::GE_GRAPH_INVALID, error.what());
   }
 }
 
-void CompiledGraph::find_facts() {
-  facts_.constant_bytes = executable_->constant_bytes();
+GraphFacts CompiledGraph::find_facts() const {
+  GraphFacts facts;
+  facts.constant_bytes = executable_->constant_bytes();
   if (program_->symbols.empty()) {
     const std::vector<runtime::BoundInput> inputs(program_->inputs.size());
-    facts_.feature_bytes = executable_->prepare({.all = inputs, .stream = {.limits = options_.limits}});
+    facts.feature_bytes = executable_->prepare({.all = inputs, .stream = {.limits = options_.limits}});
   }
   std::set<int32_t> streams = {0};
   for (const program::Task& task : program_->tasks) {
     streams.insert(task.stream);
-    facts_.events += task.waits.size();
+    facts.events += task.waits.size();
   }
-  facts_.streams = streams.size();
+  facts.streams = streams.size();
   for (size_t i = 0; i < program_->outputs.size(); ++i) {
     const Output& output = program_->outputs[i];
     const bool is_input = output.kind == Output::Kind::kInput;
-    if (is_input) facts_.same_addresses.emplace_back(output.input, i);
+    if (is_input) facts.same_addresses.emplace_back(output.input, i);
     const auto& sizes = is_input ? program_->inputs[output.input].sizes : output.tensor.sizes;
     std::vector<int64_t> dims;
     for (const program::Dim& size : sizes) dims.push_back(size.is_constant() ? size.constant : -1);
-    facts_.output_shapes.emplace_back(std::move(dims));
+    facts.output_shapes.emplace_back(std::move(dims));
     const DType dtype = is_input ? program_->inputs[output.input].dtype : output.tensor.dtype;
-    facts_.output_types.push_back(static_cast<::ge::DataType>(row_of(dtype).number));
+    facts.output_types.push_back(static_cast<::ge::DataType>(row_of(dtype).number));
   }
+  return facts;
 }
 
 UserBlock CompiledGraph::block_for_constants(const ::ge::AllocatorPtr& allocator) const {
-  if (allocator == nullptr || facts_.constant_bytes == 0) return {};
-  return {allocator, facts_.constant_bytes};
+  if (allocator == nullptr || facts_->constant_bytes == 0) return {};
+  return {allocator, facts_->constant_bytes};
 }
 
 void CompiledGraph::keep_constants(UserBlock block) {
@@ -98,16 +100,17 @@ void CompiledGraph::prepare(const CallInputs& inputs) {
   executable_->prepare({.all = inputs.bound(), .stream = {.limits = options_.limits}});
 }
 
-void CompiledGraph::run(const CallInputs& inputs, CallOutputs& outputs) {
+void CompiledGraph::run(CallInputs& inputs, CallOutputs& outputs) {
   std::unique_lock alone(one_run_, std::defer_lock);
   if (memory_.is_given()) alone.lock();
+  inputs.lay_out();
   std::vector<runtime::BoundOutput> results(program_->outputs.size());
   std::vector<int64_t> dims;
   const runtime::RunResult result = executable_->run(
       {.all = inputs.bound(), .stream = {.limits = options_.limits}, .results = outputs.memory()}, results, dims);
   if (!result.warning.empty()) add_warning(result.warning);
   switch (result.status) {
-    case runtime::RunStatus::kOk: return outputs.finish(results, inputs);
+    case runtime::RunStatus::kOk: inputs.write_back(); return outputs.finish(results, inputs);
     case runtime::RunStatus::kInputsOverlap:
       throw ApiError(::ge::PARAM_INVALID, "an input that the graph writes overlaps another input");
     case runtime::RunStatus::kInputElsewhere:

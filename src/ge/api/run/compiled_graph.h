@@ -45,7 +45,8 @@ class CompiledGraph {
   // `name` is for pools() and the task log. ApiError GE_GRAPH_INVALID if no code can be made.
   CompiledGraph(ir::Graph graph, const std::string& name, const GraphOptions& options);
 
-  const GraphFacts& facts() const { return facts_; }
+  const GraphFacts& facts() const { return *facts_; }
+  std::shared_ptr<const GraphFacts> shared_facts() const { return facts_; }
   const program::Program& program() const { return *program_; }
   BlockHost& host() { return host_; }
 
@@ -62,10 +63,10 @@ class CompiledGraph {
   // Captures the sizes of these inputs, whose data is not read.
   void prepare(const CallInputs& inputs);
   // ApiError if it fails.
-  void run(const CallInputs& inputs, CallOutputs& outputs);
+  void run(CallInputs& inputs, CallOutputs& outputs);
 
  private:
-  void find_facts();
+  GraphFacts find_facts() const;
   UserBlock block_for_constants(const ::ge::AllocatorPtr& allocator) const;
   // Copies constants to the block; without one, runs read the bytes of the model.
   void keep_constants(UserBlock block);
@@ -78,7 +79,7 @@ class CompiledGraph {
   bool constants_given_ = false;
   UserBlock constants_;  // of the allocator
   std::shared_ptr<runtime::Executable> executable_;
-  GraphFacts facts_;
+  std::shared_ptr<const GraphFacts> facts_;
   std::mutex one_run_;  // at a time, in a block of the user
 };
 

@@ -3,47 +3,50 @@
 
 namespace npugraph::ge {
 
-bool Gate::enter(bool first) {
+Gate::Run Gate::enter(bool first) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return shut_ || (!closed_ && (first || changes_ == 0)); });
-  if (shut_) return false;
+  if (shut_) return nullptr;
   ++runs_;
-  return true;
+  return Run(this);
 }
 
+// Notifies with the lock: shut() may be the last thing that happens to the gate.
 void Gate::leave() {
-  {
-    std::lock_guard lock(mutex_);
-    --runs_;
-  }
+  std::lock_guard lock(mutex_);
+  --runs_;
   changed_.notify_all();
 }
 
-bool Gate::close() {
+Gate::Change Gate::close() {
   std::unique_lock lock(mutex_);
   ++changes_;
   changed_.wait(lock, [this] { return shut_ || (!closed_ && runs_ == 0); });
   --changes_;
-  if (shut_) return false;
+  if (shut_) return nullptr;
   closed_ = true;
-  return true;
+  return Change(this);
+}
+
+Gate::Change Gate::close_if_idle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return shut_ || !closed_; });
+  if (shut_ || runs_ > 0) return nullptr;
+  closed_ = true;
+  return Change(this);
 }
 
 void Gate::open() {
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = false;
-  }
+  std::lock_guard lock(mutex_);
+  closed_ = false;
   changed_.notify_all();
 }
 
-bool Gate::shut() {
+void Gate::shut() {
   std::unique_lock lock(mutex_);
-  if (shut_) return false;
   shut_ = true;
   changed_.notify_all();
   changed_.wait(lock, [this] { return !closed_ && runs_ == 0; });
-  return true;
 }
 
 }  // namespace npugraph::ge

@@ -66,18 +66,10 @@ void InCallback::refuse() {
 
 PendingRun::PendingRun(std::shared_ptr<GraphEntry> graph, CompiledGraph& compiled, std::vector<::ge::Tensor> inputs,
                        std::span<const ::ge::Tensor> outputs)
-    : compiled_(compiled) {
-  // A run that a callback begins must not wait for changes, which may wait for runs behind the callback.
-  if (!graph->gate_.enter(InCallback::is_here())) fail_removed();
-  graph_ = std::move(graph);
-  try {
-    inputs_.emplace(compiled_.program(), std::move(inputs));
-    inputs_->check_data();
-    outputs_.emplace(compiled_.program(), *inputs_, outputs, compiled_.host());
-  } catch (...) {
-    finish();
-    throw;
-  }
+    : graph_(std::move(graph)), in_gate_(graph_->enter()), compiled_(compiled) {
+  inputs_.emplace(compiled_.program(), std::move(inputs));
+  inputs_->take_data(compiled_.host());
+  outputs_.emplace(compiled_.program(), *inputs_, outputs, compiled_.host());
 }
 
 void PendingRun::run() {
@@ -90,10 +82,9 @@ void PendingRun::run() {
 
 // Memory goes before the graph learns of the end.
 void PendingRun::finish() {
-  if (graph_ == nullptr) return;
-  inputs_.reset();
   outputs_.reset();
-  graph_->gate_.leave();
+  inputs_.reset();
+  in_gate_.reset();
   graph_.reset();
 }
 
@@ -114,19 +105,14 @@ std::shared_future<GraphEntry::Compiled> GraphEntry::compiling() const {
   return compiled_;
 }
 
-std::optional<GraphEntry::Load> GraphEntry::loaded() const {
-  std::lock_guard lock(mutex_);
-  return loaded_;
-}
-
 bool GraphEntry::needs_compile() const {
   const auto compiled = compiling();
   return !compiled.valid() || has_failed(compiled);
 }
 
 std::optional<const void*> GraphEntry::loaded_on() const {
-  const auto load = loaded();
-  return load ? std::optional(load->stream) : std::nullopt;
+  std::lock_guard lock(mutex_);
+  return loaded_ ? std::optional(loaded_->stream) : std::nullopt;
 }
 
 GraphEntry::Compiled GraphEntry::compiled() const {
@@ -137,24 +123,28 @@ GraphEntry::Compiled GraphEntry::compiled() const {
 }
 
 std::shared_ptr<const GraphFacts> GraphEntry::facts() const {
-  const Compiled graph = compiled();
-  return {graph, &graph->facts()};
+  return compiled()->shared_facts();
 }
 
-void GraphEntry::change(const std::function<void()>& change) {
-  if (!gate_.close()) fail_removed();
-  struct Open {
-    Gate& gate;
-    ~Open() { gate.open(); }
-  } const open{gate_};
-  change();
+// A run that a callback begins must not wait for changes, which may wait for runs behind the callback.
+Gate::Run GraphEntry::enter() {
+  Gate::Run run = gate_.enter(InCallback::is_here());
+  if (run == nullptr) fail_removed();
+  return run;
+}
+
+Gate::Change GraphEntry::begin_change() {
+  Gate::Change change = gate_.close();
+  if (change == nullptr) fail_removed();
+  return change;
 }
 
 void GraphEntry::set_constants(void* memory, size_t bytes) {
   InCallback::refuse();
   const Compiled graph = compiled();
   std::byte* base = checked_base(memory, bytes, graph->facts().constant_bytes, "const");
-  change([&] { graph->use_constants(base); });
+  const Gate::Change change = begin_change();
+  graph->use_constants(base);
 }
 
 void GraphEntry::set_features(void* memory, size_t bytes) {
@@ -167,7 +157,8 @@ void GraphEntry::set_features(void* memory, size_t bytes) {
         "the external allocator of the stream if there is one");
   const int64_t needed = *graph->facts().feature_bytes;
   std::byte* base = checked_base(memory, bytes, needed, "feature");
-  change([&] { graph->use_features({base, base == nullptr ? 0 : static_cast<size_t>(needed)}); });
+  const Gate::Change change = begin_change();
+  graph->use_features({base, base == nullptr ? 0 : static_cast<size_t>(needed)});
 }
 
 void GraphEntry::set_fixed_features(size_t bytes) const {
@@ -177,32 +168,71 @@ void GraphEntry::set_fixed_features(size_t bytes) const {
                    cat("the graph has 0 bytes of fixed feature memory, as all of it may move: got ", bytes));
 }
 
-void GraphEntry::load(const void* stream, const ::ge::AllocatorPtr& allocator) {
+bool GraphEntry::is_loaded(const void* stream, const FindAllocator& find) const {
+  std::lock_guard lock(mutex_);
+  return loaded_ && *loaded_ == Load{stream, find()};
+}
+
+void GraphEntry::load(const void* stream, const FindAllocator& find) {
+  compiled();
+  if (is_loaded(stream, find)) return;
+  if (!InCallback::is_here()) {
+    const Gate::Change change = begin_change();
+    return use_allocator(stream, find);
+  }
+  load_first(stream, find);
+  if (!is_loaded(stream, find)) InCallback::refuse();
+}
+
+// A graph that is not loaded has no runs. If there are some, another thread has loaded it.
+void GraphEntry::load_first(const void* stream, const FindAllocator& find) {
+  compiled();
+  if (loaded_on()) return;
+  const Gate::Change change = gate_.close_if_idle();
+  if (loaded_on()) return;
+  if (change == nullptr) fail_removed();
+  use_allocator(stream, find);
+}
+
+// Found and noted in one step: leave() misses no allocator.
+void GraphEntry::use_allocator(const void* stream, const FindAllocator& find) {
   const Compiled graph = compiled();
-  const std::optional<Load> before = loaded();
-  if (before && before->stream == stream && before->allocator == allocator) return;
-  if (before) InCallback::refuse();  // without a load there are no runs to wait for
-  change([&] {
-    graph->use_allocator(allocator);
+  ::ge::AllocatorPtr allocator;
+  {
     std::lock_guard lock(mutex_);
-    loaded_ = {stream, allocator};
-  });
+    allocator = find();
+    loading_ = {stream, allocator};
+  }
+  try {
+    graph->use_allocator(allocator);
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    loading_.reset();
+    throw;
+  }
+  std::lock_guard lock(mutex_);
+  loaded_ = std::exchange(loading_, std::nullopt);
+}
+
+void GraphEntry::leave(const void* stream, const ::ge::AllocatorPtr& allocator) {
+  const Load left{stream, allocator};
+  {
+    std::lock_guard lock(mutex_);
+    if (loaded_ != left && loading_ != left) return;
+  }
+  const Gate::Change change = gate_.close();
+  if (change == nullptr) return;  // its end gives all memory back
+  {
+    std::lock_guard lock(mutex_);
+    if (loaded_ != left) return;
+  }
+  use_allocator(stream, [] { return ::ge::AllocatorPtr(); });
 }
 
 void GraphEntry::prepare(std::vector<::ge::Tensor> inputs) {
   const Compiled graph = compiled();
+  const Gate::Run run = enter();
   graph->prepare(CallInputs(graph->program(), std::move(inputs)));
-}
-
-void GraphEntry::leave(const ::ge::AllocatorPtr& allocator) {
-  InCallback::refuse();
-  const std::optional<Load> load = loaded();
-  if (!load || load->allocator != allocator) return;
-  change([&] {
-    compiled()->use_allocator(nullptr);
-    std::lock_guard lock(mutex_);
-    loaded_->allocator = nullptr;
-  });
 }
 
 std::shared_ptr<PendingRun> GraphEntry::begin(std::vector<::ge::Tensor> inputs, std::span<const ::ge::Tensor> outputs) {
@@ -210,9 +240,8 @@ std::shared_ptr<PendingRun> GraphEntry::begin(std::vector<::ge::Tensor> inputs, 
   return std::make_shared<PendingRun>(shared_from_this(), *graph, std::move(inputs), outputs);
 }
 
-void GraphEntry::remove() {
-  InCallback::refuse();
-  if (!gate_.shut()) fail_removed();
+void GraphEntry::remove() noexcept {
+  gate_.shut();
   const auto compiled = compiling();
   if (compiled.valid() && !has_failed(compiled)) compiled.get()->release_memory();
 }

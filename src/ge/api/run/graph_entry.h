@@ -56,6 +56,7 @@ class PendingRun {
   void finish();
 
   std::shared_ptr<GraphEntry> graph_;
+  Gate::Run in_gate_;
   CompiledGraph& compiled_;
   std::optional<CallInputs> inputs_;
   std::optional<CallOutputs> outputs_;
@@ -72,23 +73,27 @@ class GraphEntry : public std::enable_shared_from_this<GraphEntry> {
   // Whether it was not compiled, or could not be.
   bool needs_compile() const;
   // GE_GRAPH_NOT_COMPILED before compile().
+  // Lives on without the graph.
   std::shared_ptr<const GraphFacts> facts() const;
   void set_constants(void* memory, size_t bytes);
   void set_features(void* memory, size_t bytes);
   void set_fixed_features(size_t bytes) const;
-  // From now on, memory that the user does not give comes from `allocator`; null: the process.
-  void load(const void* stream, const ::ge::AllocatorPtr& allocator);
-  // Captures the sizes of the inputs.
+  // The allocator of the stream that is being loaded on; null: the process. Called with a lock of the graph.
+  using FindAllocator = std::function<::ge::AllocatorPtr()>;
+  // From now on, memory that the user does not give comes from the allocator that is found.
+  void load(const void* stream, const FindAllocator& find);
+  // load() unless the graph is loaded. Waits for no run.
+  void load_first(const void* stream, const FindAllocator& find);
+  // Captures the sizes of the inputs. Requires that the graph is loaded.
   void prepare(std::vector<::ge::Tensor> inputs);
   // The stream of the last load(); nullopt before the first one.
   std::optional<const void*> loaded_on() const;
-  // Gives the memory of an allocator back.
-  void leave(const ::ge::AllocatorPtr& allocator);
+  // Gives the memory of an allocator back that was found for this stream and will not be found again.
+  void leave(const void* stream, const ::ge::AllocatorPtr& allocator);
   // Requires that the graph is loaded. `outputs` as in CallOutputs.
   std::shared_ptr<PendingRun> begin(std::vector<::ge::Tensor> inputs, std::span<const ::ge::Tensor> outputs);
   // Waits for its runs and gives all memory back; then all functions say that there is no such graph.
-  // GE_GRAPH_NOT_EXIST if it was removed before.
-  void remove();
+  void remove() noexcept;
 
  private:
   friend class PendingRun;
@@ -96,13 +101,17 @@ class GraphEntry : public std::enable_shared_from_this<GraphEntry> {
   struct Load {
     const void* stream = nullptr;
     ::ge::AllocatorPtr allocator;
+    bool operator==(const Load&) const = default;
   };
 
   std::shared_future<Compiled> compiling() const;
-  std::optional<Load> loaded() const;
+  bool is_loaded(const void* stream, const FindAllocator& find) const;
   Compiled compiled() const;
-  // Calls `change` while no run is in progress.
-  void change(const std::function<void()>& change);
+  Gate::Run enter();
+  // While it exists, no run is in progress.
+  Gate::Change begin_change();
+  // To be called in a change.
+  void use_allocator(const void* stream, const FindAllocator& find);
 
   const std::string name_;
   const std::shared_ptr<const SerialisedModel> model_;
@@ -110,7 +119,8 @@ class GraphEntry : public std::enable_shared_from_this<GraphEntry> {
   Gate gate_;
   mutable std::mutex mutex_;  // guards what follows
   std::shared_future<Compiled> compiled_;
-  std::optional<Load> loaded_;  // the last one
+  std::optional<Load> loaded_;   // the last one
+  std::optional<Load> loading_;  // the one that is being done
 };
 
 }  // namespace npugraph::ge

@@ -17,15 +17,16 @@ RunQueue::~RunQueue() {
 void RunQueue::add(std::function<void()> work) {
   {
     std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
     if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+    work_.push_back(std::move(work));
   }
   changed_.notify_all();
 }
 
 void RunQueue::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return work_.empty(); });
+  const uint64_t added = done_ + work_.size();
+  changed_.wait(lock, [&] { return done_ >= added; });
 }
 
 void RunQueue::serve() {
@@ -39,6 +40,7 @@ void RunQueue::serve() {
     work = nullptr;  // what it holds goes before somebody learns that it is done
     lock.lock();
     work_.pop_front();
+    ++done_;
     changed_.notify_all();
   }
 }

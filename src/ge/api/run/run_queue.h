@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -19,9 +20,9 @@ class RunQueue {
   RunQueue(const RunQueue&) = delete;
   RunQueue& operator=(const RunQueue&) = delete;
 
-  // `work` must not throw.
+  // `work` must not throw. It is not added if its thread cannot be started: std::system_error.
   void add(std::function<void()> work);
-  // Waits until there is no work.
+  // Waits for the work that was added before.
   void wait();
 
  private:
@@ -30,6 +31,7 @@ class RunQueue {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;  // what is being done stands first
+  uint64_t done_ = 0;                       // how much work was done
   bool ends_ = false;
   std::thread thread_;  // begins with the first work
 };
