@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from npugraph.ge.backend.executor import TorchNpuGraphBase
+from npugraph.ge.executor import TorchNpuGraphBase
 from tests.python.ge.models import Model, mlp
 
 RUN = Path(__file__).parents[3] / "build/release/bin/npugraph-run"
