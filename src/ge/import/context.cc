@@ -31,6 +31,13 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
   return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }
 
+// If `smaller` is min(c, size) for a symbol `size` and a constant c, they are equal where size is at most c: c.
+std::optional<int64_t> upper_bound(const Expr& smaller, const Expr& size) {
+  if (smaller.op() != ExprOp::kMin || size.op() != ExprOp::kSymbol || smaller.args().size() != 2) return std::nullopt;
+  const Expr &a = smaller.args()[0], &b = smaller.args()[1];
+  return b == size ? a.as_int() : a == size ? b.as_int() : std::nullopt;
+}
+
 void refuse_negative_sizes(const ir::Op& op, const ir::TensorType& type) {
   for (const Expr& size : type.sizes) {
     if (size.as_int().value_or(0) < 0)
@@ -83,6 +90,8 @@ void Context::require_equal(const Expr& given_a, const Expr& given_b) {
   if (a == b) return;
   const Expr difference = a - b;
   if (difference.is_constant()) throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal"));
+  if (const auto bound = upper_bound(a, b)) throw SizeMustBeAtMost{b.symbol_name(), *bound};
+  if (const auto bound = upper_bound(b, a)) throw SizeMustBeAtMost{a.symbol_name(), *bound};
   std::vector<std::string> symbols;
   collect_symbols(difference, symbols);
   // The latest symbol is replaced, so that sizes of early inputs name those of later ones.

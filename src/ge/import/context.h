@@ -32,6 +32,12 @@ struct SizesMustBeEqual {
   Expr solved;
 };
 
+// An unknown size has to be at most `max`. The import begins again with this bound.
+struct SizeMustBeAtMost {
+  std::string symbol;
+  int64_t max;
+};
+
 class Context {
  public:
   // Tensors lie on `device`. `owner` keeps the bytes of the model's constants alive.
@@ -49,7 +55,7 @@ class Context {
   // The text form of a size; its symbols are sizes of inputs by these names. UserError on malformed text.
   Expr parse_size(std::string_view text);
   // Demands equal sizes. UserError if they certainly differ, or if the demand cannot be expressed by sizes of inputs.
-  // Throws SizesMustBeEqual if an unknown size has to be replaced.
+  // Throws SizesMustBeEqual if an unknown size has to be replaced, SizeMustBeAtMost if it has to have a bound.
   void require_equal(const Expr& given_a, const Expr& given_b);
   // Demands that two shapes can be broadcast together. A size that is not the constant 1 is never broadcast.
   void require_broadcast(const std::vector<Expr>& a, const std::vector<Expr>& b);

@@ -167,13 +167,15 @@ void add_substitution(Substitutions& known, const SizesMustBeEqual& equation) {
 
 ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device) {
   const OrderedGraph ordered = order_operators(def);
-  const SizeBounds bounds = stated_bounds(def);
+  SizeBounds bounds = stated_bounds(def);
   Substitutions substitutions;
   while (true) {
     try {
       return Importer(def.name, ordered, Context(substitutions, bounds, device, model.owner)).run();
     } catch (const SizesMustBeEqual& equation) {
       add_substitution(substitutions, equation);  // one symbol less in each round
+    } catch (const SizeMustBeAtMost& bound) {
+      bounds[bound.symbol].max = bound.max;  // lower in each round, because min(c, size) was not yet size
     }
   }
 }

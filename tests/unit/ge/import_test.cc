@@ -89,6 +89,15 @@ TEST(Import, BoundsOfSizesAreThoseOfTheirSymbols) {
   EXPECT_THROW(import_graph(model, graph, Device{}), UserError);
 }
 
+// A part of a constant that has to be as long as an input bounds the length of the input.
+TEST(Import, PartsOfConstantsBoundSizes) {
+  const std::string text = imported({data("x", 0, {-1}), constant<float>("table", WireType::kFloat, {4}, {1, 2, 3, 4}),
+                                     int_list("zero", {0}), Op("Shape", "shape", {"x:0"}),
+                                     Op("StridedSliceV2", "part", {"table:0", "zero:0", "shape:0"}),
+                                     Op("Add", "y", {"x:0", "part:0"}), Op("NetOutput", "out", {"y:0"})});
+  EXPECT_TRUE(contains(text, "symbol d0 : int [0, 4]")) << text;
+}
+
 // Shapes without elements, and lists with a gap, are models that somebody may write.
 TEST(Import, OddOperandsAreErrorsOrEmpty) {
   const std::string text =
