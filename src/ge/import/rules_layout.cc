@@ -214,7 +214,8 @@ std::vector<Operand> concatenate(const Call& call, int64_t axis) {
       if (d != dim) context.require_equal(first[d], sizes[d]);
     }
   }
-  if (parts.size() == 1) return one(parts.front().id);
+  // A result in row-major order, as that of several parts: an alias of a transposed part would be copied by each reader.
+  if (parts.size() == 1) return one(context.add(aten::clone::op(), {parts.front(), MemoryFormat::kContiguous}));
   return one(context.add(aten::cat::op(), {parts, Expr(static_cast<int64_t>(dim))}));
 }
 std::vector<Operand> concatenate_v2(const Call& call) { return concatenate(call, call.integer("concat_dim")); }
