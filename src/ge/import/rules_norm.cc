@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ge/import/images.h"
 #include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
@@ -93,10 +94,6 @@ GroupNorm normalise_groups(const Call& call) {
   result.mean = reshape(context, normalised[1], {sizes[0], groups});
   result.rstd = reshape(context, normalised[2], {sizes[0], groups});
   return result;
-}
-
-void require_channels_first(const Call& call) {
-  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
 }
 
 ir::ValueId variance_of(Context& context, const GroupNorm& norm) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ge/import/images.h"
 #include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
@@ -99,32 +100,6 @@ std::vector<Operand> batch_matmul_v2(const Call& call) {
   return one(with_bias(call, batch_matmul(call).front().value));
 }
 
-// Entries of height and width in an attribute of four entries in the order NCHW.
-std::vector<Expr> height_and_width(const Call& call, std::string_view name) {
-  const std::vector<int64_t> all = call.attr_ints(name);
-  if (all.size() != 4) call.fail(cat("its attribute '", name, "' has 4 entries, got ", all.size()));
-  return {Expr(all[2]), Expr(all[3])};
-}
-
-// The same, each of at least 1: of strides and dilations.
-std::vector<Expr> steps(const Call& call, std::string_view name) {
-  std::vector<Expr> both = height_and_width(call, name);
-  for (const Expr& step : both) {
-    if (*step.as_int() < 1)
-      call.fail(cat("the entries of its attribute '", name, "' are at least 1, got ", step.str()));
-  }
-  return both;
-}
-
-std::vector<int64_t> four_pads(const Call& call) {
-  std::vector<int64_t> pads = call.attr_ints("pads");
-  if (pads.size() != 4) call.fail(cat("its attribute 'pads' has 4 entries, got ", pads.size()));
-  for (const int64_t pad : pads) {
-    if (pad < 0) call.fail(cat("the entries of its attribute 'pads' are at least 0, got ", pad));
-  }
-  return pads;
-}
-
 // The number of groups, each of which has as many channels of the image and as many of the result as any other.
 int64_t groups_of(const Call& call, const Expr& filters) {
   const int64_t groups = call.attr_int("groups");
@@ -141,7 +116,7 @@ void require_bias(const Call& call, const Expr& result_channels) {
 }
 
 std::vector<Operand> conv2d(const Call& call) {
-  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
+  require_channels_first(call);
   refuse_offset(call);
   const std::vector<int64_t> pads = four_pads(call);
   Context& context = call.context();
@@ -157,18 +132,17 @@ std::vector<Operand> conv2d(const Call& call) {
   const int64_t groups = groups_of(call, context.sizes(filter)[0]);
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(groups));
   require_bias(call, context.sizes(filter)[0]);
-  return one(context.add(aten::convolution::op(),
-                         {TensorRef{x}, TensorRef{filter}, call.argument("bias"), steps(call, "strides"), padding,
-                          steps(call, "dilations"), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));
+  return one(context.add(
+      aten::convolution::op(),
+      {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides", 1), padding,
+       height_and_width(call, "dilations", 1), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));
 }
 
 // The size of the result follows from the other numbers, and `input_size` has to be it.
 std::vector<Operand> conv2d_transpose(const Call& call) {
-  if (call.attr_string("data_format") != "NCHW") call.fail("its attribute 'data_format' has to be 'NCHW'");
+  require_channels_first(call);
   refuse_offset(call);
-  const std::vector<int64_t> pads = four_pads(call);
-  if (pads[0] != pads[1] || pads[2] != pads[3])
-    call.fail("its attribute 'pads' has the same entries at both sides of each dimension");
+  const std::vector<Expr> pads = even_pads(call);
   Context& context = call.context();
   const ir::ValueId x = call.value("x"), filter = call.value("filter");
   if (context.sizes(x).size() != 4 || context.sizes(filter).size() != 4) call.fail("its tensors have 4 dimensions");
@@ -176,9 +150,9 @@ std::vector<Operand> conv2d_transpose(const Call& call) {
   const int64_t groups = groups_of(call, context.sizes(filter)[0]);
   require_bias(call, context.sizes(filter)[1] * Expr(groups));
   const ir::ValueId result = context.add(
-      aten::convolution::op(), {TensorRef{x}, TensorRef{filter}, call.argument("bias"), steps(call, "strides"),
-                                std::vector<Expr>{Expr(pads[0]), Expr(pads[2])}, steps(call, "dilations"), flag(true),
-                                height_and_width(call, "output_padding"), Expr(groups)});
+      aten::convolution::op(),
+      {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides", 1), pads,
+       height_and_width(call, "dilations", 1), flag(true), height_and_width(call, "output_padding", 0), Expr(groups)});
   const std::vector<Expr> sizes = context.sizes(result), wanted = call.numbers("input_size").elements;
   if (wanted.size() != sizes.size()) call.fail(cat("its input 'input_size' has 4 entries, got ", wanted.size()));
   for (size_t d = 0; d < sizes.size(); ++d) context.require_equal(sizes[d], wanted[d]);

@@ -133,6 +133,35 @@ TEST(Import, OperandsThatDoNotFitAreRefused) {
           "a result of aten.split_with_sizes would have the size -1");
 }
 
+// Shapes are computed without overflow and without reading outside of lists.
+TEST(Import, NumbersOfHostileModels) {
+  const auto shape = [](Op&& op) {
+    return std::vector<Op>{data("x", 0, {2, 3}),
+                           int_list("list", {2, 3, 1}),
+                           int_list("one", {1}),
+                           int_list("three", {3}),
+                           int_list("far", {INT64_MAX}),
+                           int_list("open", {-1, -1}),
+                           int_list("wide", {1L << 32, 1L << 32}),
+                           std::move(op),
+                           Op("Reshape", "y", {"x:0", "n:0"}),
+                           Op("NetOutput", "out", {"y:0"})};
+  };
+  const std::string refused = refusal(shape(Op("StridedSlice", "n", {"list:0", "one:0", "three:0", "far:0"})));
+  EXPECT_TRUE(contains(refused, "operator 'y' of type Reshape")) << refused;
+  EXPECT_NE(refusal(shape(Op("Reshape", "n", {"list:0", "open:0"}))), "");
+  EXPECT_NE(refusal(shape(Op("Reshape", "n", {"list:0", "wide:0"}))), "");
+  Message composite;
+  composite.text(2, "2*s0");
+  const std::string open = refusal(
+      {Op("Data", "x")
+           .attr("index", int64_t{0})
+           .output(desc("y", WireType::kFloat, {-1})
+                       .message(5, Message().text(1, "_npugraph_sizes").message(2, Message().message(1, composite)))),
+       Op("NetOutput", "out", {"x:0"})});
+  EXPECT_TRUE(contains(open, "the size s0 is part of other sizes, and no input has it")) << open;
+}
+
 TEST(Import, ErrorsNameTheOperator) {
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Nonsense", "n", {"x:0"})}),
                        "operator 'n' of type Nonsense: Ascend IR has no operator of this type"));
