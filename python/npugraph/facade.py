@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -31,3 +32,13 @@ def lazy_names(
         return module if home == f"{package}.{name}" else getattr(module, name)
 
     return find
+
+
+def refuse_import(name: str) -> None:
+    """For the body of the module ``name``, which is not here: raises ``ImportError`` with the reason that its package
+    gives, because ``from package import name`` drops that of an ``AttributeError``."""
+    package, _, attribute = name.rpartition(".")
+    try:
+        getattr(sys.modules[package], attribute)
+    except NotHereError as error:
+        raise ImportError(str(error), name=name) from None

@@ -36,7 +36,7 @@ __getattr__ = lazy_names(
         "npu_fx_compiler": "torchair.npu_fx_compiler",
         "patch_for_hcom": "npugraph.ge.backend.npu_backend",
         "patterns": "torchair.patterns",
-        "register_fx_node_ge_converter": "npugraph.ge.converters",
+        "register_fx_node_ge_converter": "npugraph.ge.backend.user_converters",
         "register_replacement": "npugraph.fx.passes.replacements",
     },
     {

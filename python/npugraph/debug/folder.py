@@ -13,14 +13,10 @@ from torch._dynamo.utils import get_debug_dir
 
 from npugraph.debug.python_source import Constants
 from npugraph.log import logger
+from npugraph.ranks import rank
 
 _numbers = {"model": itertools.count(), "compile": itertools.count()}
 _graph_ids = itertools.count()
-
-
-def rank() -> int:
-    distributed = torch.distributed
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
 
 
 def run_folder() -> Path:

@@ -8,6 +8,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from npugraph import _C, request
 from npugraph.artifact import Artifact, registry
 from npugraph.driver.eager_fallbacks import eagerly
@@ -148,6 +150,17 @@ def boxed_call(run: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a function that takes a list of inputs, which it empties."""
     run._boxed_call = True  # for AOTAutograd
     return run
+
+
+def below_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns ``run``, the function of a recorded graph that calls its operators. The recorder has written the casts of
+    autocast down, so a call adds none. AOTAutograd sees to that for the functions that it gets."""
+
+    def call(*args: Any) -> Any:
+        with torch._C._DisableAutocast():
+            return run(*args)
+
+    return call
 
 
 # From the innermost to the outermost.

@@ -3,7 +3,8 @@
 
 ``routes`` makes such graphs from Dynamo's graph. Users can see and extend the FX steps; the steps after them belong to
 the target. An error of an FX step is for the user to mend, so it is raised. An error in the target is a defect of
-npugraph: a warning says so, and the graph runs operator by operator.
+npugraph: a warning says so, and the graph runs operator by operator. This ends with ``compile_graph``: what a target
+leaves for the first call, as GE models leave their compile, raises its errors from that call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.defects import report_defect
 from npugraph.driver import fx_steps, graph_target
-from npugraph.driver.calls import compiled_function
+from npugraph.driver.calls import below_autocast, compiled_function
 from npugraph.driver.eager_fallbacks import labelled
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.steps import Step, Target
@@ -83,4 +84,4 @@ def _run(phase: str, steps: Sequence[Step], work: Work) -> None:
 
 
 def _operator_by_operator(work: Work, forward: Callable[..., Any]) -> Callable[..., Any]:
-    return forward if work.route is Route.RECORDED else make_boxed_func(forward)
+    return below_autocast(forward) if work.route is Route.RECORDED else make_boxed_func(forward)

@@ -41,9 +41,12 @@ def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.dtype, tensor.device, tensor.requires_grad, *expressions(sizes)
 
 
-def expressions(sizes: Iterable[int | torch.SymInt]) -> list[Any]:
-    """The sizes as numbers and sympy expressions, which can be compared without guards."""
-    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes]
+def expressions(numbers: Iterable[Any]) -> list[Any]:
+    """Numbers of torch as numbers and sympy expressions, which can be compared without guards."""
+    return [
+        number.node.expr if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)) else number
+        for number in numbers
+    ]
 
 
 _ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,11 @@ import torch
 
 from npugraph import _C
 from npugraph.facade import NotHereError
-from npugraph.ge.normalise import inputs_of
+from npugraph.ge.assigned import Result, Results, check_assigned
+from npugraph.ge.normalise import DEVICE, inputs_of
 from npugraph.log import logger
+from npugraph.options import parse
+from npugraph.request import compile_request
 
 _PLACES = ("the host", "npu")
 
@@ -46,12 +50,13 @@ class TorchNpuGraphBase:
         input_placements: Sequence[int],
         output_dtypes: Sequence[int],
         executor_type: int,
+        device: torch.device | None = None,
     ) -> None:
         """Takes the bytes of a ``ModelDef`` and the options of this graph. ``input_placements`` are 0 for inputs of the
         host and 1 for those of the device. ``output_dtypes`` are ``DataType`` numbers; the engine finds types itself.
-        ``executor_type`` is 0 for results on the host and 1 for those on the current device of npu. Before ``compile``,
-        another ``load`` takes the place of the last one. Raises ``ValueError`` for other numbers, ``RuntimeError`` for
-        a graph of npu where torch_npu is not imported."""
+        ``executor_type`` is 0 for results on the host and 1 for those on ``device``, by default the current one of npu.
+        Before ``compile``, another ``load`` takes the place of the last one. Raises ``ValueError`` for other numbers,
+        ``RuntimeError`` for a graph of npu where torch_npu is not imported."""
         self._expect("load", "created", "loaded")
         placements = tuple(input_placements)
         if executor_type not in (0, 1) or any(placement not in (0, 1) for placement in placements):
@@ -70,7 +75,9 @@ class TorchNpuGraphBase:
                 "run on the host"
             )
         self._model, self._options, self._placements = bytes(model_def), dict(options), placements
-        self._device = torch.device("npu", torch.npu.current_device()) if executor_type else torch.device("cpu")
+        self._device = torch.device("cpu")
+        if executor_type:
+            self._device = device or torch.device("npu", torch.npu.current_device())
         self._state = "loaded"
 
     def set_hint_shape(self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> None:
@@ -92,8 +99,7 @@ class TorchNpuGraphBase:
         be loaded again."""
         self._expect("compile", "loaded")
         if request is None:
-            request = _C.CompileRequest()
-            request.name = self._name
+            request = compile_request(parse(None), self._name)
         options = "".join(f"\n    {name} = {value}" for name, value in self._options.items())
         logger.info("Compiling concrete graph %s with options:%s", self._name, options)
         begun = time.perf_counter()
@@ -118,15 +124,17 @@ class TorchNpuGraphBase:
     def run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """``arguments`` are inputs, assigned outputs and a stream. Returns the results, in tensors of their own, or in
         the assigned output of their place if that is not None. Runs on the stream, or on the current one for None.
-        Raises ``RuntimeError`` for an input that is not where ``load`` placed it, ``ValueError`` for wrong numbers of
-        inputs and outputs."""
+        Raises ``RuntimeError`` for an input that is not where ``load`` placed it, ``ValueError`` for a wrong number of
+        inputs and for assigned outputs that differ from the results in number, sizes or element type. Nothing has run
+        then, unless the graph computes the size that differs; no output is written in any case."""
         self._expect("run", "compiled")
         inputs, assigned, stream = arguments
         self._check_placements(inputs)
+        if assigned:
+            check_assigned(self._name, assigned, self._results.of_run(inputs))
         with contextlib.nullcontext() if stream is None else stream:
             results = list(self._function(list(inputs)) if self._is_boxed else self._function(*inputs))
-            if len(assigned) > len(results):
-                raise ValueError(f"graph {self._name!r} has {len(results)} results, got {len(assigned)} for them")
+            check_assigned(self._name, assigned, [Result(made.dtype, tuple(made.shape)) for made in results])
             for index, output in enumerate(assigned):
                 if output is not None:
                     results[index] = output.copy_(results[index])
@@ -146,6 +154,10 @@ class TorchNpuGraphBase:
     def function(self) -> Any:
         """The C++ function of the inputs, which returns the results; None before ``compile``."""
         return self._function
+
+    @functools.cached_property
+    def _results(self) -> Results:
+        return Results(self._core)
 
     def _check_placements(self, inputs: Sequence[Any]) -> None:
         if len(inputs) != len(self._placements):
@@ -172,15 +184,18 @@ class TorchNpuGraph(TorchNpuGraphBase):
         super().__init__(str(name))
 
     def load(self, ge_graph: Any, options: Mapping[str, str] | None = None) -> None:  # type: ignore[override]
-        """Takes a normalised graph. Its attributes say where its inputs are placed and what its results are."""
+        """Takes a normalised graph. Its attributes say where its inputs are placed, what its results are, and for which
+        device it is."""
         placements = list(ge_graph.attr["_input_placements"].list.i)
         logger.debug("Get graph %s input placements %s", self.name, placements)
+        device = torch.device(ge_graph.attr[DEVICE].s.decode()) if DEVICE in ge_graph.attr else None
         super().load(
             ge_graph.SerializeToString(),
             options or {},
             placements,
             list(ge_graph.attr["_output_dtypes"].list.i),
-            ge_graph.attr["_executor_type"].i,
+            1 if device else ge_graph.attr["_executor_type"].i,
+            device,
         )
         super().set_hint_shape(_shapes_of_inputs(ge_graph), [])
 

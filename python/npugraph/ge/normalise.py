@@ -9,6 +9,8 @@ from npugraph.ge import attr, data_types, proto
 from npugraph.ge.tensor import data_inputs
 
 INPUTS_OF_GRAPH = ("Data", "RefData")
+# The attribute of a graph with the device of npu that it is for, as npu:1. A graph without it goes by its inputs.
+DEVICE = "_npugraph_device"
 UNFED = "_is_unfed_optional"  # the attribute of a descriptor of an absent input
 
 
@@ -80,7 +82,8 @@ def _set_graph_attributes(graph: Any) -> None:
     outputs = [desc for op in graph.op if op.type == "NetOutput" for desc in op.input_desc]
     attr.ListInt(placements).write(graph.attr["_input_placements"])
     attr.ListInt([data_types.of_proto(desc.dtype) for desc in outputs]).write(graph.attr["_output_dtypes"])
-    attr.Int(int(any(placements))).write(graph.attr["_executor_type"])
+    is_on_npu = any(placements) or DEVICE in graph.attr  # a graph without inputs names its device
+    attr.Int(int(is_on_npu)).write(graph.attr["_executor_type"])
 
 
 def _index(op: Any) -> int:

@@ -18,7 +18,7 @@ def get_registered_ir_def(op_type: str) -> tuple[bool, Names, Names, Names]:
     if operator is None:
         return False, [], [], []
     inputs, outputs = (
-        [(operand.name, operand.arity.name.lower()) for operand in operands]
+        [(operand.name, operand.arity.value) for operand in operands]
         for operands in (operator.inputs, operator.outputs)
     )
     return True, inputs, outputs, [(attribute.name, attribute.kind.__name__) for attribute in operator.attributes]

@@ -41,7 +41,8 @@ SHAPES: list[Case] = [
     (lambda x: x.unsqueeze(-1), [t(2)], "Unsqueeze(x, axes=[-1])"),
     (lambda x: x.expand(4, -1, 3), [t(2, 1)], "BroadcastTo(x, [4, -1, 3])"),
     (lambda x: x.repeat(2, 1, 2), [t(2, 3)], "Tile(x, [2, 1, 2])"),
-    (lambda x: x.as_strided((2, 2), (1, 2), 1), [t(2, 3)], "AsStrided(x, [2, 2], [1, 2], [1])"),
+    (lambda x: (-x).as_strided((2, 2), (1, 2), 1), [t(2, 3)], "AsStrided(Neg(x), [2, 2], [1, 2], [1])"),
+    (lambda x: (-x).as_strided((0, 9), (9, 9), 1), [t(2, 3)], "AsStrided(Neg(x), [0, 9], [9, 9], [1])"),
     (lambda x: x.as_strided((3, 2), (1, 1)), [t(4)], "AsStrided(x, [3, 2], [1, 1], [0])"),
     (lambda x: x.detach(), [t(2)], "Identity(x)"),
     (lambda x: x.clone(), [t(2)], "TensorMove(x)"),
@@ -184,6 +185,10 @@ def test_values(function: Callable[..., Any], inputs: list[torch.Tensor], expect
         (lambda x, y: aten.slice_scatter(x, y, 0, 0, 4, 2), [t(4), t(2)], "step is not 1"),
         (lambda x: torch.roll(x, 1), [t(4, 2)], "its argument dims is empty"),
         (lambda x: x.t().as_strided((2,), (1,)), [t(4, 2)], "no dense tensor in row-major order"),
+        (lambda x: x.as_strided((2,), (1,), 0), [t(4)], "memory in which an input may lie anywhere"),
+        (lambda x: x.view(4).as_strided((2,), (1,), 0), [t(2, 2)], "memory in which an input may lie anywhere"),
+        (lambda x: (-x).as_strided((2, 2), (2, 2)), [t(4)], "beyond the 4 elements"),
+        (lambda x: x[:4].as_strided((8,), (1,)), [t(8)], "beyond the 4 elements"),
     ],
 )
 def test_arguments_that_are_not_converted(
@@ -191,3 +196,16 @@ def test_arguments_that_are_not_converted(
 ) -> None:
     with pytest.raises(MissingConverters, match=reason):
         converted(function, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x.as_strided((x.shape[0] // 2,), (2,)), "its argument size is known only when the graph runs"),
+        (lambda x: x.as_strided((2,), (x.shape[0],)), "its argument stride is known only when the graph runs"),
+        (lambda x: x.as_strided((2,), (1,)), "the sizes of its input are known only when the graph runs"),
+    ],
+)
+def test_places_of_as_strided_have_to_be_known(function: Callable[..., Any], reason: str) -> None:
+    with pytest.raises(MissingConverters, match=reason):
+        converted(function, t(6, 2), dynamic=True)

@@ -71,6 +71,12 @@ def torchair_class(module: str, name: str) -> Any:
     return getattr(importlib.import_module(f"torchair.{module}"), name)
 
 
+def test_an_artifact_of_ge_needs_python() -> None:
+    torch.compile(fn, backend=torchair.get_npu_backend())(X)
+    (artifact,) = npugraph.artifacts()
+    assert artifact.needs_python
+
+
 @pytest.mark.feature("6.01", "6.08")
 @pytest.mark.parametrize("mode", ["reduce-overhead", "npugraph_ex"])
 @pytest.mark.filterwarnings("ignore:.*reduce-overhead:DeprecationWarning")
@@ -207,6 +213,39 @@ def test_one_error_names_all_operators_without_a_converter() -> None:
         assert line == f"  torch.ops.aten.{name}.default ge_converter is not implemented! At {place}"
 
 
+@pytest.mark.feature("6.31")
+@pytest.mark.parametrize("missing_converters", ["run_eagerly", "error"])
+def test_an_error_of_a_converter_of_the_user_is_raised(missing_converters: str) -> None:
+    @torch.library.custom_op("npugraph_tests::wrongly_converted", mutates_args=())
+    def wrongly_converted(x: torch.Tensor, kind: int) -> torch.Tensor:
+        return x * 2
+
+    wrongly_converted.register_fake(lambda x, kind: torch.empty_like(x))
+    results = {0: lambda x: x.nope, 1: lambda x: [x, x], 2: lambda x: None, 3: lambda x: 7}
+
+    def convert(x: Any, kind: int, *, meta_outputs: Any) -> Any:
+        return results[kind](x)
+
+    def outer(x: torch.Tensor, kind: int) -> torch.Tensor:
+        return wrongly_converted(x, kind) + 1
+
+    torchair.register_fx_node_ge_converter(torch.ops.npugraph_tests.wrongly_converted.default)(convert)
+    backend = torchair.get_npu_backend(configured(debug__missing_converters=missing_converters))
+    messages = (
+        "AttributeError: 'Tensor' object has no attribute 'nope'",
+        r"it returned \[Tensor\(.*\] for the results TensorSpec\(",
+        "it returned None for the results",
+        "it returned 7 for the results",
+    )
+    for kind, message in enumerate(messages):
+        torch._dynamo.reset()
+        name = r"npugraph_tests\.wrongly_converted\.default"
+        with pytest.raises(RuntimeError, match=f"the converter of {name} failed: {message}") as caught:
+            torch.compile(outer, backend=backend)(X, kind)
+        line = f"{__file__}:{outer.__code__.co_firstlineno + 1} in outer"
+        assert any(line in note for note in caught.value.__notes__)
+
+
 def test_configurations_of_other_kinds() -> None:
     import npugraph_ex
 
@@ -258,3 +297,12 @@ def test_what_is_not_here_says_why() -> None:
         with pytest.raises(torchair.NotHereError, match=r"_torchair\.as_torch_tensors is not here: results of the"):
             importlib.import_module(module).as_torch_tensors  # noqa: B018
     assert not hasattr(torchair, "scope")
+
+
+@pytest.mark.parametrize("name", ["inference", "ops", "scope"])
+def test_an_import_of_what_is_not_here_says_why(name: str) -> None:
+    for _ in range(2):
+        for line in (f"from torchair import {name}", f"from torchair.{name} import x", f"import torchair.{name}.x"):
+            with pytest.raises(ImportError, match=rf"torchair\.{name} is not here: \w"):
+                exec(line)
+    assert not hasattr(torchair, name)

@@ -94,8 +94,57 @@ def test_assigned_outputs_take_the_results() -> None:
     assert result is own and torch.equal(own, X + Y)
     (result,) = graph.run([X, own], [None])
     assert torch.equal(result, X + own) and result is not own
-    with pytest.raises(ValueError, match="graph 'sum' has 1 results, got 2 for them"):
+    with pytest.raises(ValueError, match="graph 'sum' has 1 result, got 2 assigned outputs"):
         graph.run([X, Y], [own, own])
+
+
+def counting(columns: int = 2) -> GeGraph:
+    """A graph that adds 1 to its input, in place, and returns twice the sum."""
+    graph = GeGraph(name="count")
+    with graph.context():
+        x = ge.RefData(index=0, dtype=DataType.DT_FLOAT, shape=[-1, columns], placement="CPU", node_name="x")
+        written = ge.Assign(x, ge.Add(x, ge.Const(torch.ones(1, 2))))
+        ge.NetOutput([ge.Add(x, x)], dependencies=[written])
+    graph.load()
+    graph.compile()
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("assigned", "message"),
+    [
+        ([torch.zeros(1, 2), torch.zeros(1, 2)], "has 1 result, got 2 assigned outputs"),
+        ([torch.zeros(2, 2)], r"result 0 of graph 'count' is torch\.float32 of sizes \[1, 2\], .* \[2, 2\]"),
+        ([torch.zeros(1, 2, 1)], r"is torch\.float32 of sizes \[1, 2\], .* got torch\.float32 of sizes \[1, 2, 1\]"),
+        ([torch.zeros(1, 2, dtype=torch.int64)], r"is torch\.float32 of sizes .*, got torch\.int64 of sizes \[1, 2\]"),
+    ],
+)
+def test_assigned_outputs_that_do_not_fit_leave_inputs_as_they_are(assigned: list[Any], message: str) -> None:
+    graph, x = counting(), X.clone()
+    with pytest.raises(ValueError, match=message):
+        graph.run([x], assigned)
+    assert torch.equal(x, X) and not any(output.any() for output in assigned)
+    own = torch.zeros(1, 2)
+    graph.run([x], [own])
+    assert torch.equal(x, X + 1)
+
+
+def test_an_assigned_output_is_compared_with_computed_sizes_before_it_is_written() -> None:
+    graph = GeGraph(name="twice")
+    with graph.context():
+        x = ge.Data(index=0, dtype=DataType.DT_FLOAT, shape=[-1, 2], placement="CPU", node_name="x")
+        ge.NetOutput([ge.Neg(x), ge.ConcatD([x, x], concat_dim=0, N=2)])
+    graph.load()
+    graph.compile()
+    outputs = [torch.zeros(1, 2), torch.zeros(1, 2)]
+    with pytest.raises(ValueError, match=r"result 1 of graph 'twice' is torch\.float32 of sizes \[2, 2\], .*\[1, 2\]"):
+        graph.run([X], outputs)
+    assert not any(output.any() for output in outputs)
+    with pytest.raises(ValueError, match=r"result 1 of graph 'twice' is torch\.float32 of sizes \[\?, 2\], .*\[2\]"):
+        graph.run([X], [None, torch.zeros(2)])
+    outputs[1] = torch.zeros(2, 2)
+    graph.run([X], outputs)
+    assert torch.equal(outputs[1], X.repeat(2, 1))
 
 
 def test_placements_that_contradict_each_other() -> None:
@@ -187,10 +236,35 @@ def test_a_second_graph_with_other_options_of_the_process_is_an_error() -> None:
     add(GeConcreteGraph(config, name="first"))(X, Y)
     config.ge_config.export_compile_stat = "0"
     second = add(GeConcreteGraph(config, name="second"))
-    with pytest.raises(ValueError, match=r"cannot change: ge\.exportCompileStat='0' \(was None\)"):
+    with pytest.raises(ValueError, match=r"change: ge\.exportCompileStat='0' \(was None\); .*\.FinalizeGraphEngine"):
         second(X, Y)
     config.ge_config.export_compile_stat = "2"
     assert torch.equal(second(X, Y)[0], X + Y)
+
+
+@pytest.mark.feature("11.18")
+def test_settings_of_torch_are_those_of_the_first_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    FinalizeGraphEngine()
+    add(GeConcreteGraph(torchair.CompilerConfig(), name="first"))(X, Y)
+    monkeypatch.setenv("ASCEND_DEVICE_ID", "1")
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.equal(add(GeConcreteGraph(torchair.CompilerConfig(), name="second"))(X, Y)[0], X + Y)
+        initialize_graph_engine()
+        with pytest.raises(ValueError, match=r"cannot change: ge\.deterministic='7' \(was '0'\)"):
+            initialize_graph_engine({"ge.deterministic": "7"})
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.feature("11.18")
+def test_an_option_in_place_of_a_setting_holds_for_all_graphs() -> None:
+    FinalizeGraphEngine()
+    initialize_graph_engine({"ge.deterministic": "7"})
+    assert torch.equal(add(GeConcreteGraph(torchair.CompilerConfig(), name="later"))(X, Y)[0], X + Y)
+    with pytest.raises(ValueError, match=r"cannot change: ge\.deterministic='8' \(was '7'\)"):
+        initialize_graph_engine({"ge.deterministic": "8"})
+    FinalizeGraphEngine()
 
 
 def test_what_is_registered() -> None:

@@ -37,7 +37,8 @@ class GeConcreteGraph:
     ``request`` is a ``_C.CompileRequest``; without it, the one that ``config`` asks for. A ``boxed`` function takes a
     list of the inputs, which it empties, any other one takes them one by one. ``fallback`` is called with a reason and
     the inputs, in place of the graph, if an input that the graph writes overlaps another one. ``noted`` is called once,
-    with the artifact and the C++ function of the inputs."""
+    with the artifact and the C++ function of the inputs. The graph outlives its compile, because users look at
+    ``graph`` and ``dump`` after calls; it is small, because weights are inputs of graphs of torch.compile."""
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class GeConcreteGraph:
 
     def _note(self, function: Any) -> None:
         artifact = Artifact(self._graph.executor.core, npugraph_options(self._config))
+        artifact.needs_python = True  # calls come from ``__call__``, or from the operators around a part
         artifact.runs_as(function)
         function.owner = artifact  # which lives as long as the function
         registry.add(artifact)
@@ -124,4 +126,4 @@ class GeConcreteGraph:
         initialize_graph_engine(global_options)
         if self._request is None:
             self._request = compile_request(parse(npugraph_options(self._config)), self._graph.name)
-        self._graph.load(local_options)
+        self._graph.executor.load(self._graph, local_options)

@@ -6,12 +6,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import torch
-
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.dumps import names
 from npugraph.ge.graph import GeGraph
+from npugraph.ranks import rank
 
 
 def dump_if_asked(graph: GeGraph, config: CompilerConfig, stage: str) -> None:
@@ -22,10 +21,5 @@ def dump_if_asked(graph: GeGraph, config: CompilerConfig, stage: str) -> None:
         return
     number = re.search(r"\d*$", graph.name)
     assert number is not None
-    file = names.of_graph(stage, int(number[0] or 0), _rank(), kind)
+    file = names.of_graph(stage, int(number[0] or 0), rank(), kind)
     dumps.write(graph, Path(config.debug.graph_dump.path.value) / file, kind)
-
-
-def _rank() -> int:
-    distributed = torch.distributed
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0

@@ -22,7 +22,7 @@ def ge_options(config: CompilerConfig, *, on_device: bool = True) -> tuple[dict[
     local = {"ge.exec.atomicCleanPolicy": "1", "ge.exec.memoryOptimizationPolicy": "MemoryPriority"}
     if on_device:
         local["ge.exec.reuseZeroCopyMemory"] = "1"
-    of_process = {"ge.exec.staticMemoryPolicy": "2", "ge.opSelectImplmode": "high_precision", **_state_of_process()}
+    of_process = {"ge.exec.staticMemoryPolicy": "2", "ge.opSelectImplmode": "high_precision", **settings_of_torch()}
     for holder in holders(config).values():
         engine = holder.row.engine
         if engine and _travels(holder.row, config):
@@ -38,8 +38,9 @@ def _travels(row: Row, config: CompilerConfig) -> bool:
     return row.engine.always or value != row.default
 
 
-def _state_of_process() -> dict[str, str]:
-    """The options that come from settings of torch and torch_npu."""
+def settings_of_torch() -> dict[str, str]:
+    """The options of the process that come from settings of torch and torch_npu, and the current device of this
+    thread. Raises ``ValueError`` if ``ASCEND_DEVICE_ID`` is needed and is no number."""
     npu = torch.npu if "torch_npu" in sys.modules else None
     device = str(npu.current_device()) if npu else _device_of_environment()
     deterministic = torch.are_deterministic_algorithms_enabled()

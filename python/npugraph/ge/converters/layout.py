@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,11 +86,19 @@ def _without(x: Tensor, dims: Sequence[int]) -> Tensor:
 
 @register_fx_node_ge_converter(aten.as_strided.default)
 def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, meta_outputs: Any) -> Tensor:
-    """Torch counts places in memory, Ascend those of a dense row-major tensor."""
+    """Torch counts places in memory, Ascend those of a dense row-major tensor. The engine checks them when it compiles,
+    so they have to be known then."""
     if not self.is_row_major:
         raise NotImplementedError("its input is no dense tensor in row-major order")
-    offset = 0 if storage_offset is None else storage_offset
-    return ge.AsStrided(self, integers(parts_of(size)), integers(parts_of(stride)), integers([offset]))
+    sizes, strides = known("size", size), known("stride", stride)
+    offset = 0 if storage_offset is None else known("storage_offset", storage_offset)
+    if not all(isinstance(part, int) for part in self.symsize or ()):
+        raise NotImplementedError("the sizes of its input are known only when the graph runs")
+    elements = math.prod(self.symsize or ())
+    last = offset + sum((part - 1) * step for part, step in zip(sizes, strides, strict=True))
+    if last >= elements and 0 not in sizes:
+        raise NotImplementedError(f"it reads beyond the {elements} elements of its input")
+    return ge.AsStrided(self, sizes, strides, [offset])
 
 
 @register_fx_node_ge_converter(aten.cat.default)

@@ -118,10 +118,9 @@ def operand(value: Any, dtype: Any) -> Tensor:
 
 
 def exactly(build: Callable[..., Tensor], dtype: Any, *values: Any) -> Tensor:
-    """The result, of the element type ``dtype``, of an operator whose operands are ``values``, tensors and numbers.
-    If a
-    half type cannot hold a number as it is, the operator computes in float32, because torch's kernels compute with the
-    exact number."""
+    """The result, of the element type ``dtype``, of an operator whose operands are ``values``, tensors and numbers. If
+    a half type cannot hold a number as it is, the operator computes in float32, because torch's kernels compute with
+    the exact number."""
     exact = all(is_exact(value, dtype) for value in values)
     result = build(*(operand(value, dtype if exact else DataType.DT_FLOAT) for value in values))
     return result if exact else cast(result, dtype)

@@ -6,21 +6,9 @@ from __future__ import annotations
 import datetime
 import os
 
-ORIGINAL, OPTIMIZED = "original_ge_graph", "optimized_ge_graph"
-
 
 def of_graph(stage: str, graph_id: int, rank: int, kind: str, time: datetime.datetime | None = None) -> str:
     """The file for ``debug.graph_dump``. ``stage`` is original or optimized, ``graph_id`` counts graphs of the
     process."""
     stamp = (time or datetime.datetime.now()).strftime("%Y%m%d%H%M%S%f")
     return f"dynamo_{stage}_graph_{graph_id}_rank_{rank}_pid_{os.getpid()}_ts_{stamp}.{kind}"
-
-
-def of_step(number: int, phase: str, what: str, kind: str = "pbtxt") -> str:
-    """The file for ``TORCH_COMPILE_DEBUG=1``. ``number`` counts files of a graph, ``phase`` is forward or backward,
-    ``what`` is ``ORIGINAL``, ``OPTIMIZED`` or that of ``after``."""
-    return f"{number:03}_aot_{phase}_{what}.{kind}"
-
-
-def after(pass_name: str) -> str:
-    return f"graph_after_{pass_name}"

@@ -25,7 +25,7 @@ from npugraph.ge.export.files import ExportFiles, files_of
 from npugraph.ge.export.weights import make_constants, weights_of
 from npugraph.ge.fx.graph import SOURCE, Built, build
 from npugraph.ge.fx.outputs import Fixed, Result
-from npugraph.ge.normalise import INPUTS_OF_GRAPH
+from npugraph.ge.normalise import DEVICE, INPUTS_OF_GRAPH
 from npugraph.inference.capture import as_torch_compile_traces
 from npugraph.log import logger
 
@@ -131,6 +131,8 @@ class _Export:
     def _write(self, built: Built, work: Work) -> None:
         graph = built.graph
         graph.model.name = self._name
+        if DEVICE in graph.attr:
+            del graph.attr[DEVICE]  # a file is for any device
         placeholders = work.gm.graph.find_nodes(op="placeholder")
         tensors = {}
         for index, place in enumerate(built.fed):

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.schema import arguments_by_name
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.corrections import correct_values
@@ -25,11 +26,12 @@ from npugraph.ge import attr
 from npugraph.ge.converters import Missing, MissingConverters, find
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
+from npugraph.ge.fx.devices import Placement, device_of
 from npugraph.ge.fx.geometry import is_dense, is_row_major, texts
-from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
+from npugraph.ge.fx.outputs import OutputPlan, plan_outputs, viewed
 from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
 from npugraph.ge.graph import GeGraph
-from npugraph.ge.normalise import normalise
+from npugraph.ge.normalise import DEVICE, normalise
 from npugraph.ge.tensor import Tensor, TensorSpec
 
 aten = torch.ops.aten
@@ -96,11 +98,15 @@ class _Builder:
         self.written: list[Any] = []  # OpDefs that write inputs
         self.missing: dict[fx.Node, Missing] = {}
         self.placeholders = gm.graph.find_nodes(op="placeholder")
+        self.device = device_of(gm.graph)
+        self.placement = Placement(gm.graph, self.device)
 
     def missing_in_order(self) -> list[Missing]:
         return [self.missing[node] for node in self.gm.graph.nodes if node in self.missing]
 
     def build(self, inputs: Sequence[InputInfo]) -> Built:
+        if self.device.type != "cpu":
+            self.graph.attr[DEVICE].s = str(self.device).encode()
         written = {node.args[0] for node in self.gm.graph.find_nodes(op="call_function", target=aten.copy_.default)}
         fed = self.add_inputs(inputs, written)
         for node in self.gm.graph.nodes:
@@ -131,7 +137,7 @@ class _Builder:
     def note_sizes(self) -> None:
         for node in self.placeholders:
             value = node.meta.get("val")
-            sizes: Sequence[Any] = value.size() if isinstance(value, torch.Tensor) else ()
+            sizes: Sequence[Any] = value.size() if isinstance(value, torch.Tensor) and self.is_fed(node) else ()
             for dim, size in enumerate(sizes):
                 if constant(size) is None:
                     self.sizes.setdefault(size.node.expr, (node, dim))
@@ -154,11 +160,11 @@ class _Builder:
         ranges.list.s.extend(symbol.name.encode() for symbol in symbols)
 
     def is_fed(self, node: fx.Node) -> bool:
-        """Whether the engine gets the input: tensors, and numbers that no tensor has as a size, if they are used or if
-        sizes are made of them."""
+        """Whether the engine gets the input: tensors of its device and of the host, and numbers that no tensor has as a
+        size, if they are used or if sizes are made of them."""
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            return not node.meta.get("effect_token")
+            return self.placement.is_input(value) and not node.meta.get("effect_token")
         if not isinstance(value, Symbolic) or value.node.expr in self.sizes:
             return False
         return bool(node.users) or value.node.expr in self.parts_of_sizes
@@ -222,6 +228,7 @@ class _Builder:
             return self.stand_ins(node)
         before = len(self.graph.op)
         try:
+            self.check_memory(node)
             with self.graph.fx_node(code_of(node), stack_of(node)):
                 args = [self.operands(argument) for argument in node.args]
                 kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
@@ -240,6 +247,13 @@ class _Builder:
         result = _listed(result)
         self.describe(node, result, specs)
         return result
+
+    def check_memory(self, node: fx.Node) -> None:
+        """Raises ``NotImplementedError`` if the engine cannot reach the memory that a node is about."""
+        if reason := self.placement.refusal(node):
+            raise NotImplementedError(reason)
+        if _names_places_of_input(node):
+            raise NotImplementedError("it counts places from the start of memory in which an input may lie anywhere")
 
     def check_computed(self, node: fx.Node, first: int) -> None:
         """Raises ``NotImplementedError`` if the engine does not compute what a node became, the operators of the graph
@@ -333,6 +347,14 @@ class _Builder:
             value = output.meta["val"]
             _write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
         return plan
+
+
+def _names_places_of_input(node: fx.Node) -> bool:
+    """Whether a call names places in the memory of an input by an offset, which does not count from the input."""
+    if node.target is not aten.as_strided.default:
+        return False
+    given = arguments_by_name(node.target, node.args, node.kwargs)
+    return given.get("storage_offset") is not None and viewed(given["self"]).op == "placeholder"
 
 
 def _is_integer(part: Any) -> bool:

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
+from torch.utils._sympy.printers import PythonPrinter
 
 from npugraph.fx.schema import is_view
-from npugraph.ge.fx.geometry import Symbols, expressions_of, is_row_major
+from npugraph.fx.values import expressions
+from npugraph.ge.fx.geometry import is_row_major
 from npugraph.ge.fx.values import is_number, not_of_ge
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
+Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +29,8 @@ class Fixed:
 
     value: Any
 
-    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
-        return self.value
+    def __call__(self, inputs: Sequence[Any]) -> Finish:
+        return lambda results: self.value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +39,9 @@ class Computed:
 
     numbers: Numbers
 
-    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
-        return self.numbers(inputs)[0]
+    def __call__(self, inputs: Sequence[Any]) -> Finish:
+        (number,) = self.numbers(inputs)
+        return lambda results: number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +63,12 @@ class Given:
     index: int
     view: Window | None = None
 
-    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+    def __call__(self, inputs: Sequence[Any]) -> Finish:
         tensor = inputs[self.index]
-        if self.view is None:
-            return tensor
-        sizes, strides, offset = self.view.of(inputs)
-        return tensor.as_strided(sizes, strides, tensor.storage_offset() + offset)
+        if self.view is not None:
+            sizes, strides, offset = self.view.of(inputs)
+            tensor = tensor.as_strided(sizes, strides, tensor.storage_offset() + offset)
+        return lambda results: tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,13 +79,16 @@ class Result:
     index: int
     layout: Window | None = None
 
-    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
-        tensor = results[self.index]
+    def __call__(self, inputs: Sequence[Any]) -> Finish:
         if self.layout is None:
-            return tensor
+            return operator.itemgetter(self.index)
         _, strides, offset = self.layout.of(inputs)
-        lies_so = tensor.stride() == strides and tensor.storage_offset() == offset
-        return tensor if lies_so else _laid_out(tensor, strides, offset)
+        return lambda results: _lying_so(results[self.index], strides, offset)
+
+
+def _lying_so(tensor: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
+    lies_so = tensor.stride() == strides and tensor.storage_offset() == offset
+    return tensor if lies_so else _laid_out(tensor, strides, offset)
 
 
 def _laid_out(tensor: torch.Tensor, strides: Sequence[int], offset: int) -> torch.Tensor:
@@ -92,13 +101,14 @@ def _laid_out(tensor: torch.Tensor, strides: Sequence[int], offset: int) -> torc
     return memory.as_strided(tensor.shape, strides, offset)
 
 
+# A function of the inputs of a call. What it returns keeps no input alive but one that is an output.
 Entry = Fixed | Computed | Given | Result
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputPlan:
     """How the outputs of an FX graph come about in a call. ``results`` are the nodes whose tensors the engine
-    returns, in order."""
+    returns, in order; ``entries`` keep nothing of the graph alive."""
 
     entries: tuple[Entry, ...]
     results: tuple[fx.Node, ...]
@@ -110,13 +120,13 @@ class OutputPlan:
 
     def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """The outputs of a call, from its inputs, all that the FX graph has, and from what the engine returned."""
-        return [entry(inputs, results) for entry in self.entries]
+        return [entry(inputs)(results) for entry in self.entries]
 
 
 def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> OutputPlan:
     """The plan for ``outputs``, the leaves of an FX graph's output. Raises ``NotImplementedError`` if sizes of an
     output do not follow from the inputs."""
-    symbols = Symbols([node.meta.get("val") for node in placeholders])
+    numbers = NumbersOfCall([node.meta.get("val") for node in placeholders])
     places = {node: place for place, node in enumerate(placeholders)}
     results: dict[fx.Node, int] = {}
 
@@ -127,7 +137,7 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> Out
         if value is None:
             return Fixed(None)
         if is_number(value):
-            return Computed(symbols.function([value]))
+            return Computed(numbers.function([value]))
         if not isinstance(value, torch.Tensor):
             raise not_of_ge(value)
         if output.target is torch.ops.aten.copy_.default:  # it returns what it writes
@@ -135,10 +145,10 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> Out
         origin = _origin(output)
         if origin in places:
             is_whole = output is origin
-            return Given(places[origin], None if is_whole else _window(symbols, value, origin.meta["val"]))
+            return Given(places[origin], None if is_whole else _window(numbers, value, origin.meta["val"]))
         index = results.setdefault(output, len(results))
         is_plain = is_row_major(value) and value.storage_offset() == 0
-        return Result(index, None if is_plain else _window(symbols, value))
+        return Result(index, None if is_plain else _window(numbers, value))
 
     entries = tuple(map(entry, outputs))
     return OutputPlan(entries, tuple(results))
@@ -146,18 +156,59 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> Out
 
 def _origin(node: fx.Node) -> fx.Node:
     """The node whose memory a node views with elements of the same type; the node itself if it views none."""
-    viewed: Any = node
-    while viewed.target is operator.getitem or _is_view(viewed.target):
-        viewed = viewed.args[0]
-    value = viewed.meta.get("val")
+    base = viewed(node)
+    value = base.meta.get("val")
     has_same_type = isinstance(value, torch.Tensor) and value.dtype == node.meta["val"].dtype
-    return viewed if has_same_type else node
+    return base if has_same_type else node
+
+
+def viewed(node: fx.Node) -> fx.Node:
+    """The node whose memory a node views; the node itself if it views none."""
+    base: Any = node
+    while base.target is operator.getitem or _is_view(base.target):
+        base = base.args[0]
+    return base
 
 
 def _is_view(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and is_view(target)
 
 
-def _window(symbols: Symbols, tensor: torch.Tensor, origin: torch.Tensor | None = None) -> Window:
-    offset, from_ = expressions_of([tensor.storage_offset(), 0 if origin is None else origin.storage_offset()])
-    return Window(tensor.dim(), symbols.function([*tensor.size(), *tensor.stride(), offset - from_]))
+def _window(numbers: NumbersOfCall, tensor: torch.Tensor, origin: torch.Tensor | None = None) -> Window:
+    offset, from_ = expressions([tensor.storage_offset(), 0 if origin is None else origin.storage_offset()])
+    return Window(tensor.dim(), numbers.function([*tensor.size(), *tensor.stride(), offset - from_]))
+
+
+class NumbersOfCall:
+    """Numbers that follow from the inputs of a call. ``inputs`` are the values of the placeholders of the graph."""
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        self._sources: dict[str, str] = {}
+        for place, value in enumerate(inputs):
+            for number, source in _numbers_of(value, f"inputs[{place}]"):
+                (expr,) = expressions([number])
+                if isinstance(expr, sympy.Symbol):
+                    self._sources.setdefault(expr.name, source)
+
+    def function(self, numbers: Sequence[Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+        """A function of the inputs of a call that returns these numbers. Raises ``NotImplementedError`` if the inputs
+        do not say them."""
+        exprs = [sympy.sympify(expr) for expr in expressions(numbers)]
+        names = sorted({symbol.name for expr in exprs for symbol in expr.free_symbols})
+        unknown = [name for name in names if name not in self._sources]
+        if unknown:
+            raise NotImplementedError(f"no input has the size {unknown[0]}")
+        values = "".join(f"{PythonPrinter().doprint(expr)}, " for expr in exprs)
+        sources = ", ".join(self._sources[name] for name in names)
+        text = f"lambda inputs: (lambda {', '.join(names)}: ({values}))({sources})"
+        return eval(text, _NAMES)
+
+
+_NAMES = {"math": math}  # what a text of PythonPrinter uses
+
+
+def _numbers_of(value: Any, place: str) -> Sequence[tuple[Any, str]]:
+    if not isinstance(value, torch.Tensor):
+        return [(value, place)]
+    queries = [(value.size(), "size"), (value.stride(), "stride")]
+    return [(number, f"{place}.{query}({dim})") for numbers, query in queries for dim, number in enumerate(numbers)]
