@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,10 @@ import torch
 
 import npugraph
 import torchair
+from npugraph.counters import ProcessCounts
 from npugraph.ge.backend import target
+from npugraph.ge.converters import registry
+from npugraph.ge.fx import partition
 from npugraph.log import logger
 from torchair import get_npu_backend
 
@@ -166,6 +170,115 @@ def test_a_written_input_that_overlaps_another_one(kind: str, grad: bool) -> Non
         torch.testing.assert_close(fast(ours[:4], ours[4:]), step(theirs[:4], theirs[4:]))
 
 
+OVERLAPS = {  # where the written input and two others lie, and whether the first overlaps one of them
+    "apart": ((0, 4), (4, 4), (8, 4), False),
+    "behind the others, which overlap": ((8, 4), (0, 4), (2, 4), False),
+    "before the others, which overlap": ((0, 4), (4, 4), (4, 4), False),
+    "at the begin of another": ((0, 2), (0, 8), (8, 4), True),
+    "within another": ((2, 2), (0, 8), (8, 4), True),
+    "at the end of another": ((7, 4), (0, 4), (4, 4), True),
+    "between others": ((4, 4), (0, 4), (8, 4), False),
+    "around another": ((0, 12), (20, 2), (4, 4), True),
+}
+
+
+@pytest.mark.parametrize("case", OVERLAPS)
+@torch.no_grad()
+def test_which_inputs_overlap_a_written_one(case: str) -> None:
+    *places, do_overlap = OVERLAPS[case]
+
+    def step(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
+        x.mul_(2)
+        return torch.sort(y)[0] + 1, z * 3
+
+    fast = compiled(step, dynamic=True)
+    fast(torch.zeros(5), torch.ones(6), torch.ones(7))
+    ours, theirs = (torch.arange(24.0) for _ in range(2))
+    counts = ProcessCounts()
+    found = fast(*(ours[begin : begin + size] for begin, size in places))
+    expected = step(*(theirs[begin : begin + size] for begin, size in places))
+    torch.testing.assert_close((*found, ours), (*expected, theirs))
+    assert counts["overlapping_inputs"] == do_overlap
+
+
+def test_a_backward_graph_whose_written_input_overlaps_another_one() -> None:
+    """The program does not have that graph, so it cannot run as it was written."""
+
+    class Counted(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, count: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(count, order)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+            count, order = ctx.saved_tensors
+            with torch.no_grad():
+                count.add_(1)
+            return gradient * 2 + torch.sort(order)[0], None, None
+
+    fast = compiled(lambda x, count, order: Counted.apply(x, count, order))
+    x = torch.ones(4, requires_grad=True)
+    fast(x, torch.zeros(4), torch.ones(4)).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [3.0] * 4
+    memory = torch.arange(8.0)
+    loss = fast(x, memory[:4], memory[2:6]).sum()
+    with pytest.raises(RuntimeError, match=r"the backward graph '.*' writes an input that overlaps another one"):
+        loss.backward()
+    assert torch.equal(memory, torch.arange(8.0))
+
+
+@torch.no_grad()
+def test_graphs_of_torch_are_needed_no_more_when_they_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    converted: list[weakref.ref[Any]] = []
+
+    def convert(gm: Any, *args: Any, **kwargs: Any) -> Any:
+        converted.append(weakref.ref(gm.graph))
+        return partition.convert(gm, *args, **kwargs)
+
+    monkeypatch.setattr(target, "convert", convert)
+    fast = compiled(lambda x: (x * 2, x.t()))
+    fast(torch.ones(2, 3))
+    gc.collect()
+    assert [graph() for graph in converted] == [None]
+
+
+def test_inputs_that_are_no_outputs_are_freed_during_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    lives: list[tuple[int, int]] = []  # how many inputs a graph gets, and how many of them something else keeps
+
+    class Watched(target.GeConcreteGraph):
+        def __call__(self, given: list[Any]) -> Any:
+            inputs = [weakref.ref(value) for value in given if isinstance(value, torch.Tensor)]
+            results = super().__call__(given)
+            lives.append((len(inputs), sum(tensor() is not None for tensor in inputs)))
+            return results
+
+    monkeypatch.setattr(target, "GeConcreteGraph", Watched)
+    fast = compiled(lambda x: torch.exp(torch.sin(x).mean(0)) * x.shape[0], dynamic=True)
+    x = torch.ones(3, 4, requires_grad=True)
+    fast(x).sum().backward()
+    assert lives == [(1, 1), (3, 1)]  # the program has x
+
+
+@torch.no_grad()
+def test_a_graph_whose_converter_has_an_error_runs_by_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They compute what the program says: the autocast of the caller does not reach them."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("this converter has an error")
+
+    monkeypatch.setitem(registry._converters, "aten.mm.default", refuse)
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return torch.mm(x, x)
+
+    x = torch.randn(4, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.warns(UserWarning, match="has an error"):
+        found = compiled(product)(x)
+    assert torch.equal(found, x @ x)
+
+
 @pytest.mark.feature("6.31")
 @torch.no_grad()
 def test_a_converter_of_the_user_is_used(graphs: list[Any]) -> None:
@@ -182,6 +295,25 @@ def test_a_converter_of_the_user_is_used(graphs: list[Any]) -> None:
     x = torch.randn(3)
     torch.testing.assert_close(compiled(lambda x: twice(x))(x), x * 2)
     assert [op.type for op in graphs[0].graph.op] == ["Data", "Add", "NetOutput"]
+
+
+@torch.no_grad()
+def test_graphs_that_eager_operators_cut_are_artifacts_of_their_model() -> None:
+    """Their memory is freed when the model is gone, although the function is kept."""
+    kept = []
+    backend = get_npu_backend()
+
+    def keeping(gm: Any, inputs: Any) -> Any:
+        kept.append(backend(gm, inputs))
+        return kept[-1]
+
+    npugraph.reset()
+    model = torch.nn.Linear(4, 4)
+    torch.compile(lambda model, x: torch.sort(model(x))[0] @ model.weight, backend=keeping)(model, torch.ones(2, 4))
+    assert len(npugraph.artifacts()) == 2
+    del model
+    gc.collect()
+    assert npugraph.artifacts() == []
 
 
 @torch.no_grad()

@@ -3,70 +3,23 @@
 
 from __future__ import annotations
 
-import logging
+import gc
 import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch.utils import _pytree as pytree
 
 from npugraph.ge import apis as ge
-from npugraph.ge.backend import parts
+from npugraph.ge.backend import parts, target
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import MissingConverters, register_fx_node_ge_converter, registry
-from npugraph.log import logger
+from npugraph.ge.fx import partition
 from tests.python.ge.converted import random_tensor as t
-
-SUMMARY = re.compile(r"They run eagerly, in (\d+) parts? of the graph\. Graphs of GE for the rest: (.*)\. With option")
-
-
-class Run:
-    """A compiled function, and what its calls logged."""
-
-    def __init__(self, function: Callable[..., Any], caplog: pytest.LogCaptureFixture, **how: Any) -> None:
-        torch._dynamo.reset()
-        self.function = function
-        self.fast = torch.compile(function, backend=get_npu_backend(), **how)
-        self._caplog = caplog
-
-    def check(self, *inputs: Any) -> Any:
-        """Compares a call with eager mode bit for bit: results, their strides and written inputs. Returns the
-        results."""
-        ours, theirs = (pytree.tree_map_only(torch.Tensor, torch.clone, inputs) for _ in range(2))
-        torch.manual_seed(7)
-        expected = self.function(*theirs)
-        torch.manual_seed(7)
-        with self._caplog.at_level(logging.INFO, logger.name):
-            found = self.fast(*ours)
-        pytree.tree_map(_check_same, (found, ours), (expected, theirs))
-        return found
-
-    @property
-    def warnings(self) -> list[str]:
-        return [record.getMessage() for record in self._caplog.records if record.levelno == logging.WARNING]
-
-    @property
-    def num_graphs(self) -> int:
-        """How many graphs of GE were compiled."""
-        return sum(record.getMessage().startswith("start compile graph: ") for record in self._caplog.records)
-
-    @property
-    def num_eager_parts(self) -> int:
-        (warning,) = self.warnings
-        found = SUMMARY.search(warning)
-        assert found is not None, warning
-        return int(found[1])
-
-
-def _check_same(found: Any, expected: Any) -> None:
-    if isinstance(expected, torch.Tensor):
-        assert torch.equal(found, expected) and found.dtype == expected.dtype and found.stride() == expected.stride()
-    else:
-        assert found == expected
+from tests.python.ge.cut_runs import Run
 
 
 def sorted_(x: torch.Tensor) -> torch.Tensor:
@@ -261,6 +214,29 @@ def test_no_call_keeps_its_inputs_or_results(caplog: pytest.LogCaptureFixture) -
     assert [reference() for reference in references] == [None] * 3
 
 
+@torch.no_grad()
+def test_graphs_are_needed_no_more_when_they_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither those of torch nor the messages, although the function lives."""
+    graphs: list[weakref.ref[Any]] = []
+
+    class Noted(parts.GeConcreteGraph):
+        def __init__(self, *args: Any, graph: Any, **kwargs: Any) -> None:
+            super().__init__(*args, graph=graph, **kwargs)
+            graphs.append(weakref.ref(graph))
+
+    def convert(gm: Any, *args: Any, **kwargs: Any) -> Any:
+        graphs.append(weakref.ref(gm.graph))
+        return partition.convert(gm, *args, **kwargs)
+
+    monkeypatch.setattr(parts, "GeConcreteGraph", Noted)
+    monkeypatch.setattr(target, "convert", convert)
+    torch._dynamo.reset()
+    fast = torch.compile(lambda x: (torch.sort(x * 2)[0].t() + 1).t(), backend=get_npu_backend())
+    fast(t(4, 6))
+    gc.collect()
+    assert [graph() for graph in graphs] == [None] * 3
+
+
 # Effects
 
 
@@ -306,6 +282,19 @@ def test_control_flow_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
     for sign in (1, -1):
         run.check(t(4, 6).abs() * sign)
     assert run.num_graphs == 2
+
+
+@torch.no_grad()
+def test_autocast_of_the_caller_does_not_reach_operators(caplog: pytest.LogCaptureFixture) -> None:
+    def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            y = torch.addbmm(x, a, b)
+        return y * 2
+
+    run = Run(function, caplog)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        run.check(t(4, 5), t(3, 4, 6), t(3, 6, 5))
+    assert run.num_eager_parts == 1
 
 
 # What else is missing

@@ -24,7 +24,7 @@ def written_inputs(work: Work) -> list[int]:
 
 def while_apart(run: Callable[..., Any], work: Work) -> Callable[..., Any]:
     """Returns ``run``, the function of a graph of which no part sees all inputs, for calls whose written inputs overlap
-    no others."""
+    no others. A call of a backward graph whose inputs do is an error, because the program does not have this graph."""
     written = written_inputs(work)
     if not written:
         return run
@@ -36,22 +36,37 @@ def while_apart(run: Callable[..., Any], work: Work) -> Callable[..., Any]:
 
     def boxed(args: list[Any]) -> Any:
         if _overlap(args, written):
-            raise _C.InputsOverlap("a written input overlaps another input in a way that was not seen at compile time")
+            raise _C.InputsOverlap(
+                f"the {work.route.phase} graph {work.name!r} writes an input that overlaps another one, which was not "
+                "so at compile time; give the function a clone of one of them"
+            )
         return run(args)
 
     return boxed_call(boxed)
 
 
 def _overlap(inputs: Sequence[Any], written: Sequence[int]) -> bool:
-    spans = [_span(value) for value in inputs]
-    return any(
-        spans[w][0] < end and begin < spans[w][1] for w in written for i, (begin, end) in enumerate(spans) if i != w
-    )
+    """Whether an input that is written overlaps another one. Takes O(n log n) of time, in each call."""
+    is_written = [False] * len(inputs)
+    for index in written:
+        is_written[index] = True
+    spans = sorted((*_span(value), is_written[i]) for i, value in enumerate(inputs) if isinstance(value, torch.Tensor))
+    last_end = last_written_end = 0  # of the spans that begin before the next one
+    for begin, end, writes in spans:
+        if begin < (last_end if writes else last_written_end):
+            return True
+        last_end = max(last_end, end)
+        if writes:
+            last_written_end = max(last_written_end, end)
+    return False
 
 
-def _span(value: Any) -> tuple[int, int]:
-    """The addresses between which a strided tensor lies; an empty range for other values."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.numel() == 0:
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses between which a strided tensor lies; an empty range for one without elements or strides."""
+    if tensor.layout is not torch.strided or tensor.numel() == 0:
         return 0, 0
-    last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
-    return value.data_ptr(), value.data_ptr() + (last + 1) * value.element_size()
+    begin = tensor.data_ptr()
+    if tensor.is_contiguous():
+        return begin, begin + tensor.nbytes
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin, begin + (last + 1) * tensor.element_size()

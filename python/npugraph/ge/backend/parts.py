@@ -11,10 +11,11 @@ import torch
 from torch import fx
 
 from npugraph import _C
-from npugraph.driver.calls import boxed_call
+from npugraph.driver.calls import below_autocast, boxed_call
 from npugraph.driver.entry import Route, Work
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph
+from npugraph.ge.backend.models import belongs_to_model
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition
@@ -45,29 +46,38 @@ def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:
     compiled before any of them runs, so that an error leaves the inputs as they are."""
     partition: Partition = work.imported
     gm = partition.gm
-    pending = [(built, _graph(built, work, config)) for built in partition.parts]
+    is_recorded = work.route is Route.RECORDED
+    for node in gm.graph.nodes:
+        node.meta.clear()  # what runs is its code
+    run = below_autocast(gm.forward) if is_recorded else gm.forward
+    described = zip(partition.parts, partition.inputs, strict=True)
+    pending = [(built, _graph(built, inputs, work, config)) for built, inputs in described]
 
     def call(*args: Any) -> Any:
         if pending:
             for index, (built, graph) in enumerate(list(pending)):
                 setattr(gm, part_name(index), _function(built, graph.compile()))
             pending.clear()  # the messages are needed no more
-        return gm.forward(*args)
+        return run(*args)
 
-    return call if work.route is Route.RECORDED else boxed_call(call)
+    return call if is_recorded else boxed_call(call)
 
 
-def _graph(built: Built, work: Work, config: CompilerConfig) -> GeConcreteGraph:
+def _graph(built: Built, inputs: Sequence[InputInfo], work: Work, config: CompilerConfig) -> GeConcreteGraph:
     request = compile_request(work.config, built.graph.name, work.route.kind)
-    return GeConcreteGraph(config, graph=built.graph, request=request)
+    noted = belongs_to_model(work, [inputs[place].kind for place in built.fed])
+    return GeConcreteGraph(config, graph=built.graph, request=request, noted=noted)
 
 
 def _function(built: Built, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a graph of operators of which the engine runs ``built``."""
+    """The function of a graph of operators of which the engine runs ``built``. It does not keep the graph alive."""
     if built.is_plain:
         return run
+    fed, entries = built.fed, built.outputs.entries
 
     def call(*inputs: Any) -> Any:
-        return built.outputs(inputs, run(*[inputs[place] for place in built.fed]))
+        outputs = [entry(inputs) for entry in entries]
+        results = run(*[inputs[place] for place in fed])
+        return [finish(results) for finish in outputs]
 
     return call

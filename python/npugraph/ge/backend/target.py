@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from npugraph import _C
-from npugraph.artifact import Artifact
 from npugraph.driver import graph_target
-from npugraph.driver.calls import boxed_call, watch_model
+from npugraph.driver.calls import boxed_call
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.steps import Step, Target
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
+from npugraph.ge.backend.models import belongs_to_model
 from npugraph.ge.backend.overlaps import while_apart, written_inputs
 from npugraph.ge.backend.parts import build_computed, in_parts
 from npugraph.ge.config import CompilerConfig
@@ -56,48 +56,44 @@ def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
         return while_apart(in_parts(work, config), work)
     built: Built = work.imported
     request = compile_request(work.config, built.graph.name, work.route.kind)
-    noted = _belongs_to_model(work, built)
-    takes_all = len(built.fed) == len(work.inputs)
-    is_direct = takes_all and built.outputs.is_plain
+    noted = belongs_to_model(work, [work.inputs[place].kind for place in built.fed])
     is_recorded = work.route is Route.RECORDED
     eager = eagerly(work.entry.gm) if is_recorded else None
     if work.route in (Route.INFERENCE, Route.FORWARD) and written_inputs(work):
         work.entry.depends_on_places = True
-    if is_direct:
-        graph = GeConcreteGraph(
-            config, graph=built.graph, request=request, boxed=not is_recorded, fallback=eager, noted=noted
-        )
-        return graph if is_recorded else boxed_call(graph)
-    graph = GeConcreteGraph(config, graph=built.graph, request=request, noted=noted)
+    fallback = eager if built.is_plain else None
+    graph = GeConcreteGraph(
+        config, graph=built.graph, request=request, boxed=not is_recorded, fallback=fallback, noted=noted
+    )
+    if eager is None:
+        return boxed_call(graph if built.is_plain else _boxed(graph, built))
+    return graph if built.is_plain else _positional(graph, built, eager)
+
+
+def _positional(graph: GeConcreteGraph, built: Built, eager: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a graph of operators of which the engine runs ``built``."""
+    fed, entries = built.fed, built.outputs.entries
 
     def call(*inputs: Any) -> Any:
+        outputs = [entry(inputs) for entry in entries]
         try:
-            results = graph(*[inputs[place] for place in built.fed])
+            results = graph(*[inputs[place] for place in fed])
         except _C.InputsOverlap:  # nothing has run
-            if eager is None:
-                raise
             return eager("overlapping_inputs", *inputs)
-        return built.outputs(inputs, results)
+        return [finish(results) for finish in outputs]
 
-    if is_recorded:
-        return call
-
-    def call_boxed(args: list[Any]) -> Any:
-        inputs = list(args)
-        args.clear()
-        return call(*inputs)
-
-    return boxed_call(call_boxed)
+    return call
 
 
-def _belongs_to_model(work: Work, built: Built) -> Callable[[Artifact, Any], None]:
-    """Returns a function that ties the artifact of ``built`` to the model: it sleeps when the model is gone."""
-    entry, kinds = work.entry, [work.inputs[place].kind for place in built.fed]
-    is_backward = work.route is Route.BACKWARD
+def _boxed(graph: GeConcreteGraph, built: Built) -> Callable[..., Any]:
+    """The same for a list of inputs, which a call empties: only inputs that are outputs live as long as the call."""
+    fed, entries = built.fed, built.outputs.entries
 
-    def tie(artifact: Artifact, function: Any) -> None:
-        entry.owners.add(artifact)
-        if not is_backward:
-            watch_model(function, entry, kinds)
+    def call(inputs: list[Any]) -> Any:
+        outputs = [entry(inputs) for entry in entries]
+        given = [inputs[place] for place in fed]
+        inputs.clear()
+        results = graph(given)
+        return [finish(results) for finish in outputs]
 
-    return tie
+    return call

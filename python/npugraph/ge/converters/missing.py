@@ -15,37 +15,37 @@ from npugraph.ge.converters.registry import name_of
 
 
 class Missing(NamedTuple):
-    """A node that is not converted. ``reason`` says why the converter of its operator refused it; empty if there is no
-    converter."""
+    """A node that is not converted. ``reason`` says why the converter of its operator refused it, or why a graph of GE
+    cannot have an input or an output; empty if there is no converter."""
 
     node: fx.Node
     reason: str = ""
 
 
 class MissingConverters(ShortenTraceback, NotImplementedError):
-    """Operators of a graph cannot be converted. ``missing`` has an entry for each of their nodes, in the order of the
-    graph. torch.compile hands it to the user as it is, without its own frames."""
+    """Operators of a graph, inputs or outputs cannot be converted. ``missing`` has an entry for each of their nodes, in
+    the order of the graph. torch.compile hands it to the user as it is, without its own frames."""
 
     def __init__(self, graph_name: str, missing: Sequence[Missing]) -> None:
         self.missing = tuple(missing)
         by_operator: dict[str, list[Missing]] = {}
-        for entry in self.missing:
+        for entry in filter(is_call, self.missing):
             by_operator.setdefault(operator_text(entry.node), []).append(entry)
-        some = "1 operator" if len(by_operator) == 1 else f"{len(by_operator)} operators"
-        lines = [f"{some} of graph {graph_name!r} cannot be converted to Ascend IR:"]
+        ends = [_line_of_end(entry) for entry in self.missing if not is_call(entry)]
+        some = [_counted(len(by_operator), "operator")] if by_operator else []
+        some += [_counted(len(ends), "input or output", "inputs or outputs")] if ends else []
+        lines = [f"{' and '.join(some)} of graph {graph_name!r} cannot be converted to Ascend IR:"]
         lines += [_line(operator, entries) for operator, entries in by_operator.items()]
-        super().__init__("\n  ".join(lines), first_useful_frame=None)
+        super().__init__("\n  ".join(lines + ends), first_useful_frame=None)
 
-    @property
-    def nodes(self) -> tuple[fx.Node, ...]:
-        return tuple(entry.node for entry in self.missing)
+
+def is_call(entry: Missing) -> bool:
+    """Whether a node calls an operator. Any other one is an input of the graph or stands for its outputs."""
+    return entry.node.op == "call_function"
 
 
 def operator_text(node: fx.Node) -> str:
-    """The operator of a node as users write it: ``torch.ops.aten.sort.default``, ``operator.matmul``. For an input or
-    an output of the graph, what it is."""
-    if node.op != "call_function":
-        return f"{node.op} {node.name}"
+    """The operator of a call as users write it: ``torch.ops.aten.sort.default``, ``operator.matmul``."""
     try:
         name = name_of(node.target)
     except TypeError:
@@ -59,6 +59,15 @@ def _line(operator: str, entries: Sequence[Missing]) -> str:
     why = f" ({'; '.join(reasons)})" if reasons else ""
     places = _unique(source_line(entry.node) or f"node {entry.node.name!r}" for entry in entries)
     return f"{operator} ge_converter is not implemented!{why} At {', '.join(places)}"
+
+
+def _line_of_end(entry: Missing) -> str:
+    what = "an output" if entry.node.op == "output" else f"the input {entry.node.name}"
+    return f"{what}: {entry.reason}"
+
+
+def _counted(number: int, one: str, several: str = "") -> str:
+    return f"1 {one}" if number == 1 else f"{number} {several or one + 's'}"
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ from torch.fx.graph import _BoxedCodeGen
 
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge.converters import Missing, MissingConverters
+from npugraph.ge.converters.missing import is_call
 from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.new_tensors import make_of_sizes
 from npugraph.ge.fx.parts import Cut, Part, cut
@@ -21,6 +22,7 @@ from npugraph.ge.fx.values import refusal
 from npugraph.log import logger
 
 OPTION = "debug.missing_converters"
+_BY_THE_HOST = "The host reads and makes them."
 
 # Converts a functional graph, with a name and a description of its placeholders. Raises ``MissingConverters``.
 Build = Callable[[fx.GraphModule, str, Sequence[InputInfo]], Built]
@@ -29,10 +31,12 @@ Build = Callable[[fx.GraphModule, str, Sequence[InputInfo]], Built]
 @dataclasses.dataclass(frozen=True)
 class Partition:
     """A graph of which some operators run eagerly. ``gm`` is the whole graph; it calls ``parts[i]`` as its attribute
-    ``part_name(i)``, which has to be set to a function of the inputs of that graph that returns a list."""
+    ``part_name(i)``, which has to be set to a function of the inputs of that graph that returns a list. ``inputs[i]``
+    describes these inputs."""
 
     gm: fx.GraphModule
     parts: list[Built]
+    inputs: list[list[InputInfo]]
 
 
 def convert(
@@ -68,14 +72,15 @@ class _Partitioner:
     def run(self, missing: Sequence[Missing]) -> Partition:
         calls = {node for node in self._gm.graph.nodes if node.op == "call_function"}
         self._refused = {entry.node: entry.reason for entry in missing if entry.node in calls}
+        ends = [entry for entry in missing if not is_call(entry)]
         while True:
             reads = self._reads()
             stages = Stages(reads, self._refused)
             divided = cut(self._gm, self._inputs, reads, stages)
             parts = self._converted(divided)
             if parts is not None:
-                self._report(stages, len(parts))
-                return Partition(divided.around, parts)
+                self._report(ends, stages, len(parts))
+                return Partition(divided.around, parts, [part.inputs for part in divided.parts])
 
     def _reads(self) -> Reads:
         """Refuses the readers of values that GE does not have, too."""
@@ -101,15 +106,16 @@ class _Partitioner:
                 return None
         return parts
 
-    def _report(self, stages: Stages, num_parts: int) -> None:
+    def _report(self, ends: Sequence[Missing], stages: Stages, num_parts: int) -> None:
+        """Warns of the operators that run eagerly. ``ends`` are inputs and outputs that the whole graph cannot have."""
         nodes = [node for node in self._gm.graph.nodes if node in self._refused]
-        error = MissingConverters(self._drawn[0], [Missing(node, self._refused[node]) for node in nodes])
+        error = MissingConverters(self._drawn[0], [*(Missing(node, self._refused[node]) for node in nodes), *ends])
         eager = sum(not self._refused.keys().isdisjoint(stage.calls) for stage in stages.in_order())
+        where = f"They run eagerly, in {eager} part{'' if eager == 1 else 's'} of the graph." if nodes else _BY_THE_HOST
         graphs = ", ".join(self._drawn[:num_parts]) or "none"
         logger.warning(
-            "%s\nThey run eagerly, in %d part%s of the graph. Graphs of GE for the rest: %s. With option %s='error' "
-            "of torchair.CompilerConfig this is an error.",
-            *(error, eager, "" if eager == 1 else "s", graphs, OPTION),
+            "%s\n%s Graphs of GE for the rest: %s. With option %s='error' of torchair.CompilerConfig this is an error.",
+            *(str(error), where, graphs, OPTION),  # records of the log may live long, and an error has the graph
         )
 
 

@@ -17,15 +17,16 @@ from torch.utils import _pytree as pytree
 from npugraph.fx.schema import arguments_by_name, is_view, may_draw
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS
+from npugraph.ge.fx.symbols import QUERIES
 from npugraph.ge.fx.values import is_number
 
 aten = torch.ops.aten
 
 
 class Reads:
-    """Of a graph. Constants, numbers, views, and tensors that need no other ones cost next to nothing, so they are made
-    wherever they are read. All other calls are in ``calls``, in the order of the graph; so are nodes of ``refused`` in
-    any case. ``symbols`` has a node for the value of each symbol."""
+    """Of a graph. Constants, sizes, functions of numbers, views, and tensors that need no other ones cost next to
+    nothing, so they are made wherever they are read. All other calls are in ``calls``, in the order of the graph; so
+    are nodes of ``refused`` in any case. ``symbols`` has a node for the value of each symbol."""
 
     def __init__(self, graph: fx.Graph, symbols: dict[sympy.Symbol, fx.Node], refused: Collection[fx.Node]) -> None:
         self.symbols = symbols
@@ -43,7 +44,7 @@ class Reads:
         if node.target is operator.getitem:
             return self.is_made_where_read(node.args[0])
         if is_number(node.meta.get("val")):
-            return True
+            return not _reads_elements(node)
         return isinstance(node.target, torch._ops.OpOverload) and (is_view(node.target) or self._is_new(node))
 
     def same_value(self, node: fx.Node) -> fx.Node:
@@ -78,10 +79,9 @@ class Reads:
 
     def _is_new(self, node: fx.Node) -> bool:
         """Whether a call makes a tensor of no other one, which nothing writes."""
-        values = [operand.meta.get("val") for operand in node.all_input_nodes]
         storages = _storages(node.meta.get("val"))
         is_settled = not _has_effects(node) and not storages & self._writes.keys()
-        return bool(storages) and is_settled and all(map(is_number, values))
+        return bool(storages) and is_settled and _needs_only_numbers(node)
 
     def _is_call(self, node: fx.Node) -> bool:
         if node.op != "call_function" or node.target in SETTLED_CHECKS or is_mark(node):
@@ -101,7 +101,7 @@ class Reads:
                 needed |= {last_effect} if last_effect else set()
                 last_effect = call
             written = _written(call)
-            for storage in self._touched(call) & self._writes.keys():
+            for storage in _touched(call) & self._writes.keys():
                 needed |= {writers[storage]} if storage in writers else set()
                 if storage in written:
                     needed.update(readers.pop(storage, ()))
@@ -110,15 +110,6 @@ class Reads:
                     readers.setdefault(storage, []).append(call)
             before[call] = needed - {call}
         return before
-
-    def _touched(self, node: fx.Node) -> set[int]:
-        """The memory that a call reads or writes, also for the numbers among its arguments."""
-        found: set[int] = set()
-        for operand in node.all_input_nodes:
-            found |= _storages(operand.meta.get("val"))
-            if is_number(operand.meta.get("val")) and self.is_made_where_read(operand):
-                found |= self._touched(operand)
-        return found
 
 
 def call_of(result: fx.Node) -> fx.Node:
@@ -133,12 +124,26 @@ def is_copy(node: fx.Node) -> bool:
     return node.target is aten.copy_.default and node.args[0].op == "placeholder"  # type: ignore[union-attr]
 
 
+def _reads_elements(node: fx.Node) -> bool:
+    """Whether a number depends on the elements of a tensor, so that it is another one when the tensor is written."""
+    return node.op == "call_function" and node.target not in QUERIES and not _needs_only_numbers(node)
+
+
+def _needs_only_numbers(node: fx.Node) -> bool:
+    return all(is_number(operand.meta.get("val")) for operand in node.all_input_nodes)
+
+
 def _has_effects(node: fx.Node) -> bool:
     """Whether the order of the call among others of this kind matters. Memory gives copies into inputs their order."""
     if isinstance(node.target, torch._ops.HigherOrderOperator):
         return True
     draws = isinstance(node.target, torch._ops.OpOverload) and may_draw(node.target, node.args, node.kwargs)
     return draws or (node.is_impure(impure_random=False) and not is_copy(node))
+
+
+def _touched(node: fx.Node) -> set[int]:
+    """The memory that a call reads or writes."""
+    return set().union(*(_storages(operand.meta.get("val")) for operand in node.all_input_nodes))
 
 
 def _written(node: fx.Node) -> set[int]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from torch import fx
 
 from npugraph.ge.fx.reads import Reads, call_of, is_copy
+from npugraph.ge.fx.values import is_number
 
 
 class Stage(NamedTuple):
@@ -25,12 +26,13 @@ class Stage(NamedTuple):
 
 
 class Stages:
-    """``eager`` are the calls that run eagerly. Copies into inputs run with the graph of GE that computes the value, if
-    nothing reads the old value later, and otherwise eagerly."""
+    """``eager`` are the calls that run eagerly. So do those whose result is a number, which no graph of GE returns.
+    Copies into inputs run with the graph of GE that computes the value, if nothing reads the old value later, and
+    otherwise eagerly."""
 
     def __init__(self, reads: Reads, eager: Collection[fx.Node]) -> None:
         self._reads = reads
-        self._eager = set(eager)
+        self._eager = {*eager, *(call for call in reads.calls if is_number(call.meta.get("val")))}
         self._numbers: dict[fx.Node, int] = {}  # even ones are eager
         for call in reads.calls:
             self._numbers[call] = self._first(call)

@@ -14,7 +14,8 @@ from npugraph.fx.values import evaluate
 
 aten = torch.ops.aten
 
-_QUERIES = {
+# What asks for the sizes of a tensor and for its place in its storage.
+QUERIES = {
     aten.sym_size.int,
     aten.sym_stride.int,
     aten.sym_numel.default,
@@ -46,7 +47,7 @@ def compute_sizes(graph: fx.Graph, symbols: dict[sympy.Symbol, fx.Node]) -> None
     tracer = fx.proxy.GraphAppendingTracer(graph)
     for node in list(graph.nodes):
         value = node.meta.get("val")
-        if node.target not in _QUERIES or not isinstance(value, torch.SymInt) or value.node.expr.is_Symbol:
+        if node.target not in QUERIES or not isinstance(value, torch.SymInt) or value.node.expr.is_Symbol:
             continue
         names = value.node.expr.free_symbols
         if not names or not names <= symbols.keys():
