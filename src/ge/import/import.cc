@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "ge/import/order.h"
 #include "ge/import/rules.h"
 #include "ge/ir/registry.h"
+#include "ir/alias.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"
 
@@ -37,7 +39,13 @@ class Importer {
 
   ir::Graph run() {
     for (const OpDef* op : inputs_in_order()) named(*op, [&] { add_input(*op); });
-    for (const OpDef* op : ops_.order) named(*op, [&] { add(*op); });
+    for (size_t i = 0; i < ops_.order.size(); ++i) {
+      const OpDef& op = *ops_.order[i];
+      named(op, [&] {
+        if (op.type == "Assign") keep_views_of_written(i);
+        add(op);
+      });
+    }
     for (const ir::Symbol& symbol : context_.graph().symbols) require_source(Expr::symbol(symbol.name));
     return std::move(context_.graph());
   }
@@ -53,6 +61,33 @@ class Importer {
       const std::string line = source.empty() ? "" : cat(" (", source, ")");
       throw UserError(cat("operator '", op.name, "' of type ", op.type, line, ": ", error.what()));
     }
+  }
+
+  // Results of operators are values, also those that are views here. What later assignments and outputs read in the
+  // memory that assignment `at` writes is copied before. Inputs and results of assignments mean what is written.
+  void keep_views_of_written(size_t at) {
+    const std::vector<Operand*> written = operands_of(*ops_.order[at]);
+    if (written.empty() || written[0] == nullptr || written[0]->value == ir::kNone) return;
+    const ir::AliasInfo aliases(context_.graph());
+    const ir::ValueId root = aliases.root(written[0]->value), end = context_.graph().num_values();
+    for (const OpDef* later : std::span(ops_.order).subspan(at)) {
+      if (later->type != "Assign" && later->type != "NetOutput") continue;
+      for (const InputRef& input : later->inputs) {
+        ir::ValueId* value = input.is_absent() || input.is_control() ? nullptr : made_by_operator(input);
+        if (value != nullptr && *value != ir::kNone && *value < end && aliases.root(*value) == root)
+          *value = context_.add(aten::clone::op(), {TensorRef{*value}});
+      }
+    }
+  }
+
+  // The tensor of a result that is there already; null for those of inputs and assignments.
+  ir::ValueId* made_by_operator(const InputRef& input) {
+    const OpDef* producer = ops_.by_name.find(input.producer)->second;
+    const auto found = results_.find(producer);
+    if (is_input(*producer) || producer->type == "Assign" || found == results_.end() ||
+        static_cast<size_t>(input.index) >= found->second.size())
+      return nullptr;
+    return &found->second[static_cast<size_t>(input.index)].value;
   }
 
   // A call has to say the value of each symbol: as a number, or as a size of a tensor.

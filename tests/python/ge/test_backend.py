@@ -328,3 +328,17 @@ def test_graphs_are_artifacts_of_their_model() -> None:
     del model, fast
     gc.collect()
     assert npugraph.artifacts() == []
+
+
+@torch.no_grad()
+def test_a_copied_input_is_copied_before_it_is_written() -> None:
+    def step(z: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        doubled = z * 2
+        y.copy_(z)
+        z.add_(2)
+        return doubled
+
+    fast = compiled(step)
+    ours, eager = ([torch.ones(4), torch.zeros(4)] for _ in range(2))
+    assert torch.equal(fast(*ours), step(*eager))
+    assert torch.equal(ours[0], eager[0]) and torch.equal(ours[1], eager[1])

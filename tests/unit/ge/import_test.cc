@@ -133,6 +133,20 @@ TEST(Import, OperandsThatDoNotFitAreRefused) {
           "a result of aten.split_with_sizes would have the size -1");
 }
 
+// What an operator returns is a value of before later writes, also where it is a view here.
+TEST(Import, ViewsOfWrittenInputsAreKept) {
+  const auto ref = [](const char* name, int64_t index) {
+    return Op("RefData", name).attr("index", index).output(desc("y", WireType::kFloat, {4}));
+  };
+  const std::string text =
+      imported({ref("z", 0), ref("y", 1), Op("Identity", "old", {"z:0"}), Op("Neg", "new", {"z:0"}),
+                Op("Assign", "write_z", {"z:0", "new:0"}), Op("Assign", "write_y", {"y:0", "old:0"}),
+                Op("NetOutput", "out", {"write_z:-1", "write_y:-1"})});
+  const size_t kept = text.find("aten.clone(%z)"), written = text.find("aten.copy_(%z");
+  EXPECT_NE(kept, std::string::npos) << text;
+  EXPECT_LT(kept, written) << text;
+}
+
 // Shapes are computed without overflow and without reading outside of lists.
 TEST(Import, NumbersOfHostileModels) {
   const auto shape = [](Op&& op) {
