@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,11 +20,13 @@
 #include "compiler/task_makers.h"
 #include "ge/engine/compile.h"
 #include "ge/wire.h"
+#include "program/call_symbols.h"
 #include "program/file.h"
 #include "program/text.h"
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
 #include "tensor/shape.h"
+#include "tensor/strided.h"
 #include "tools/command_line.h"
 #include "tools/npy.h"
 #include "tools/program_text.h"
@@ -36,7 +37,6 @@ namespace {
 using program::BufferClass;
 using program::kNone;
 using program::Output;
-using Values = std::map<std::string, Scalar>;
 
 struct Arguments {
   std::string program;
@@ -87,7 +87,8 @@ Scalar parse_scalar(const std::string& text, ScalarKind kind, const std::string&
 // The inputs of one call, checked against the Program and laid out with its strides.
 class Inputs {
  public:
-  Inputs(const program::Program& program, const std::vector<std::string>& arguments) : program_(program) {
+  Inputs(const program::Program& program, const std::vector<std::string>& arguments)
+      : program_(program), symbols_(program) {
     if (arguments.size() != program.inputs.size()) fail_count(arguments.size());
     arrays_.resize(arguments.size());
     strides_.resize(arguments.size());
@@ -115,7 +116,7 @@ class Inputs {
   }
 
  private:
-  std::string name(size_t i) const { return input_name(program_, i); }
+  std::string name(size_t i) const { return program::input_name(program_, i); }
 
   [[noreturn]] void fail_count(size_t got) const {
     std::string wanted;
@@ -136,7 +137,7 @@ class Inputs {
         const bool is_offset = symbol.dim == program::kStorageOffset;
         value = Scalar::of_int(is_offset ? 0 : arrays_[symbol.input].sizes[symbol.dim]);
       }
-      values_.emplace(symbol.name, value);
+      symbols_.set(symbol, value);
     }
   }
 
@@ -147,23 +148,9 @@ class Inputs {
   }
 
   [[noreturn]] void fail_shape(size_t i) const {
-    std::string symbols;
-    for (const auto& [symbol, value] : values_)
-      symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
     const program::Input& input = program_.inputs[i];
-    throw UserError(cat(name(i), " is ", shape_text(program_, input.dtype, input.sizes), symbols, ", got ",
-                        shape_text(arrays_[i].dtype, arrays_[i].sizes)));
-  }
-
-  int64_t value(const program::Dim& dim) const {
-    if (dim.is_constant()) return dim.constant;
-    return evaluate(program_.exprs[dim.expr], [&](const std::string& symbol) { return values_.at(symbol); }).as_int();
-  }
-
-  std::vector<int64_t> values(const std::vector<program::Dim>& dims) const {
-    std::vector<int64_t> result;
-    for (const auto& dim : dims) result.push_back(value(dim));
-    return result;
+    throw UserError(cat(name(i), " is ", program::shape_text(program_, name_of(input.dtype), input.sizes),
+                        symbols_.text(), ", got ", program::shape_text(name_of(arrays_[i].dtype), arrays_[i].sizes)));
   }
 
   // Copies the row-major array to the strides that the Program was compiled for.
@@ -171,17 +158,10 @@ class Inputs {
     check_rank(i);
     const program::Input& input = program_.inputs[i];
     NpyArray& array = arrays_[i];
-    if (values(input.sizes) != array.sizes) fail_shape(i);
-    const auto& strides = strides_[i] = values(input.strides);
-    const int64_t bytes = size_of(array.dtype);
-    std::vector<char> laid(extent_bytes(array.sizes, strides, array.dtype));
-    std::vector<int64_t> index(array.sizes.size(), 0);
-    for (size_t at = 0; at < array.data.size(); at += bytes) {
-      int64_t offset = 0;
-      for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
-      std::memcpy(&laid[offset * bytes], &array.data[at], bytes);
-      for (size_t d = index.size(); d-- > 0 && ++index[d] == array.sizes[d];) index[d] = 0;
-    }
+    if (symbols_.values(input.sizes) != array.sizes) fail_shape(i);
+    const auto& strides = strides_[i] = symbols_.values(input.strides);
+    std::vector<char> laid(strided_bytes(array.sizes, strides, array.dtype));
+    copy_from_row_major(array.data.data(), array.sizes, strides, array.dtype, laid.data());
     array.data = std::move(laid);
     bound_[i].data = array.data.data();
     bound_[i].sizes = array.sizes.data();
@@ -196,9 +176,11 @@ class Inputs {
       if (buffer.cls != BufferClass::kInput && buffer.cls != BufferClass::kParameter) return;
       const bool late = is_late(operand.byte_offset) || std::ranges::any_of(operand.sizes, is_late) ||
                         std::ranges::any_of(operand.strides, is_late);
-      const int64_t extent = late ? 0 : extent_bytes(values(operand.sizes), values(operand.strides), operand.dtype);
+      const int64_t extent =
+          late ? 0 : extent_bytes(symbols_.values(operand.sizes), symbols_.values(operand.strides), operand.dtype);
       const auto room = static_cast<int64_t>(arrays_[buffer.source].data.size());
-      if (late || (extent > 0 && (value(operand.byte_offset) < 0 || value(operand.byte_offset) > room - extent))) {
+      if (late || (extent > 0 &&
+                   (symbols_.value(operand.byte_offset) < 0 || symbols_.value(operand.byte_offset) > room - extent))) {
         throw UserError(cat("the Program reaches outside of ", name(buffer.source), ": it is damaged or needs torch"));
       }
     };
@@ -212,23 +194,14 @@ class Inputs {
   std::vector<NpyArray> arrays_;
   std::vector<std::vector<int64_t>> strides_;
   std::vector<runtime::BoundInput> bound_;
-  Values values_;
+  program::CallSymbols symbols_;
 };
 
 // A tensor result, row-major.
-NpyArray gather(const runtime::BoundOutput& output) {
+NpyArray row_major(const runtime::BoundOutput& output) {
   NpyArray array{output.dtype, {output.sizes.begin(), output.sizes.end()}, {}};
-  int64_t elements = 1;
-  for (const int64_t size : array.sizes) elements *= size;
-  const int64_t bytes = size_of(output.dtype);
-  array.data.resize(elements * bytes);
-  std::vector<int64_t> index(array.sizes.size(), 0);
-  for (size_t at = 0; at < array.data.size(); at += bytes) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * output.strides[d];
-    std::memcpy(&array.data[at], static_cast<const char*>(output.data) + offset * bytes, bytes);
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == array.sizes[d];) index[d] = 0;
-  }
+  array.data.resize(dense_bytes(array.sizes, output.dtype));
+  copy_to_row_major(output.data, array.sizes, output.strides, output.dtype, array.data.data());
   return array;
 }
 
@@ -240,8 +213,9 @@ Scalar scalar_of(const runtime::BoundOutput& output) {
 
 std::string describe(const runtime::BoundOutput& output) {
   switch (output.kind) {
-    case Output::Kind::kTensor: return shape_text(output.dtype, output.sizes);
-    case Output::Kind::kInput: return cat("input ", output.input, ", ", shape_text(output.dtype, output.sizes));
+    case Output::Kind::kTensor: return program::shape_text(name_of(output.dtype), output.sizes);
+    case Output::Kind::kInput:
+      return cat("input ", output.input, ", ", program::shape_text(name_of(output.dtype), output.sizes));
     case Output::Kind::kScalar: return Expr::constant(scalar_of(output)).str();
     case Output::Kind::kNone: return "none";
   }
@@ -254,7 +228,7 @@ void write(const runtime::BoundOutput& output, const std::string& path) {
   if (!is_tensor(output.kind)) {
     throw UserError(cat("cannot write '", path, "': the output is no tensor but ", describe(output)));
   }
-  const NpyArray array = gather(output);
+  const NpyArray array = row_major(output);
   write_npy(path, array.dtype, array.sizes, array.data);
 }
 

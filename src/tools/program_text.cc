@@ -6,17 +6,20 @@
 
 #include "base/error.h"
 #include "base/words.h"
+#include "program/call_symbols.h"
 
 namespace npugraph::tools {
 
+using program::input_name;
 using program::Output;
 using program::Program;
+using program::shape_text;
 
 namespace {
 
 std::string output_text(const Program& program, const Output& output) {
   switch (output.kind) {
-    case Output::Kind::kTensor: return shape_text(program, output.tensor.dtype, output.tensor.sizes);
+    case Output::Kind::kTensor: return shape_text(program, name_of(output.tensor.dtype), output.tensor.sizes);
     case Output::Kind::kInput: return input_name(program, output.input);
     case Output::Kind::kScalar: return program.expr(output.scalar).str();
     case Output::Kind::kNone: return "none";
@@ -26,27 +29,11 @@ std::string output_text(const Program& program, const Output& output) {
 
 }  // namespace
 
-std::string shape_text(DType dtype, std::span<const int64_t> sizes) {
-  std::string text = cat(name_of(dtype), "[");
-  for (size_t d = 0; d < sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", sizes[d]);
-  return text + "]";
-}
-
-std::string shape_text(const Program& program, DType dtype, const std::vector<program::Dim>& sizes) {
-  std::string text = cat(name_of(dtype), "[");
-  for (size_t d = 0; d < sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", program.expr(sizes[d]).str());
-  return text + "]";
-}
-
-std::string input_name(const Program& program, size_t input) {
-  return cat("input ", input, " (", program.inputs[input].source, ")");
-}
-
 std::string input_text(const Program& program, size_t input) {
   const program::Input& entry = program.inputs[input];
   if (entry.buffer == program::kNone) return "a scalar";
   const bool is_of_model = program.buffers[entry.buffer].cls == program::BufferClass::kParameter;
-  return shape_text(program, entry.dtype, entry.sizes) + (is_of_model ? ", of the model" : "");
+  return shape_text(program, name_of(entry.dtype), entry.sizes) + (is_of_model ? ", of the model" : "");
 }
 
 std::string summary(const Program& program) {

@@ -28,7 +28,7 @@ class MemBlock {
   const size_t size_;
 };
 
-// Implementations are thread-safe, and call no function of sessions or streams.
+// Implementations are thread-safe, and call no function of sessions or streams. Malloc() may throw, Free() must not.
 class Allocator {
  public:
   virtual ~Allocator() = default;

@@ -12,18 +12,6 @@ namespace ge {
 
 using npugraph::ge::api_call;
 using npugraph::ge::ApiError;
-using npugraph::ge::SerialisedModel;
-
-namespace {
-
-const SerialisedModel& model_in(const Graph& graph) {
-  if (!graph.IsValid())
-    throw ApiError(PARAM_INVALID,
-                   "the graph is empty: LoadFromFile() or LoadFromSerializedModelArray() has to be called first");
-  return *graph.serialised();
-}
-
-}  // namespace
 
 Status GNode::GetName(AscendString& name) const {
   name = name_;
@@ -53,15 +41,15 @@ Status Graph::SaveToFile(const char* path) const {
   return api_call("Graph::SaveToFile", [&] {
     if (path == nullptr) throw ApiError(PARAM_INVALID, "the path is null");
     npugraph::AtomicFile file(path, "a graph");
-    file.write(model_in(*this).bytes);
+    file.write(npugraph::ge::model_in(*this)->bytes);
     file.commit();
   });
 }
 
 Status Graph::CopyFrom(const Graph& source) {
   return api_call("Graph::CopyFrom", [&] {
-    const SerialisedModel& model = model_in(source);
-    model_ = npugraph::ge::copy_of_bytes(model.bytes, model.folder);
+    const auto model = npugraph::ge::model_in(source);
+    model_ = npugraph::ge::copy_of_bytes(model->bytes, model->folder);
     name_ = source.name_;
   });
 }

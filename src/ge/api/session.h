@@ -22,8 +22,8 @@ class SessionState;
 
 namespace ge {
 
-// Gets the status and the outputs of a run, in a thread of the session. GEGetErrorMsg() has the message there. Must not
-// throw, and must not destroy the session.
+// Gets the status and the outputs of a run, in a thread of the session. GEGetErrorMsg() has the message there, and
+// GEGetWarningMsg() the warnings. Must not throw, and must not destroy the session.
 using RunAsyncCallback = std::function<void(Status, std::vector<Tensor>&)>;
 
 // Thread-safe. Functions that name a graph fail with GE_NOT_INITIALIZED before GEInitialize(), and with
@@ -81,6 +81,7 @@ class Session {
   Status LoadGraph(uint32_t graph_id, const std::map<AscendString, AscendString>& options, void* stream);
 
   // Runs compile and load the graph if nothing did before. They write into inputs only if the graph assigns to them.
+  // PARAM_INVALID if tensors do not fit the graph.
   //
   // Returns when the graph has run, with outputs in memory of the engine.
   Status RunGraph(uint32_t graph_id, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
@@ -99,8 +100,8 @@ class Session {
   // alive until UnregisterExternalAllocator(), which has to come before the end of the stream. PARAM_INVALID if it is null
   // or if the stream has one.
   Status RegisterExternalAllocator(const void* stream, AllocatorPtr allocator);
-  // Graphs give back what they have from it: waits for their runs. Outputs keep theirs until they are destroyed.
-  // PARAM_INVALID if the stream has none.
+  // Graphs that are loaded on the stream give back what they have from it: waits for their runs. Outputs keep theirs until
+  // they are destroyed. PARAM_INVALID if the stream has none.
   Status UnregisterExternalAllocator(const void* stream);
 
  private:

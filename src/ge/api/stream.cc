@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/stream.h"
 
+#include <string>
+#include <utility>
+
 #include "ge/api/run/api_error.h"
 #include "ge/api/run/stream_queue.h"
 
@@ -16,6 +19,7 @@ Stream::~Stream() {
 Status Stream::Synchronize() {
   return npugraph::ge::api_call("Stream::Synchronize", [&] {
     queue_->wait();
+    for (std::string& warning : queue_->take_warnings()) npugraph::ge::add_warning(std::move(warning));
     if (const auto failure = queue_->take_failure()) throw npugraph::ge::ApiError(failure->first, failure->second);
   });
 }

@@ -24,7 +24,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   // Waits for the runs that were put on it before. Returns the status of the first one that failed since the last call,
-  // with its message.
+  // with its message; GEGetWarningMsg() has the warnings of these runs.
   Status Synchronize();
 
  private:

@@ -9,7 +9,6 @@
 #include "base/words.h"
 #include "ge/api/run/api_error.h"
 #include "ge/data_types.h"
-#include "tensor/shape.h"
 #include "tensor/strided.h"
 
 namespace npugraph::ge {
@@ -26,16 +25,8 @@ std::optional<DType> dtype_of(const ::ge::Tensor& tensor) {
 std::string text_of(const ::ge::Tensor& tensor) {
   const ::ge::TensorDesc& desc = tensor.GetTensorDesc();
   const DataTypeRow* row = find_type_by_number(desc.GetDataType());
-  std::string text = row == nullptr ? cat("type ", desc.GetDataType()) : std::string(row->name);
-  text += "[";
-  for (size_t d = 0; d < desc.GetShape().GetDimNum(); ++d) text += cat(d == 0 ? "" : ", ", desc.GetShape().GetDim(d));
-  return text + "]";
-}
-
-std::string text_of(const program::Program& program, const program::Input& input) {
-  std::string text = cat(row_of(input.dtype).name, "[");
-  for (size_t d = 0; d < input.sizes.size(); ++d) text += cat(d == 0 ? "" : ", ", program.expr(input.sizes[d]).str());
-  return text + "]";
+  const std::string type = row == nullptr ? cat("type ", desc.GetDataType()) : std::string(row->name);
+  return program::shape_text(type, desc.GetShape().GetDims());
 }
 
 template <typename T>
@@ -64,7 +55,7 @@ std::optional<Scalar> number_of(const ::ge::Tensor& tensor, ScalarKind kind) {
 }  // namespace
 
 CallInputs::CallInputs(const program::Program& program, std::vector<::ge::Tensor> tensors)
-    : program_(program), tensors_(std::move(tensors)) {
+    : program_(program), tensors_(std::move(tensors)), symbols_(program) {
   if (tensors_.size() != program.inputs.size())
     throw ApiError(::ge::PARAM_INVALID,
                    cat("the graph has ", counted(program.inputs.size(), "input"), ", got ", tensors_.size()));
@@ -92,10 +83,8 @@ void CallInputs::take_data(BlockHost& host) {
                                               " bytes of data, got ", bound_[i].capacity));
     std::vector<int64_t> strides = values(input.strides);
     if (is_row_major(sizes_[i], strides)) continue;
-    if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; }))
-      throw ApiError(::ge::PARAM_INVALID, cat(name(i), " has a negative stride in the graph"));
     check_apart(i);
-    bound_[i].capacity = extent_bytes(sizes_[i], strides, input.dtype);
+    bound_[i].capacity = strided_bytes(sizes_[i], strides, input.dtype);
     void* object = host.allocate(bound_[i].capacity, &bound_[i].data);
     laid_.push_back({i, std::move(strides), std::unique_ptr<void, Release>(object)});
   }
@@ -107,14 +96,15 @@ void CallInputs::check_apart(size_t laid) const {
     if (i == laid || program_.inputs[i].buffer == kNone) continue;
     if (!program_.inputs[i].mutated && !program_.inputs[laid].mutated) continue;
     if (has_bytes_in(i, tensors_[laid].GetData(), bytes_of(laid)))
-      throw ApiError(::ge::PARAM_INVALID, cat(name(laid), " and ", name(i), " overlap, and the graph writes one of them"));
+      throw ApiError(::ge::PARAM_INVALID,
+                     cat(name(laid), " and ", name(i), " overlap, and the graph writes one of them"));
   }
 }
 
 void CallInputs::lay_out() {
   for (const Laid& laid : laid_) {
     const size_t i = laid.input;
-    scatter(tensors_[i].GetData(), sizes_[i], laid.strides, program_.inputs[i].dtype, bound_[i].data);
+    copy_from_row_major(tensors_[i].GetData(), sizes_[i], laid.strides, program_.inputs[i].dtype, bound_[i].data);
   }
 }
 
@@ -122,18 +112,17 @@ void CallInputs::write_back() {
   for (const Laid& laid : laid_) {
     const size_t i = laid.input;
     if (!program_.inputs[i].mutated) continue;
-    gather(bound_[i].data, sizes_[i], laid.strides, program_.inputs[i].dtype, tensors_[i].GetData());
+    copy_to_row_major(bound_[i].data, sizes_[i], laid.strides, program_.inputs[i].dtype, tensors_[i].GetData());
   }
 }
 
-std::string CallInputs::name(size_t i) const { return cat("input ", i, " (", program_.inputs[i].source, ")"); }
+std::string CallInputs::name(size_t i) const { return program::input_name(program_, i); }
 
 void CallInputs::fail_shape(size_t i) const {
-  std::string symbols;
-  for (const auto& [symbol, value] : symbols_)
-    symbols += cat(symbols.empty() ? " with " : ", ", symbol, "=", Expr::constant(value).str());
+  const program::Input& input = program_.inputs[i];
   throw ApiError(::ge::PARAM_INVALID,
-                 cat(name(i), " is ", text_of(program_, program_.inputs[i]), symbols, ", got ", text_of(tensors_[i])));
+                 cat(name(i), " is ", program::shape_text(program_, row_of(input.dtype).name, input.sizes),
+                     symbols_.text(), ", got ", text_of(tensors_[i])));
 }
 
 void CallInputs::check_rank(size_t i) const {
@@ -141,21 +130,12 @@ void CallInputs::check_rank(size_t i) const {
   if (dtype_of(tensors_[i]) != input.dtype || sizes_[i].size() != input.sizes.size()) fail_shape(i);
 }
 
-void CallInputs::check_bounds(const program::Symbol& symbol, const Scalar& value) const {
-  if (value.kind == ScalarKind::kFloat || (value.i >= symbol.min && value.i <= symbol.max)) return;
-  const std::string what = symbol.dim == kNone ? "" : cat("size ", symbol.dim, " of ");
-  throw ApiError(::ge::PARAM_INVALID, cat(what, name(symbol.input), " is ", value.i, "; the graph is made for",
-                                          bounds_text(symbol.min, symbol.max)));
-}
-
 void CallInputs::find_symbols() {
   for (const program::Symbol& symbol : program_.symbols) {
     NG_CHECK(symbol.input != kNone, "symbol ", symbol.name, " of a model is no size of an input");
     if (symbol.dim != kNone) {
       check_rank(symbol.input);
-      const Scalar size = Scalar::of_int(sizes_[symbol.input][symbol.dim]);
-      check_bounds(symbol, size);
-      symbols_.emplace(symbol.name, size);
+      symbols_.set(symbol, Scalar::of_int(sizes_[symbol.input][symbol.dim]));
       continue;
     }
     const std::optional<Scalar> number = number_of(tensors_[symbol.input], symbol.kind);
@@ -163,22 +143,10 @@ void CallInputs::find_symbols() {
       throw ApiError(::ge::PARAM_INVALID,
                      cat(name(symbol.input), " is ", symbol.kind == ScalarKind::kFloat ? "a number" : "an integer",
                          ": a tensor with one element of data, got ", text_of(tensors_[symbol.input])));
-    check_bounds(symbol, *number);
     bound_[symbol.input].scalar =
         number->kind == ScalarKind::kFloat ? ng_scalar{.f = number->f} : ng_scalar{.i = number->i};
-    symbols_.emplace(symbol.name, *number);
+    symbols_.set(symbol, *number);
   }
-}
-
-int64_t CallInputs::value(const program::Dim& dim) const {
-  if (dim.is_constant()) return dim.constant;
-  return evaluate(program_.exprs[dim.expr], [&](const std::string& symbol) { return symbols_.at(symbol); }).as_int();
-}
-
-std::vector<int64_t> CallInputs::values(const std::vector<program::Dim>& dims) const {
-  std::vector<int64_t> result;
-  for (const program::Dim& dim : dims) result.push_back(value(dim));
-  return result;
 }
 
 int64_t CallInputs::bytes_of(size_t i) const { return dense_bytes(sizes_[i], program_.inputs[i].dtype); }

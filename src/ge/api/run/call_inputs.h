@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,9 +10,9 @@
 
 #include "ge/api/run/host_blocks.h"
 #include "ge/api/tensor.h"
+#include "program/call_symbols.h"
 #include "program/program.h"
 #include "runtime/executable.h"
-#include "tensor/expr.h"
 
 namespace npugraph::ge {
 
@@ -33,8 +32,7 @@ class CallInputs {
   void write_back();
 
   std::span<const runtime::BoundInput> bound() const { return bound_; }
-  int64_t value(const program::Dim& dim) const;
-  std::vector<int64_t> values(const std::vector<program::Dim>& dims) const;
+  std::vector<int64_t> values(std::span<const program::Dim> dims) const { return symbols_.values(dims); }
   // Whether one of the tensors has bytes in this range.
   bool overlaps(const void* data, int64_t bytes) const;
 
@@ -52,7 +50,6 @@ class CallInputs {
   std::string name(size_t i) const;
   [[noreturn]] void fail_shape(size_t i) const;
   void check_rank(size_t i) const;
-  void check_bounds(const program::Symbol& symbol, const Scalar& value) const;
   void check_apart(size_t laid) const;
   void find_symbols();
   int64_t bytes_of(size_t i) const;  // of the tensor
@@ -63,7 +60,7 @@ class CallInputs {
   std::vector<std::vector<int64_t>> sizes_;
   std::vector<runtime::BoundInput> bound_;
   std::vector<Laid> laid_;
-  std::map<std::string, Scalar> symbols_;
+  program::CallSymbols symbols_;
 };
 
 }  // namespace npugraph::ge

@@ -32,7 +32,7 @@ int64_t CallOutputs::Strided::bytes() const { return dense_bytes(sizes, dtype); 
 
 void CallOutputs::Strided::copy(const void* from, uint8_t* row_major) const {
   if (from == row_major && is_dense()) return;
-  gather(from, sizes, strides, dtype, row_major);
+  copy_to_row_major(from, sizes, strides, dtype, row_major);
 }
 
 CallOutputs::CallOutputs(const program::Program& program, const CallInputs& inputs,
@@ -116,23 +116,23 @@ void CallOutputs::finish(std::span<const runtime::BoundOutput> results, const Ca
     return is_input ? inputs.bound()[results[i].input].data : results[i].data;
   };
   for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].input == program::kNone || !lies_in(i, inputs)) continue;
-    if (source(i) == tensors_[i].GetData() && layouts_[i].is_dense()) continue;
-    kept[i].resize(layouts_[i].bytes());
-    layouts_[i].copy(source(i), kept[i].data());
-  }
-  const auto copy_if = [&](bool is_of_input) {
-    for (size_t i = 0; i < results.size(); ++i) {
-      uint8_t* to = tensors_[i].GetData();
-      if (!kept[i].empty()) {
-        if (!is_of_input) std::memcpy(to, kept[i].data(), kept[i].size());
-      } else if ((results[i].input != program::kNone) == is_of_input) {
-        layouts_[i].copy(source(i), to);
-      }
+    uint8_t* to = tensors_[i].GetData();
+    if (results[i].input == program::kNone) continue;
+    if (!lies_in(i, inputs)) {
+      layouts_[i].copy(source(i), to);
+    } else if (source(i) != to || !layouts_[i].is_dense()) {
+      kept[i].resize(layouts_[i].bytes());
+      layouts_[i].copy(source(i), kept[i].data());
     }
-  };
-  copy_if(true);  // nothing is in the memory of inputs yet
-  copy_if(false);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    uint8_t* to = tensors_[i].GetData();
+    if (results[i].input == program::kNone) {
+      layouts_[i].copy(source(i), to);
+    } else if (!kept[i].empty()) {
+      std::memcpy(to, kept[i].data(), kept[i].size());
+    }
+  }
 }
 
 }  // namespace npugraph::ge

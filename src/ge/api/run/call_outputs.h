@@ -38,7 +38,7 @@ class CallOutputs {
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;
     bool is_dense() const;
-    int64_t bytes() const;                                // of the row-major tensor
+    int64_t bytes() const;                                  // of the row-major tensor
     void copy(const void* from, uint8_t* row_major) const;  // the two may be the same memory if this is dense
   };
   static Strided layout_of(const program::Program& program, const program::Output& output, const CallInputs& inputs);

@@ -122,9 +122,7 @@ GraphEntry::Compiled GraphEntry::compiled() const {
   return compiled.get();
 }
 
-std::shared_ptr<const GraphFacts> GraphEntry::facts() const {
-  return compiled()->shared_facts();
-}
+std::shared_ptr<const GraphFacts> GraphEntry::facts() const { return compiled()->shared_facts(); }
 
 // A run that a callback begins must not wait for changes, which may wait for runs behind the callback.
 Gate::Run GraphEntry::enter() {

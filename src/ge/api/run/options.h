@@ -17,11 +17,10 @@ struct GraphOptions {
   CoreLimits limits;  // ge.aicoreNum
 };
 
-// ApiError PARAM_INVALID for a value that is not allowed. Adds a warning for the calling thread that names the options
-// that have no effect in this engine.
-void check_options(const OptionMap& options);
-// `options` have passed check_options().
+// ApiError PARAM_INVALID for a value that is not allowed.
 GraphOptions parse_options(const OptionMap& options);
+// The same, and adds a warning for the calling thread that names the options that have no effect in this engine.
+void check_options(const OptionMap& options);
 // `inner` where it says something, else `outer`.
 OptionMap merged(const OptionMap& outer, OptionMap inner);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "ge/api/graph.h"
 #include "ge/api/run/api_error.h"
 #include "ge/engine/compile.h"
 #include "ge/file_constants.h"
@@ -29,6 +30,12 @@ std::shared_ptr<const SerialisedModel> parsed(std::span<const std::byte> bytes, 
 }
 
 }  // namespace
+
+std::shared_ptr<const SerialisedModel> model_in(const ::ge::Graph& graph) {
+  if (graph.IsValid()) return graph.serialised();
+  throw ApiError(::ge::PARAM_INVALID,
+                 "the graph is empty: LoadFromFile() or LoadFromSerializedModelArray() has to be called first");
+}
 
 std::shared_ptr<const SerialisedModel> copy_of_bytes(std::span<const std::byte> bytes, const std::string& folder) {
   const auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());

@@ -9,6 +9,10 @@
 
 #include "ge/model.h"
 
+namespace ge {
+class Graph;
+}
+
 namespace npugraph::ge {
 
 struct SerialisedModel {
@@ -17,6 +21,8 @@ struct SerialisedModel {
   std::string folder;  // paths of constants in files of their own are relative to it
 };
 
+// What was loaded into a graph. ApiError PARAM_INVALID if it is empty.
+std::shared_ptr<const SerialisedModel> model_in(const ::ge::Graph& graph);
 // A model whose bytes are copied; those of constants in files are mapped. ApiError: GE_GRAPH_INVALID if the bytes are no
 // model with a graph, or if a file of a constant cannot be read.
 std::shared_ptr<const SerialisedModel> copy_of_bytes(std::span<const std::byte> bytes, const std::string& folder);

@@ -98,12 +98,9 @@ std::vector<std::shared_ptr<GraphEntry>> SessionState::all_graphs() {
 
 void SessionState::add(uint32_t id, const ::ge::Graph& graph, const OptionMap& options, bool copies) {
   check_usable();
-  if (!graph.IsValid())
-    throw ApiError(::ge::PARAM_INVALID,
-                   "the graph is empty: LoadFromFile() or LoadFromSerializedModelArray() has to be called first");
+  const std::shared_ptr<const SerialisedModel> given = model_in(graph);
   check_options(options);
   const GraphOptions parsed = parse_options(merged(merged(global_options(), options_), options));
-  const auto& given = graph.serialised();
   const auto model = copies ? copy_of_bytes(given->bytes, given->folder) : given;
   ::ge::AscendString name;
   graph.GetName(name);
@@ -114,40 +111,47 @@ void SessionState::add(uint32_t id, const ::ge::Graph& graph, const OptionMap& o
     throw ApiError(::ge::GE_GRAPH_EXISTS, cat("session ", id_, " has a graph ", id, ": RemoveGraph() it first"));
 }
 
+void SessionState::fail_unknown(uint32_t id) const {
+  throw ApiError(::ge::GE_GRAPH_NOT_EXIST,
+                 cat("session ", id_, " has no graph ", id, ": AddGraph() has to come first"));
+}
+
 std::shared_ptr<GraphEntry> SessionState::graph(uint32_t id) {
   check_usable();
   std::lock_guard lock(mutex_);
   const auto found = graphs_.find(id);
-  if (found == graphs_.end())
-    throw ApiError(::ge::GE_GRAPH_NOT_EXIST,
-                   cat("session ", id_, " has no graph ", id, ": AddGraph() has to come first"));
+  if (found == graphs_.end()) fail_unknown(id);
   return found->second;
 }
 
 void SessionState::remove(uint32_t id) {
-  const std::shared_ptr<GraphEntry> removed = graph(id);
+  check_usable();
   InCallback::refuse();
+  decltype(graphs_)::node_type removed;
   {
     std::lock_guard lock(mutex_);
-    graphs_.erase(id);
+    removed = graphs_.extract(id);
   }
-  removed->remove();
+  if (removed.empty()) fail_unknown(id);
+  removed.mapped()->remove();
+}
+
+GraphEntry::FindAllocator SessionState::allocator_of(const void* stream) {
+  return [this, stream] {
+    std::lock_guard lock(mutex_);
+    const auto found = allocators_.find(stream);
+    return found == allocators_.end() ? nullptr : found->second;
+  };
 }
 
 void SessionState::load(GraphEntry& graph, const void* stream) {
   queue_of(stream);
-  ::ge::AllocatorPtr allocator;
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = allocators_.find(stream);
-    if (found != allocators_.end()) allocator = found->second;
-  }
-  graph.load(stream, allocator);
+  graph.load(stream, allocator_of(stream));
 }
 
 void SessionState::make_ready(GraphEntry& graph, const void* stream) {
   graph.compile();
-  if (!graph.loaded_on()) load(graph, stream);
+  graph.load_first(stream, allocator_of(stream));
 }
 
 void SessionState::run(uint32_t id, void* stream, const std::vector<::ge::Tensor>& inputs,
@@ -186,6 +190,7 @@ void SessionState::run_async(uint32_t id, const std::vector<::ge::Tensor>& input
     pending.reset();
     const InCallback here;
     callback(status, outputs);
+    take_warnings();  // nobody else can
   });
 }
 
@@ -210,7 +215,7 @@ void SessionState::remove_allocator(const void* stream) {
     allocator = std::move(found->second);
     allocators_.erase(found);
   }
-  for (const auto& graph : all_graphs()) graph->leave(allocator);
+  for (const auto& graph : all_graphs()) graph->leave(stream, allocator);
 }
 
 }  // namespace npugraph::ge

@@ -26,7 +26,7 @@ void finalise();
 class SessionState {
  public:
   explicit SessionState(const OptionMap& options);
-  ~SessionState();
+  ~SessionState();  // waits for runs, also in a callback: which must not be one of this session
   SessionState(const SessionState&) = delete;
   SessionState& operator=(const SessionState&) = delete;
 
@@ -45,7 +45,9 @@ class SessionState {
 
  private:
   void check_usable() const;
+  [[noreturn]] void fail_unknown(uint32_t id) const;
   std::vector<std::shared_ptr<GraphEntry>> all_graphs();
+  GraphEntry::FindAllocator allocator_of(const void* stream);
 
   const OptionMap options_;
   std::optional<ApiError> refused_;  // what is wrong with the options

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/run/stream_queue.h"
 
+#include <algorithm>
 #include <map>
 
 #include "ge/api/run/api_error.h"
@@ -29,12 +30,21 @@ void StreamQueue::add(std::function<void()> run) {
       std::lock_guard lock(mutex_);
       if (!failure_) failure_ = current_failure();
     }
+    std::string warnings = npugraph::ge::take_warnings();  // of this thread
+    if (warnings.empty()) return;
+    std::lock_guard lock(mutex_);
+    if (std::ranges::find(warnings_, warnings) == warnings_.end()) warnings_.push_back(std::move(warnings));
   });
 }
 
 std::optional<std::pair<::ge::Status, std::string>> StreamQueue::take_failure() {
   std::lock_guard lock(mutex_);
   return std::exchange(failure_, std::nullopt);
+}
+
+std::vector<std::string> StreamQueue::take_warnings() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(warnings_, {});
 }
 
 void add_stream(const void* stream, std::shared_ptr<StreamQueue> queue) {

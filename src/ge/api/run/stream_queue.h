@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ge/api/run/run_queue.h"
 #include "ge/api/types.h"
@@ -17,15 +18,19 @@ namespace npugraph::ge {
 // Thread-safe.
 class StreamQueue {
  public:
-  // Does `run` after what was added before. Its exception becomes the failure of the stream, unless there is one.
+  // Does `run` after what was added before. Its exception becomes the failure of the stream, unless there is one, and its
+  // warnings those of the stream.
   void add(std::function<void()> run);
   void wait() { queue_.wait(); }
   // The first failure since the last call.
   std::optional<std::pair<::ge::Status, std::string>> take_failure();
+  // The warnings since the last call, each text once.
+  std::vector<std::string> take_warnings();
 
  private:
-  std::mutex mutex_;  // guards `failure_`
+  std::mutex mutex_;  // guards the next two
   std::optional<std::pair<::ge::Status, std::string>> failure_;
+  std::vector<std::string> warnings_;
   RunQueue queue_;  // ends before what its work uses
 };
 

@@ -61,6 +61,24 @@ inline ::ge::Graph graph_of_ops(const std::vector<Op>& ops) {
   return graph;
 }
 
+// Attributes of the engine: a list of texts, in a descriptor and in the graph.
+inline Message with_texts(const Message& message, uint32_t field, const std::string& name,
+                          const std::vector<std::string>& texts, const std::vector<int64_t>& numbers = {}) {
+  Message list;
+  for (const std::string& text : texts) list.text(2, text);
+  list.with([&](pbf_writer& w) { w.add_packed_int64(3, numbers.begin(), numbers.end()); });
+  Message result = message;
+  result.message(field, Message().text(1, name).message(2, Message().message(1, list)));
+  return result;
+}
+
+// An input whose elements the graph reads with these strides.
+inline Op strided_data(const std::string& type, const std::string& name, int64_t index,
+                       const std::vector<int64_t>& dims, const std::vector<std::string>& strides) {
+  const Message plain = desc("y", WireType::kFloat, dims);
+  return Op(type, name).attr("index", index).output(with_texts(plain, 5, "_npugraph_strides", strides));
+}
+
 // y = softmax(relu(x w + b) v) for `rows` rows of 16 elements, -1 for any number of them.
 inline ::ge::Graph perceptron(int64_t rows) {
   return graph_of_ops(

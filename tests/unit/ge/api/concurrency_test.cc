@@ -155,6 +155,78 @@ TEST_F(Threads, CallBackWithTheOutputs) {
   EXPECT_OK(session.RemoveGraph(1));
 }
 
+// The graphs of another session may have runs in other threads, which do not wait for the callback.
+TEST_F(Threads, DestroyOtherSessionsInCallbacks) {
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(1, perceptron(2)));
+  auto other = std::make_unique<::ge::Session>(std::map<::ge::AscendString, ::ge::AscendString>());
+  ASSERT_OK(other->AddGraph(1, perceptron(2)));
+  ASSERT_OK(other->BuildGraph(1, {}));
+  std::promise<void> done;
+  ASSERT_OK(session.RunGraphAsync(1, {rows_of(2)}, [&](::ge::Status, Tensors&) {
+    other.reset();
+    done.set_value();
+  }));
+  done.get_future().wait();
+  EXPECT_EQ(other, nullptr);
+}
+
+TEST_F(Threads, BuildWhileMemoryMoves) {
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(1, perceptron(-1)));
+  ASSERT_OK(session.CompileGraph(1));
+  std::atomic<bool> moved = false;
+  auto built = std::async(std::launch::async, [&] {
+    int64_t rows = 0;
+    do {
+      EXPECT_OK(session.BuildGraph(1, {rows_of(++rows)}));
+    } while (!moved);
+  });
+  for (int i = 0; i < 200; ++i) EXPECT_OK(session.SetGraphConstMemoryBase(1, nullptr, 0));
+  moved = true;
+  built.get();
+}
+
+// A callback and another thread load a graph at the same time, and the run of the thread waits for the callback.
+TEST_F(Threads, LoadGraphsInCallbacks) {
+  for (int i = 0; i < 20; ++i) {
+    ::ge::Session session({});
+    ASSERT_OK(session.AddGraph(1, perceptron(2)));
+    ASSERT_OK(session.AddGraph(2, perceptron(4)));
+    ASSERT_OK(session.CompileGraph(2));
+    std::latch both(2);
+    ASSERT_OK(session.RunGraphAsync(1, {rows_of(2)}, [&](::ge::Status, Tensors&) {
+      both.arrive_and_wait();
+      Tensors outputs;
+      EXPECT_OK(session.RunGraph(2, {rows_of(4)}, outputs));
+    }));
+    both.arrive_and_wait();
+    std::promise<::ge::Status> done;
+    ASSERT_OK(session.RunGraphAsync(2, {rows_of(4)}, [&](::ge::Status status, Tensors&) { done.set_value(status); }));
+    EXPECT_OK(done.get_future().get());
+  }
+}
+
+// Each graph that was added is removed by one of them, or there is one in the end.
+TEST_F(Threads, RemoveTheGraphThatIsThere) {
+  ::ge::Session session({});
+  const ::ge::Graph graph = perceptron(2);
+  std::atomic<bool> all_added = false;
+  const auto remove = [&] {
+    int removed = 0;
+    while (!all_added) removed += session.RemoveGraph(1) == ::ge::SUCCESS ? 1 : 0;
+    return removed;
+  };
+  auto first = std::async(std::launch::async, remove);
+  auto second = std::async(std::launch::async, remove);
+  int added = 0;
+  for (int i = 0; i < 2000; ++i) added += session.AddGraph(1, graph) == ::ge::SUCCESS ? 1 : 0;
+  all_added = true;
+  int removed = first.get() + second.get();
+  removed += session.RemoveGraph(1) == ::ge::SUCCESS ? 1 : 0;
+  EXPECT_EQ(removed, added);
+}
+
 class NoMemoryForOthers : public ::ge::Allocator {
  public:
   ::ge::MemBlock* Malloc(size_t size) override {
@@ -182,6 +254,27 @@ TEST_F(Threads, LearnOfFailuresFromTheStream) {
   ASSERT_OK(session.UnregisterExternalAllocator(&stream));
   ASSERT_OK(session.RunGraphWithStreamAsync(1, &stream, {rows_of(8)}, outputs));
   EXPECT_OK(stream.Synchronize());
+}
+
+// Warnings of runs on a stream come with Synchronize(): here that the engine makes an Instance again.
+TEST_F(Threads, LearnOfWarningsFromTheStream) {
+  ::ge::GEGetWarningMsg();
+  ::ge::Stream stream;
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(1, perceptron(-1)));
+  Tensors outputs;
+  for (int64_t rows = 1; rows <= 65; ++rows) {
+    outputs.clear();
+    ASSERT_OK(session.RunGraphWithStreamAsync(1, &stream, {rows_of(rows)}, outputs));
+  }
+  ASSERT_OK(stream.Synchronize());
+  EXPECT_EQ(::ge::GEGetWarningMsg(), "");
+  outputs.clear();
+  ASSERT_OK(session.RunGraphWithStreamAsync(1, &stream, {rows_of(1)}, outputs));
+  ASSERT_OK(stream.Synchronize());
+  EXPECT_NE(::ge::GEGetWarningMsg().find("again"), std::string::npos);
+  ASSERT_OK(stream.Synchronize());
+  EXPECT_EQ(::ge::GEGetWarningMsg(), "");
 }
 
 TEST_F(Threads, CompileAtTheSameTime) {

@@ -222,6 +222,47 @@ TEST_F(MemoryOfTheUser, GoesBackWhenTheAllocatorGoes) {
   EXPECT_EQ(floats(outputs[0]), result_of(perceptron(4), {rows_of(4)}));
 }
 
+// An allocator of two streams is taken from the graphs of one of them.
+TEST_F(MemoryOfTheUser, StaysWithGraphsOfOtherStreams) {
+  const auto allocator = std::make_shared<CountingAllocator>();
+  ::ge::Stream first;
+  ::ge::Stream second;
+  ::ge::Session session({});
+  ASSERT_OK(session.RegisterExternalAllocator(&first, allocator));
+  ASSERT_OK(session.RegisterExternalAllocator(&second, allocator));
+  ASSERT_OK(session.AddGraph(1, perceptron(8)));
+  ASSERT_OK(session.CompileGraph(1));
+  ASSERT_OK(session.LoadGraph(1, {}, &second));
+  EXPECT_EQ(allocator->live(), 1u);  // constants
+  ASSERT_OK(session.UnregisterExternalAllocator(&first));
+  EXPECT_EQ(allocator->live(), 1u);
+  ASSERT_OK(session.UnregisterExternalAllocator(&second));
+  EXPECT_EQ(allocator->live(), 0u);
+  EXPECT_EQ(allocator.use_count(), 1);
+}
+
+// A summary keeps nothing but itself.
+TEST_F(MemoryOfTheUser, IsNotKeptBySummaries) {
+  ::ge::CompiledGraphSummaryPtr summary;
+  std::string name;
+  const auto has_pool = [&] {
+    const std::vector<runtime::PoolInfo> pools = runtime::pools();
+    return std::ranges::any_of(pools, [&](const runtime::PoolInfo& pool) { return pool.name == name; });
+  };
+  {
+    ::ge::Session session({});
+    name = cat("results g_", session.GetSessionId(), "_1");
+    ASSERT_OK(session.AddGraph(1, perceptron(8)));
+    ASSERT_OK(session.CompileGraph(1));
+    summary = session.GetCompiledGraphSummary(1);
+    EXPECT_TRUE(has_pool());
+  }
+  EXPECT_FALSE(has_pool());
+  std::vector<::ge::Shape> shapes;
+  EXPECT_OK(summary->GetOutputShapes(shapes));
+  EXPECT_EQ(shapes, std::vector<::ge::Shape>{::ge::Shape({8, 24})});
+}
+
 // Has no memory until the test lets it have some.
 class LateAllocator : public CountingAllocator {
  public:

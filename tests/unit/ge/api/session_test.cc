@@ -107,6 +107,29 @@ TEST_F(Sessions, CheckTheTensorsOfARun) {
   EXPECT_EQ(floats(outputs[0]), (std::vector<float>{2, 4, 6, 8}));
 }
 
+// Also where the run would find them out: on a stream, and with sizes that are no sizes.
+TEST_F(Sessions, CheckTheBoundsOfSizes) {
+  Message graph = Message().text(1, "g");
+  for (const Op& op : {data("x", 0, {-1, 4}), Op("Neg", "y", {"x:0"}), Op("NetOutput", "out", {"y:0"})})
+    graph.message(6, op.message());
+  const std::string bytes = Message().message(7, with_texts(graph, 11, "_npugraph_ranges", {"d0"}, {2, 5})).bytes();
+  ::ge::Graph bounded;
+  ASSERT_OK(bounded.LoadFromSerializedModelArray(bytes.data(), bytes.size()));
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(1, bounded));
+  ::ge::Stream stream;
+  Tensors outputs;
+  EXPECT_FAILS(session.RunGraphWithStreamAsync(1, &stream, {tensor({6, 4}, sines(24, 1))}, outputs), PARAM_INVALID,
+               "size 0 of input 0 (x) is 6; the graph is made for [2, 5]");
+  EXPECT_FAILS(session.RunGraph(1, {tensor({1, 4}, sines(4, 1))}, outputs), PARAM_INVALID, "is 1; the graph");
+  EXPECT_FAILS(session.BuildGraph(1, {tensor({1, 4}, sines(4, 1))}), PARAM_INVALID, "is 1; the graph");
+  EXPECT_OK(session.RunGraph(1, {tensor({5, 4}, sines(20, 1))}, outputs));
+  ASSERT_OK(session.AddGraph(2, negation({-1, 4})));
+  EXPECT_FAILS(session.RunGraph(2, {tensor({-1, 4}, sines(4, 1))}, outputs), PARAM_INVALID,
+               "size 0 of input 0 (x) is -1; the graph is made for [0, inf]");
+  EXPECT_FAILS(session.RunGraph(2, {tensor({INT64_MAX, 4}, sines(4, 1))}, outputs), PARAM_INVALID, "64 bits");
+}
+
 // An output may lie in the memory of an input, which is read before it is written.
 TEST_F(Sessions, RunOverTheirInputs) {
   ::ge::Session session({});
@@ -120,6 +143,64 @@ TEST_F(Sessions, RunOverTheirInputs) {
   EXPECT_EQ(floats(outputs[1]), (std::vector<float>{-2, -4, -6}));
   Tensors same = {x, x};
   EXPECT_FAILS(session.RunGraphWithStreamAsync(1, nullptr, {x}, same), PARAM_INVALID, "outputs 0 and 1");
+}
+
+// The same for outputs that are inputs.
+TEST_F(Sessions, ReturnInputsOverOtherInputs) {
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(
+      1, graph_of_ops({data("x", 0, {3}), Op("Neg", "n", {"x:0"}), Op("NetOutput", "out", {"n:0", "x:0"})})));
+  const ::ge::Tensor x = tensor({3}, {1, 2, 3});
+  Tensors outputs = {x, ::ge::Tensor()};
+  ASSERT_OK(session.RunGraphWithStreamAsync(1, nullptr, {x}, outputs));
+  EXPECT_EQ(floats(x), (std::vector<float>{-1, -2, -3}));
+  EXPECT_EQ(floats(outputs[1]), (std::vector<float>{1, 2, 3}));
+  ASSERT_OK(session.AddGraph(
+      2, graph_of_ops({data("a", 0, {3}), data("b", 1, {3}), Op("NetOutput", "out", {"b:0", "a:0"})})));
+  const ::ge::Tensor a = tensor({3}, {1, 2, 3});
+  const ::ge::Tensor b = tensor({3}, {4, 5, 6});
+  Tensors swapped = {a, b};
+  ASSERT_OK(session.RunGraphWithStreamAsync(2, nullptr, {a, b}, swapped));
+  EXPECT_EQ(floats(a), (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(floats(b), (std::vector<float>{1, 2, 3}));
+}
+
+// The strides of a model are those with which it reads an input. Tensors stay row-major.
+TEST_F(Sessions, TakeRowMajorTensorsForStridedInputs) {
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(1, graph_of_ops({strided_data("Data", "x", 0, {3, 4}, {"1", "3"}), Op("Neg", "n", {"x:0"}),
+                                              Op("NetOutput", "out", {"n:0", "x:0"})})));
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const std::vector<float> negative = {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12};
+  const ::ge::Tensor x = tensor({3, 4}, values);
+  Tensors outputs;
+  ASSERT_OK(session.BuildGraph(1, {x}));
+  ASSERT_OK(session.RunGraph(1, {x}, outputs));
+  EXPECT_EQ(floats(outputs[0]), negative);
+  EXPECT_EQ(floats(outputs[1]), values);
+  Tensors over = {x, ::ge::Tensor()};
+  ASSERT_OK(session.RunGraphWithStreamAsync(1, nullptr, {x}, over));
+  EXPECT_EQ(floats(x), negative);
+  EXPECT_EQ(floats(over[1]), values);
+  EXPECT_FAILS(session.RunGraph(1, {tensor({3, 4}, {1})}, outputs), PARAM_INVALID, "needs 48 bytes of data, got 4");
+}
+
+TEST_F(Sessions, WriteRowMajorTensorsOfStridedInputs) {
+  ::ge::Session session({});
+  ASSERT_OK(
+      session.AddGraph(1, graph_of_ops({strided_data("RefData", "s", 0, {2, 3}, {"1", "2"}), data("x", 1, {2, 3}),
+                                        Op("Add", "next", {"s:0", "x:0"}), Op("Assign", "write", {"s:0", "next:0"}),
+                                        Op("NetOutput", "out", {"write:0"})})));
+  const ::ge::Tensor s = tensor({2, 3}, {1, 2, 3, 4, 5, 6});
+  const ::ge::Tensor x = tensor({2, 3}, {10, 20, 30, 40, 50, 60});
+  const std::vector<float> sums = {11, 22, 33, 44, 55, 66};
+  Tensors outputs;
+  ASSERT_OK(session.RunGraph(1, {s, x}, outputs));
+  EXPECT_EQ(floats(s), sums);
+  EXPECT_EQ(floats(outputs[0]), sums);
+  EXPECT_FAILS(session.RunGraph(1, {s, s}, outputs), PARAM_INVALID,
+               "input 0 (s) and input 1 (x) overlap, and the graph writes one of them");
+  EXPECT_EQ(floats(s), sums);
 }
 
 // A graph that writes its input, and returns it.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbols of one call whose inputs nobody has checked yet, and inputs in words for what is wrong with them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "program/program.h"
+#include "tensor/expr.h"
+
+namespace npugraph::program {
+
+// Not thread-safe. The Program must outlive it.
+class CallSymbols {
+ public:
+  explicit CallSymbols(const Program& program) : program_(program) {}
+
+  // The value of a symbol that comes from an input. UserError if it is out of the bounds of the symbol.
+  void set(const Symbol& symbol, const Scalar& value);
+  // Numbers that follow from symbols that have been set.
+  int64_t value(const Dim& dim) const;
+  std::vector<int64_t> values(std::span<const Dim> dims) const;
+  // " with s0=4, s1=8"; empty if nothing has been set.
+  std::string text() const;
+
+ private:
+  const Program& program_;
+  std::map<std::string, Scalar> values_;
+};
+
+// "input 0 (L['x'])"
+std::string input_name(const Program& program, size_t input);
+// "f32[2, 3]" and "f32[s0, 3]", where "f32" is the type.
+std::string shape_text(std::string_view type, std::span<const int64_t> sizes);
+std::string shape_text(const Program& program, std::string_view type, std::span<const Dim> sizes);
+
+}  // namespace npugraph::program
