@@ -11,6 +11,7 @@ import torch
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from npugraph.demo import __main__ as demo
+from npugraph.demo import packages
 from npugraph.demo.terminal import Progress
 
 COMMAND = ["What is the capital of France?", "--tokens", "7"]
@@ -18,7 +19,8 @@ ANSWER = "The capital of France is Paris."
 
 
 def loaded(*more: str) -> demo.Chat:
-    return demo.Chat(demo.parse_arguments([*COMMAND, *more]), Progress(stages=2))
+    arguments = demo.parse_arguments([*COMMAND, *more])
+    return demo.Chat(arguments, packages.find_backend(arguments.backend), Progress(stages=2))
 
 
 @pytest.fixture(scope="module")
