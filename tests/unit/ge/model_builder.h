@@ -100,7 +100,7 @@ inline Op data(const std::string& name, int64_t index, const std::vector<int64_t
 template <typename T>
 Op constant(const std::string& name, WireType dtype, const std::vector<int64_t>& dims, const std::vector<T>& elements) {
   std::string bytes(elements.size() * sizeof(T), '\0');
-  std::memcpy(bytes.data(), elements.data(), bytes.size());
+  if (!elements.empty()) std::memcpy(bytes.data(), elements.data(), bytes.size());
   const Message tensor = Message().message(1, desc("", dtype, dims)).text(2, bytes);
   return Op("Const", name).attr_message("value", Message().message(12, tensor)).output(desc("y", dtype, dims));
 }

@@ -54,6 +54,12 @@ inline std::vector<float> floats(const ::ge::Tensor& tensor) {
   return values;
 }
 
+// Graphs with known and with unknown sizes may be other code, which sums in another order.
+inline void expect_close(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5F) << "element " << i;
+}
+
 inline ::ge::Graph graph_of_ops(const std::vector<Op>& ops) {
   const std::string bytes = serialise(ops);
   ::ge::Graph graph;

@@ -43,14 +43,15 @@ TEST(Example, NamesWhatIsWrong) {
   EXPECT_NE(status, 0);
 }
 
-// It needs neither torch nor Python, but the system's own libraries.
+// It needs neither torch nor Python, but the system's own libraries, and those of the sanitizers it is built with.
 TEST(Example, NeedsTheSystemAlone) {
   int status = -1;
   const std::string dynamic = output_of(cat("readelf -d ", GE_ENGINE_EXAMPLE), status);
   ASSERT_EQ(status, 0) << dynamic;
   const std::regex needed(R"(\(NEEDED\).*\[(\w[\w+-]*)\.so)");
-  const std::set<std::string> of_system = {"libc",  "libm",  "libstdc++", "libgcc_s",        "libpthread",
-                                           "libdl", "librt", "libz",      "ld-linux-x86-64", "ld-linux-aarch64"};
+  const std::set<std::string> of_system = {"libc",    "libm",     "libstdc++", "libgcc_s",        "libpthread",
+                                           "libdl",   "librt",    "libz",      "ld-linux-x86-64", "ld-linux-aarch64",
+                                           "libasan", "libubsan", "libtsan"};
   int found = 0;
   for (std::sregex_iterator at(dynamic.begin(), dynamic.end(), needed); at != std::sregex_iterator(); ++at) {
     EXPECT_TRUE(of_system.contains((*at)[1])) << (*at)[1];

@@ -143,7 +143,7 @@ TEST_F(MemoryOfTheUser, OfGraphsWithUnknownSizesComesWithEachRun) {
     Tensors outputs;
     ASSERT_OK(session.RunGraph(1, {rows_of(rows)}, outputs));
     EXPECT_EQ(outputs[0].GetTensorDesc().GetShape(), ::ge::Shape({rows, 24}));
-    EXPECT_EQ(floats(outputs[0]), result_of(perceptron(rows), {rows_of(rows)}));
+    expect_close(floats(outputs[0]), result_of(perceptron(rows), {rows_of(rows)}));
   }
 }
 
@@ -219,7 +219,7 @@ TEST_F(MemoryOfTheUser, GoesBackWhenTheAllocatorGoes) {
   EXPECT_EQ(allocator.use_count(), 1);
   Tensors outputs;
   ASSERT_OK(session.RunGraph(1, {rows_of(4)}, outputs));
-  EXPECT_EQ(floats(outputs[0]), result_of(perceptron(4), {rows_of(4)}));
+  expect_close(floats(outputs[0]), result_of(perceptron(4), {rows_of(4)}));
 }
 
 // An allocator of two streams is taken from the graphs of one of them.
