@@ -13,9 +13,14 @@ namespace npugraph::ge {
 
 namespace {
 
-std::vector<Expr> axes_of(const Call& call, size_t rank) {
+// Each dimension once, because a loop walks it once.
+std::vector<Expr> dimensions(const Call& call, const std::vector<int64_t>& given, size_t rank) {
   std::vector<Expr> axes;
-  for (const int64_t axis : call.integers("axes")) axes.emplace_back(static_cast<int64_t>(dimension(call, axis, rank)));
+  for (const int64_t axis : given) {
+    const Expr dim = static_cast<int64_t>(dimension(call, axis, rank));
+    if (std::ranges::count(axes, dim) > 0) call.fail(cat("its axes name dimension ", dim.str(), " more than once"));
+    axes.push_back(dim);
+  }
   return axes;
 }
 
@@ -24,7 +29,7 @@ template <typename Operator>
 std::vector<Operand> reduce(const Call& call) {
   Context& context = call.context();
   const ir::ValueId x = call.value("x");
-  std::vector<Expr> axes = axes_of(call, context.sizes(x).size());
+  std::vector<Expr> axes = dimensions(call, call.integers("axes"), context.sizes(x).size());
   if (axes.empty()) {
     for (size_t d = 0; d < context.sizes(x).size(); ++d) axes.emplace_back(static_cast<int64_t>(d));
   }
@@ -36,7 +41,7 @@ template <typename Operator>
 std::vector<Operand> reduce_one_by_one(const Call& call) {
   Context& context = call.context();
   ir::ValueId x = call.value("x");
-  std::vector<Expr> axes = axes_of(call, context.sizes(x).size());
+  std::vector<Expr> axes = dimensions(call, call.integers("axes"), context.sizes(x).size());
   std::ranges::sort(axes, [](const Expr& a, const Expr& b) { return *a.as_int() > *b.as_int(); });
   for (const Expr& axis : axes)
     x = context.add(Operator::op(), {TensorRef{x}, axis, flag(call.attr_bool("keep_dims"))});
@@ -63,12 +68,8 @@ std::vector<Operand> norm(const Call& call) {
   Context& context = call.context();
   const ir::ValueId x = call.value("x");
   Attr axes = None{};
-  if (const std::vector<int64_t> given = call.attr_ints("axes"); !given.empty()) {
-    std::vector<Expr> dims;
-    for (const int64_t axis : given)
-      dims.emplace_back(static_cast<int64_t>(dimension(call, axis, context.sizes(x).size())));
-    axes = dims;
-  }
+  if (const std::vector<int64_t> given = call.attr_ints("axes"); !given.empty())
+    axes = dimensions(call, given, context.sizes(x).size());
   const ir::ValueId norm = context.add(aten::linalg_vector_norm::op(), {TensorRef{x}, number(call.attr_float("p")),
                                                                         axes, flag(call.attr_bool("keepdim"))});
   const double epsilon = call.attr_float("epsilon");

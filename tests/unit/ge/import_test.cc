@@ -113,11 +113,12 @@ TEST(Import, OddOperandsAreErrorsOrEmpty) {
 TEST(Import, OperandsThatDoNotFitAreRefused) {
   const auto refused = [](const Op& op, const std::string& reason) {
     const std::string text =
-        refusal({data("x", 0, {1, 2, 4, 4}), int_list("list", {1, 2}),
+        refusal({data("x", 0, {1, 2, 4, 4}), int_list("list", {1, 2}), int_list("twice", {1, -3}),
                  constant<int64_t>("places", WireType::kInt64, {1, 2, 5, 1}, std::vector<int64_t>(10)),
                  constant<float>("weights", WireType::kFloat, {2}, {1, 2}), op});
     EXPECT_TRUE(contains(text, reason)) << text;
   };
+  refused(Op("ReduceSum", "y", {"x:0", "twice:0"}), "its axes name dimension 1 more than once");
   refused(Op("GatherElements", "y", {"x:0", "list:0"}), "its indices have as many dimensions as its data, got 1 and 4");
   refused(Op("GatherElements", "y", {"x:0", "places:0"}), "sizes 5 and 4 have to be equal");
   refused(Op("Assign", "y", {"weights:0", "weights:0"}), "its input 'ref' is a constant, which nothing writes");
