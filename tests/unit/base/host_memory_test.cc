@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/host_memory.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "temporary_folder.h"
 
 namespace npugraph {
 namespace {
@@ -14,11 +15,8 @@ namespace {
 class HostMemory : public testing::Test {
  protected:
   HostMemory() {
-    std::string name = testing::TempDir() + "host_memory_XXXXXX";
-    root_ = mkdtemp(name.data());
     write("/proc/meminfo", "MemTotal:       8000000 kB\nMemFree:         100000 kB\nMemAvailable:    4000000 kB\n");
   }
-  ~HostMemory() override { std::filesystem::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
@@ -39,7 +37,8 @@ class HostMemory : public testing::Test {
           "inactive_file 1\ntotal_inactive_file " + std::to_string(files - 100) + "\ntotal_active_file 100\n");
   }
 
-  std::string root_;
+  TemporaryFolder folder_;
+  std::string root_ = folder_.path();
 };
 
 constexpr const char* kMountsOfV2 =

@@ -12,18 +12,13 @@
 
 #include "base/error.h"
 #include "ge/model_builder.h"
+#include "temporary_folder.h"
 
 namespace npugraph::ge {
 namespace {
 
 class FileConstants : public testing::Test {
  protected:
-  FileConstants() {
-    std::string name = (std::filesystem::temp_directory_path() / "file_constants_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~FileConstants() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
   }
@@ -38,7 +33,8 @@ class FileConstants : public testing::Test {
     }
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 Op file_constant(const std::string& path) {

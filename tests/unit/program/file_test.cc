@@ -16,6 +16,7 @@
 #include "program/random_program.h"
 #include "program/sample_program.h"
 #include "program/text.h"
+#include "temporary_folder.h"
 
 namespace npugraph::program {
 namespace {
@@ -24,14 +25,6 @@ namespace fs = std::filesystem;
 
 class ProgramFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = fs::temp_directory_path() / "program_file_test.XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    path_ = directory_ / "saved.program";
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   std::string contents() const {
     std::ifstream file(path_, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -57,8 +50,9 @@ class ProgramFile : public ::testing::Test {
     }
   }
 
-  fs::path directory_;
-  std::string path_;
+  TemporaryFolder folder_;
+  fs::path directory_ = folder_.path();
+  std::string path_ = directory_ / "saved.program";
 };
 
 // Two constants, so that the second one has to be aligned.

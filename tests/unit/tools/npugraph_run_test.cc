@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "temporary_folder.h"
 #include "tools/npy.h"
 
 namespace npugraph::tools {
@@ -24,12 +25,6 @@ struct Outcome {
 
 class NpugraphRun : public testing::Test {
  protected:
-  NpugraphRun() {
-    std::string name = (std::filesystem::temp_directory_path() / "npugraph_run_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~NpugraphRun() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   std::string write(const std::string& name, const std::string& text) const {
@@ -62,7 +57,8 @@ class NpugraphRun : public testing::Test {
     return outcome;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 // y = x * w^T + x0 * f, where x is column-major and x0 is its first column. The outputs are y, its transpose and 2*s0.

@@ -2,7 +2,6 @@
 #include "codegen/jit/make_code.h"
 
 #include <atomic>
-#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -12,19 +11,13 @@
 #include "base/error.h"
 #include "codegen/jit/build_count.h"
 #include "codegen/jit/build_rules.h"
+#include "temporary_folder.h"
 
 namespace npugraph::codegen {
 namespace {
 
 class MakeCodeTest : public testing::Test {
  protected:
-  MakeCodeTest() {
-    std::string name = std::filesystem::temp_directory_path() / "make_code_test.XXXXXX";
-    NG_CHECK(::mkdtemp(name.data()) != nullptr, "no directory");
-    directory_ = name;
-  }
-  ~MakeCodeTest() override { std::filesystem::remove_all(directory_); }
-
   // Makes code for an int f() that returns `value`, with the cache in directory_, and returns its result.
   int run(const std::string& text, int value) {
     const target::Target& target = target::host_target();
@@ -40,7 +33,8 @@ class MakeCodeTest : public testing::Test {
     return make_code(target, text, emit, objects)->function<int()>("f")();
   }
 
-  std::string directory_;
+  TemporaryFolder folder_;
+  std::string directory_ = folder_.path();
 };
 
 TEST_F(MakeCodeTest, MakesWhatIsNotOnDiskAndLoadsTheRest) {

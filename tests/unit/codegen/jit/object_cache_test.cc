@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/jit/build_id.h"
+#include "temporary_folder.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -28,9 +29,6 @@ const target::Target& host() { return target::host_target(); }
 class ObjectCacheTest : public testing::Test {
  protected:
   ObjectCacheTest() {
-    std::string name = fs::temp_directory_path() / "object_cache_test.XXXXXX";
-    NG_CHECK(::mkdtemp(name.data()) != nullptr, "no directory");
-    root_ = name;
     set_log_level(LogLevel::kDebug);
     set_log_sink(
         [this](LogLevel level, const std::string& message) { log_.push_back(cat(name_of(level), ": ", message)); });
@@ -38,7 +36,6 @@ class ObjectCacheTest : public testing::Test {
   ~ObjectCacheTest() override {
     set_log_sink({});
     set_log_level(LogLevel::kWarning);
-    fs::remove_all(root_);
   }
 
   fs::path directory() const { return root_ / "a" / "b"; }
@@ -57,7 +54,8 @@ class ObjectCacheTest : public testing::Test {
     return files().at(0);
   }
 
-  fs::path root_;
+  TemporaryFolder folder_;
+  fs::path root_ = folder_.path();
   std::vector<std::string> log_;
 };
 

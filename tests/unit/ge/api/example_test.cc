@@ -3,13 +3,13 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <string>
 
 #include "ge/api/api_testing.h"
+#include "temporary_folder.h"
 
 namespace npugraph::ge {
 namespace {
@@ -24,13 +24,11 @@ std::string output_of(const std::string& command, int& status) {
 }
 
 TEST(Example, RunsAModel) {
-  std::string name = (std::filesystem::temp_directory_path() / "ge_engine_XXXXXX").string();
-  const std::filesystem::path folder = mkdtemp(name.data());
-  const std::string model = (folder / "model.air").string();
+  const TemporaryFolder folder;
+  const std::string model = (folder.path() / "model.air").string();
   ASSERT_OK(perceptron(8).SaveToFile(model.c_str()));
   int status = -1;
   const std::string said = output_of(cat(GE_ENGINE_EXAMPLE, " ", model, " 8x16"), status);
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(status, 0) << said;
   EXPECT_NE(said.find("9 operators"), std::string::npos) << said;
   EXPECT_NE(said.find("run, memory moved, run: equal\nrun on a stream: equal\n"), std::string::npos) << said;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ge/api/api_testing.h"
+#include "temporary_folder.h"
 
 namespace npugraph::ge {
 namespace {
@@ -267,14 +268,9 @@ TEST_F(Sessions, BuildForTheShapesOfInputs) {
 
 class Files : public Sessions {
  protected:
-  Files() {
-    std::string name = (std::filesystem::temp_directory_path() / "ge_api_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Files() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Files, HoldGraphs) {
