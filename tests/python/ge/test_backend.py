@@ -29,20 +29,6 @@ def compiled(fn: Callable[..., Any], **how: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The graphs that are made from now on, before they are compiled."""
-    made = []
-
-    class Noted(target.GeConcreteGraph):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            made.append(self)
-
-    monkeypatch.setattr(target, "GeConcreteGraph", Noted)
-    return made
-
-
-@pytest.fixture
 def changed(graphs: list[Any]) -> Callable[..., Callable[..., Any]]:
     """Returns a function that compiles. It calls ``change`` with the graph of GE between the trace and the first
     call."""

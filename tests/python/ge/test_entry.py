@@ -15,7 +15,6 @@ from torch._dynamo.backends.common import aot_autograd
 
 import npugraph
 import torchair
-from npugraph.ge.backend import target
 
 X = torch.randn(4, 8)
 
@@ -30,20 +29,6 @@ def fresh() -> Iterator[None]:
     with torch.no_grad():
         yield
     npugraph.reset()
-
-
-@pytest.fixture
-def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The graphs of GE that are made from now on."""
-    made = []
-
-    class Noted(target.GeConcreteGraph):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            made.append(self)
-
-    monkeypatch.setattr(target, "GeConcreteGraph", Noted)
-    return made
 
 
 def configured(**options: Any) -> torchair.CompilerConfig:
