@@ -136,8 +136,7 @@ std::span<const RuleRow> index_rules() { return kRules; }
 std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) {
   const ir::ValueId from = aten::embedding::is(node) ? aten::embedding::weight(node) : self_of(node);
   const auto* self = tensor_type(graph, from);
-  if (self == nullptr || self->sizes.empty() || is_complex(self->dtype) || size_of(self->dtype) > 8)
-    return std::nullopt;
+  if (self == nullptr || self->sizes.empty() || !is_real_element(self->dtype)) return std::nullopt;
   Gather found{.self = from};
   const std::string in_self = "IndexError: index out of range in self";
   // Torch has another message for a table that is empty or not a contiguous matrix.

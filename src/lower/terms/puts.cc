@@ -8,6 +8,7 @@
 #include "lower/generated/ramps.h"
 #include "lower/terms/gather.h"
 #include "lower/terms/rule.h"
+#include "lower/terms/scatter.h"
 
 namespace npugraph::lower {
 
@@ -20,7 +21,6 @@ namespace {
 
 size_t rank_of_self(const ir::Graph& graph, const ir::Node& node) { return self_type(graph, node)->sizes.size(); }
 
-bool is_element(DType dtype) { return !is_complex(dtype) && size_of(dtype) <= 8; }
 bool can_add(DType dtype) {
   return (is_floating(dtype) && size_of(dtype) > 1) || (is_integral(dtype) && dtype != DType::kBool);
 }
@@ -93,32 +93,9 @@ void write_index_sum(TermWriter& w, const ir::Graph& graph, const ir::Node& node
 }
 
 // scatter: the space has the dimensions of self, and behind them the elements of the index along the dimension.
-struct Scatter {
-  size_t dim = 0;
-  ir::ValueId index = ir::kNone, source = ir::kNone;
-  std::optional<Scalar> number;
-};
-
-std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node) {
-  const auto* self = self_type(graph, node);
-  const auto* index = tensor_type(graph, arg::index(node));
-  const Attr* source = arg::src.find(node);
-  if (source == nullptr) source = &arg::value(node);
-  const auto* type = tensor_type(graph, *source);
-  if (self == nullptr || index == nullptr || self->sizes.empty() || index->sizes.size() != self->sizes.size() ||
-      (index->dtype != DType::kI64 && index->dtype != DType::kI32) || !is_element(self->dtype))
-    return std::nullopt;
-  const auto dim = dim_of(arg::dim(node), self->sizes.size());
-  const auto number = ops::as_constant(*source);
-  const bool fits = type != nullptr ? type->dtype == self->dtype && type->sizes.size() == self->sizes.size()
-                                    : number && can_hold(self->dtype, *number);
-  if (!dim || !fits) return std::nullopt;
-  return Scatter{*dim, ops::as_value(arg::index(node)), ops::as_value(*source), number};
-}
-bool is_sum(const ir::Node& node) { return ops::is_any<aten::scatter_add, aten::scatter_add_>(node); }
 bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
-  return find_scatter(graph, node) && (!is_sum(node) || can_add(self_type(graph, node)->dtype)) &&
-         has_place_for_result(graph, node);
+  const auto scatter = find_scatter(graph, node);
+  return scatter && (!scatter->adds || can_add(self_type(graph, node)->dtype)) && has_place_for_result(graph, node);
 }
 std::vector<Expr> scatter_space(const ir::Graph& graph, const ir::Node& node) {
   const Scatter scatter = *find_scatter(graph, node);
@@ -174,7 +151,7 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
       w.map({w.place(static_cast<int>(scatter.dim)), place}, 1, [](Builder&, Values v) { return v[0] == v[1]; });
   if (inside != ir::kNone) matches = w.map({matches, inside}, 1, [](Builder&, Values v) { return v[0] & v[1]; });
   const int old = old_element(w, graph, node);
-  if (!is_sum(node)) return put(w, node, last_written(w, scatter, rank, self.dtype, old, matches));
+  if (!scatter.adds) return put(w, node, last_written(w, scatter, rank, self.dtype, old, matches));
   put(w, node, with_sum(w, self.dtype, old, matches, w.load_indexed(scatter.source, dims, {}, inside)));
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 bool is_generated(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
-  return self != nullptr && !is_complex(self->dtype) && size_of(self->dtype) <= 8 && !self->sizes.empty() &&
+  return self != nullptr && is_real_element(self->dtype) && !self->sizes.empty() &&
          tensor_type(graph, node.results.front()) != nullptr;
 }
 

@@ -60,6 +60,9 @@ std::span<const LoneRuleRow> lone_pool_rules();
 
 using TermValues = std::span<const loop::Value>;
 
+// Whether elements are real numbers of at most 8 bytes, which loops compute with.
+inline bool is_real_element(DType dtype) { return !is_complex(dtype) && size_of(dtype) <= 8; }
+
 inline bool is_float_tensor(const ir::TensorType* type) {
   return type != nullptr && (type->dtype == DType::kF32 || type->dtype == DType::kF64 || type->dtype == DType::kBF16 ||
                              type->dtype == DType::kF16);

@@ -124,7 +124,7 @@ void write_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
 std::optional<ir::ValueId> only_part(const ir::Graph& graph, const ir::Node& node) {
   const auto* parts = aten::cat::is(node) ? aten::cat::tensors(node) : nullptr;
   const auto* result = parts == nullptr ? nullptr : tensor_type(graph, node.results.front());
-  if (result == nullptr || is_complex(result->dtype) || size_of(result->dtype) > 8) return std::nullopt;
+  if (result == nullptr || !is_real_element(result->dtype)) return std::nullopt;
   std::optional<ir::ValueId> found;
   for (const TensorRef& part : *parts) {
     const auto* type = tensor_type(graph, part.id);

@@ -8,6 +8,7 @@
 #include "ir/alias.h"
 #include "lower/generated/ramps.h"
 #include "lower/terms/rule.h"
+#include "lower/terms/scatter.h"
 #include "lower/terms/terms.h"
 #include "tensor/shape.h"
 
@@ -28,9 +29,8 @@ bool fits_index_copy(const ir::Graph& graph, const ir::Node& node) {
   if (self == nullptr || index == nullptr || source == nullptr || self->sizes.empty()) return false;
   const auto dim = dim_of(Copy::dim.attr(node), self->sizes.size());
   return dim && source->sizes.size() == self->sizes.size() && source->dtype == self->dtype &&
-         !is_complex(self->dtype) && size_of(self->dtype) <= 8 && index->dtype == DType::kI64 &&
-         index->sizes.size() == 1 && index->sizes[0] == source->sizes[*dim] &&
-         ir::has_distinct_elements(*self, graph.symbols);
+         is_real_element(self->dtype) && index->dtype == DType::kI64 && index->sizes.size() == 1 &&
+         index->sizes[0] == source->sizes[*dim] && ir::has_distinct_elements(*self, graph.symbols);
 }
 void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   using Copy = aten::index_copy_;
@@ -45,14 +45,6 @@ void write_index_copy(TermWriter& w, const ir::Graph& graph, const ir::Node& nod
   w.write_indexed(Copy::self(node), w.load(Copy::source(node)), counted(self.size()), {{dim, place}});
 }
 
-// (self, dim, index, source or number): the order of duplicates does not matter. Torch reads as many elements of the
-// source as the index has; here that is the whole source, or its first element along the dimension.
-struct Scatter {
-  size_t dim = 0;
-  bool adds = false;
-  std::optional<Scalar> number;
-};
-
 bool has_sizes_of(const ir::TensorType& source, const ir::TensorType& index, size_t but_dim) {
   if (source.sizes.size() != index.sizes.size()) return false;
   for (size_t d = 0; d < source.sizes.size(); ++d) {
@@ -61,37 +53,26 @@ bool has_sizes_of(const ir::TensorType& source, const ir::TensorType& index, siz
   return true;
 }
 
-bool is_add(const ir::Node& node) { return ops::is_any<aten::scatter_add, aten::scatter_add_>(node); }
-
-// The argument `src`, or `value` if that is a number.
-const Attr& source_of(const ir::Node& node) {
-  const Attr* source = arg::src.find(node);
-  return source != nullptr ? *source : arg::value(node);
-}
 const ir::TensorType* index_type(const ir::Graph& graph, const ir::Node& node) {
   return tensor_type(graph, arg::index(node));
 }
 
-std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node) {
+// A scatter that reads as many elements of the source as the index has: the whole source, or its first element along the
+// dimension.
+std::optional<Scatter> find_even_scatter(const ir::Graph& graph, const ir::Node& node) {
+  const auto found = find_scatter(graph, node);
+  if (!found || index_type(graph, node)->dtype != DType::kI64) return std::nullopt;
   const auto* self = self_type(graph, node);
-  const auto* index = index_type(graph, node);
-  const auto* source = tensor_type(graph, source_of(node));
-  if (self == nullptr || index == nullptr || self->sizes.empty() || index->sizes.size() != self->sizes.size() ||
-      index->dtype != DType::kI64 || is_complex(self->dtype) || size_of(self->dtype) > 8)
-    return std::nullopt;
-  const auto dim = dim_of(arg::dim(node), self->sizes.size());
-  if (!dim) return std::nullopt;
-  Scatter found{.dim = *dim, .adds = is_add(node), .number = ops::as_constant(source_of(node))};
-  const bool fits_source = source != nullptr ? source->dtype == self->dtype && has_sizes_of(*source, *index, *dim)
-                                             : found.number && can_hold(self->dtype, *found.number);
+  const bool fits_source = found->source == ir::kNone ||
+                           has_sizes_of(graph.value(found->source).tensor(), *index_type(graph, node), found->dim);
   const bool fits_sum =
-      !found.adds || is_float_tensor(self) || self->dtype == DType::kI64 || self->dtype == DType::kI32;
-  return fits_source && fits_sum ? std::optional(found) : std::nullopt;
+      !found->adds || is_float_tensor(self) || self->dtype == DType::kI64 || self->dtype == DType::kI32;
+  return fits_source && fits_sum ? found : std::nullopt;
 }
 
 // The index has one element along the dimension, so that comparing each place with it is enough.
 bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
-  const auto scatter = find_scatter(graph, node);
+  const auto scatter = find_even_scatter(graph, node);
   if (!scatter || tensor_type(graph, node.results.front()) == nullptr) return false;
   const auto& self = self_type(graph, node)->sizes;
   const auto& index = index_type(graph, node)->sizes;
@@ -123,7 +104,7 @@ int checked_place(TermWriter& w, const ir::Graph& graph, const ir::Node& node, s
 }
 
 void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const Scatter scatter = *find_scatter(graph, node);
+  const Scatter scatter = *find_even_scatter(graph, node);
   const auto& type = *self_type(graph, node);
   const int place = checked_place(w, graph, node, scatter.dim);
   const int old = w.load(self_of(node));
@@ -132,7 +113,7 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
       [&] {
         std::vector<int> dims(type.sizes.size());
         for (size_t d = 0; d < dims.size(); ++d) dims[d] = d == scatter.dim ? ir::kNone : static_cast<int>(d);
-        return w.load_along(ops::as_value(source_of(node)), std::move(dims));
+        return w.load_along(scatter.source, std::move(dims));
       });
   w.result(node.results[0], w.map({w.place(static_cast<int>(scatter.dim)), place, changed, old}, 2,
                                   [](Builder&, Values v) { return loop::select(v[0] == v[1], v[2], v[3]); }));
@@ -140,21 +121,21 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
 
 // If there may be duplicates, they all write the same number.
 bool fits_scatter_write(const ir::Graph& graph, const ir::Node& node) {
-  const auto scatter = find_scatter(graph, node);
+  const auto scatter = find_even_scatter(graph, node);
   if (!scatter) return false;
   const auto is_single = [&](const ir::TensorType* type) { return type->sizes[scatter->dim].is_int(1); };
   const auto* index = index_type(graph, node);
-  return (scatter->number || (is_single(index) && is_single(tensor_type(graph, source_of(node))))) &&
+  return (scatter->number || (is_single(index) && is_single(tensor_type(graph, TensorRef{scatter->source})))) &&
          ir::has_distinct_elements(*self_type(graph, node), graph.symbols);
 }
 void write_scatter_write(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const Scatter scatter = *find_scatter(graph, node);
+  const Scatter scatter = *find_even_scatter(graph, node);
   const auto& type = *self_type(graph, node);
   const int place = checked_place(w, graph, node, scatter.dim);
   const int changed = new_element(
       w, type.dtype, scatter,
       [&] { return w.load_indexed(self_of(node), counted(type.sizes.size()), {{scatter.dim, place}}); },
-      [&] { return w.load(ops::as_value(source_of(node))); });
+      [&] { return w.load(scatter.source); });
   w.write_indexed(self_of(node), changed, counted(type.sizes.size()), {{scatter.dim, place}});
 }
 

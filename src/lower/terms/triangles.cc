@@ -14,7 +14,7 @@ namespace {
 bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
   const auto* diagonal = ops::as_number(arg::diagonal(node));
-  return self != nullptr && self->sizes.size() >= 2 && !is_complex(self->dtype) && size_of(self->dtype) <= 8 &&
+  return self != nullptr && self->sizes.size() >= 2 && is_real_element(self->dtype) &&
          tensor_type(graph, node.results.front()) != nullptr && diagonal != nullptr &&
          diagonal->kind() == ScalarKind::kInt;
 }

@@ -208,7 +208,7 @@ void write_average_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& n
 }
 
 bool is_movable(const ir::TensorType* type) {
-  return type != nullptr && !type->sizes.empty() && !is_complex(type->dtype) && size_of(type->dtype) <= 8;
+  return type != nullptr && !type->sizes.empty() && is_real_element(type->dtype);
 }
 
 // (self, pad, value): pairs, from the last dimension backwards.
