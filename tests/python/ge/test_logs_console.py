@@ -9,10 +9,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import torch
 
+import npugraph
 import torchair
+from npugraph import _C
 from torchair.core.utils import EVENT_LEVEL, logger
 
 pytestmark = pytest.mark.feature("9.03")
@@ -119,3 +123,42 @@ def test_the_environment_has_a_level_for_programs_that_set_none() -> None:
         "end compile",
     ]
     assert texts(TNG_LOG_LEVEL="2") == texts() == []
+
+
+RUN = re.compile(
+    r"^\[EVENT\] .*torchair run at (\d+), process input: 0us, compile (\d+)us, graph run: \d+us$", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_calls_of_graphs_are_events(grad: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    npugraph.reset()
+    logger.setLevel(EVENT_LEVEL)
+    fast = torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend())
+    x = torch.ones(3, requires_grad=grad)
+    with torch.set_grad_enabled(grad):
+        for _ in range(3):
+            assert fast(x).tolist() == [2.0] * 3
+    runs = RUN.findall(capsys.readouterr().out)
+    times, compiles = zip(*((int(at), int(compiled)) for at, compiled in runs), strict=True)
+    assert len(times) == 3 and list(times) == sorted(times)
+    assert compiles[0] > 0 and compiles[1:] == (0, 0)
+    logger.setLevel(logging.ERROR)
+    fast(x)
+    assert capsys.readouterr().out == ""
+
+
+def test_each_graph_between_eager_operators_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    npugraph.reset()
+    logger.setLevel(EVENT_LEVEL)
+    with torch.no_grad():
+        torch.compile(lambda x: torch.sort(x + 1)[0] * 2, backend=torchair.get_npu_backend())(torch.ones(3))
+    assert len(RUN.findall(capsys.readouterr().out)) == 2
+
+
+def test_without_events_calls_go_to_the_function_of_cpp(graphs: list[Any]) -> None:
+    npugraph.reset()
+    logger.setLevel(logging.ERROR)
+    with torch.no_grad():
+        torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend())(torch.ones(3))
+    assert type(graphs[0].compile()) is _C.Callable

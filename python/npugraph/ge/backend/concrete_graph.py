@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,7 +19,7 @@ from npugraph.ge.backend.graph_dumps import dump_if_asked
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import inputs_of, normalise
-from npugraph.log import logger
+from npugraph.log import EVENT, logger
 from npugraph.options import parse
 from npugraph.request import compile_request
 
@@ -88,10 +89,11 @@ class GeConcreteGraph:
         dumps.write(self._graph, path, Path(path).suffix.removeprefix("."))
 
     def compile(self) -> Any:
-        """Compiles the graph, once, and returns the C++ function of its inputs. If it raises an error, the next call
-        tries again."""
+        """Compiles the graph, once, and returns the C++ function of its inputs. If the logger is asked for events at
+        this moment, the function logs one for each of its calls. If it raises an error, the next call tries again."""
         with self._lock:
             if self._function is None:
+                begun = time.perf_counter_ns()
                 self._load()
                 logger.info("start compile graph: %s.", self._graph.name)
                 self._graph.executor.compile(self._request, boxed=self._boxed)
@@ -100,7 +102,8 @@ class GeConcreteGraph:
                     function.fall_back_on(self._fallback)
                 self._note(function)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
-                self._function = function
+                compile_ns = time.perf_counter_ns() - begun
+                self._function = _logged(function, compile_ns) if logger.is_asked_for(EVENT) else function
         return self._function
 
     def __call__(self, *args: Any) -> Any:
@@ -127,3 +130,19 @@ class GeConcreteGraph:
         if self._request is None:
             self._request = compile_request(parse(npugraph_options(self._config)), self._graph.name)
         self._graph.executor.load(self._graph, local_options)
+
+
+def _logged(run: Callable[..., Any], compile_ns: int) -> Callable[..., Any]:
+    """Returns ``run``, which was compiled in that time, as a function that logs an event after each call. The first
+    event has the time of the compile. No call processes inputs before the graph runs."""
+    compiles = iter([compile_ns])
+
+    def call(*args: Any) -> Any:
+        at, begun = time.time_ns(), time.perf_counter_ns()
+        result = run(*args)
+        ran = time.perf_counter_ns() - begun
+        times = at // 1000, next(compiles, 0) // 1000, ran // 1000
+        logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
+        return result
+
+    return call
