@@ -28,7 +28,7 @@ from npugraph.fx.streams.control_deps import unwrap_control_deps
 from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.mark_streams import has_streams, mark_streams
 from npugraph.fx.streams.scopes import check_scopes
-from npugraph.options import CompilerConfig, parse, refuse_beside_config
+from npugraph.options import BACKEND, CompilerConfig, parse, refuse_beside_config
 
 
 def npugraph_ex(
@@ -47,16 +47,16 @@ def npugraph_ex(
     return compile_dynamo_graph(gm, example_inputs, checked(options, mode))
 
 
-def checked(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
+def checked(options: Mapping[str, Any] | None, mode: str | None = None, backend: str = BACKEND) -> CompilerConfig:
     """Returns the options that a user gave to ``torch.compile``, checked. Errors come without the frames of
-    torch.compile."""
-    return for_the_user(lambda: parse(options, mode))
+    torch.compile. ``backend`` is how messages name the one that compiles."""
+    return for_the_user(lambda: parse(options, mode, backend))
 
 
-def refuse_arguments(mode: str | None, options: Mapping[str, Any] | None) -> None:
+def refuse_arguments(mode: str | None, options: Mapping[str, Any] | None, backend: str) -> None:
     """Raises ``ValueError`` for a mode or options of ``torch.compile`` beside a backend that has its options
     already."""
-    for_the_user(lambda: refuse_beside_config(mode, options))
+    for_the_user(lambda: refuse_beside_config(mode, options, backend))
 
 
 # A tool that runs a program under other options than its own sets this function. It is called with the function that
@@ -73,7 +73,7 @@ def compile_dynamo_graph(
 ) -> Callable[..., Any]:
     """Compiles the graph that Dynamo gives to a backend, for ``target`` or else for the target "Graph". AOTAutograd
     gets ``decompositions``."""
-    with noted(npugraph_ex):
+    with noted(config.backend):
         compile_it = functools.partial(_compile_dynamo_graph, target=target)
         if interposer is not None:
             return interposer(compile_it, gm, example_inputs, config, decompositions)

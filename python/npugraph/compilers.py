@@ -39,18 +39,19 @@ def configured_backend(
     """Returns a backend with these options for ``target``, or else for the target "Graph"."""
     decompositions = dict(decompositions or {})
 
-    def npugraph_ex_backend(
+    def compile_with_config(
         gm: fx.GraphModule,
         example_inputs: Sequence[Any],
         *,
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
-        refuse_arguments(mode, options)
+        refuse_arguments(mode, options, config.backend)
         return compile_dynamo_graph(gm, example_inputs, config, decompositions, target)
 
-    npugraph_ex_backend.reset = npugraph_ex.reset  # for torch._dynamo.reset()
-    return writes_in_order(npugraph_ex_backend)
+    compile_with_config.__name__ = config.backend  # for errors that Dynamo wraps
+    compile_with_config.reset = npugraph_ex.reset  # for torch._dynamo.reset()
+    return writes_in_order(compile_with_config)
 
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:

@@ -12,12 +12,13 @@ from npugraph import _C
 from npugraph.warning_kinds import DefectWarning
 
 
-def report_defect(name: str, error: Exception, gm: fx.GraphModule) -> None:
-    """Counts a failed compile and warns of it in two lines. They name a file with the traceback and the graph."""
+def report_defect(name: str, error: Exception, gm: fx.GraphModule, backend: str) -> None:
+    """Counts a failed compile of a graph and warns of it in two lines. They name the backend that the user chose, and a
+    file with the traceback and the graph."""
     _C.count("fallbacks")
     what = str(error) if isinstance(error, _C.ReportedDefect) else _in_file(error, gm)
     warnings.warn(
-        f"npugraph_ex: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
+        f"{backend}: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
         f"{type(error).__name__}: {what}",
         DefectWarning,
         stacklevel=3,

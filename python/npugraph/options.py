@@ -452,6 +452,8 @@ class CompilerConfig:
     describes each option.
     """
 
+    backend = BACKEND  # how messages name the one that compiles
+
     def __init__(self) -> None:
         object.__setattr__(self, "_settings", {o.name: Setting(o.default) for o in OPTIONS})
 
@@ -467,7 +469,7 @@ class CompilerConfig:
         return list(_BY_NAME)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompilerConfig:
-        made = CompilerConfig()
+        made = _of_backend(self.backend)
         made._settings.update((name, copy.copy(setting)) for name, setting in self._settings.items())
         return made
 
@@ -498,21 +500,28 @@ class CompilerConfig:
         return {name: setting.value for name, setting in self._settings.items()}
 
 
-def parse(options: Mapping[str, Any] | None, mode: str | None = None) -> CompilerConfig:
-    """Checks the options that the user gave to ``torch.compile``, and returns them.
+def parse(options: Mapping[str, Any] | None, mode: str | None = None, backend: str = BACKEND) -> CompilerConfig:
+    """Checks the options that the user gave to ``torch.compile``, and returns them. ``backend`` is how messages name
+    the one that compiles.
 
     Raises ``ValueError`` for an unknown name (the message lists the known ones), for a value that is not allowed, for
     options that contradict each other and for ``mode``; ``TypeError`` for a container or function of the wrong kind and
     for ``options`` that are no dict; ``FileNotFoundError`` for a directory that does not exist; ``RuntimeError`` for
     settings that super kernels do not have.
     """
-    _refuse_mode(mode, "options={...}")
+    _refuse_mode(mode, backend, "options={...}")
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"options of backend {BACKEND!r} takes a dict, got {options!r} ({type(options).__name__})")
-    config = CompilerConfig()
+    config = _of_backend(backend)
     for name, value in (options or {}).items():
         setattr(config, str(name), value)
     check_combinations(config)
+    return config
+
+
+def _of_backend(name: str) -> CompilerConfig:
+    config = CompilerConfig()
+    object.__setattr__(config, "backend", name)  # it is no option
     return config
 
 
@@ -527,9 +536,9 @@ def checked_config(config: CompilerConfig | None, name: str = "compiler_config")
     return config
 
 
-def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None) -> None:
+def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None, backend: str) -> None:
     """Raises ``ValueError`` for arguments of ``torch.compile`` to a backend that was made with a configuration."""
-    _refuse_mode(mode, "the compiler_config of get_npu_backend")
+    _refuse_mode(mode, backend, "the compiler_config of get_npu_backend")
     if options:
         raise ValueError(
             f"a backend of get_npu_backend takes no options, got options={options!r}; set them in its compiler_config, "
@@ -537,11 +546,11 @@ def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None) ->
         )
 
 
-def _refuse_mode(mode: str | None, settings: str) -> None:
+def _refuse_mode(mode: str | None, backend: str, settings: str) -> None:
     if mode not in (None, "default"):
         raise ValueError(
-            f"backend {BACKEND!r} takes no mode, got mode={mode!r}: it captures and replays without being asked, and "
-            f"its settings are {settings}"
+            f"backend {backend!r} takes no mode, got mode={mode!r}: it optimises without being asked, and its settings "
+            f"are {settings}"
         )
 
 
@@ -562,7 +571,7 @@ def check_combinations(config: CompilerConfig) -> None:
         idle.append(f"{row.option!r} has no effect with {_shown(config, row.beside)}: {row.reason}")
     idle += _without_what_they_need(config)
     if idle:
-        warnings.warn(f"npugraph_ex: option {'; option '.join(idle)}", NpugraphWarning, stacklevel=3)
+        warnings.warn(f"{config.backend}: option {'; option '.join(idle)}", NpugraphWarning, stacklevel=3)
 
 
 def _without_what_they_need(config: CompilerConfig) -> Iterator[str]:

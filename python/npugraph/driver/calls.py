@@ -35,7 +35,7 @@ def compiled_function(work: Work) -> Callable[..., Any]:
     refuse_cut_scopes(work.core, work.config, work.gm)
     work.released.carry_out(work.name)
     artifact = _artifact(work)
-    warn_of_partitions(work.imported.partitions)
+    warn_of_partitions(work.imported.partitions, work.config.backend)
     call = Call(work, artifact, positional=work.route is Route.RECORDED and work.imported.objects is None)
     run = _program(call)
     for wrap in WRAPPERS:

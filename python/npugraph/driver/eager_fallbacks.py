@@ -21,7 +21,7 @@ _WHY_NOT_TRACED = "do not trace compiled graphs"
 def eagerly(gm: fx.GraphModule) -> Callable[..., Any]:
     """Returns a function of a reason and the inputs of the graph. It counts the reason and runs the graph as it was
     written."""
-    eager = torch._dynamo.disable(gm.forward, reason="npugraph_ex: inputs or streams are not as they were before")
+    eager = torch._dynamo.disable(gm.forward, reason="inputs or streams are not as they were before")
     eager = labelled("fx_run_eagerly", eager)
 
     def call(reason: str, *args: Any) -> Any:

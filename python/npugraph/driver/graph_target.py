@@ -70,7 +70,7 @@ def compile_piece(
         work.phases.append(("import", (time.perf_counter() - begun) * 1e3))
         compile_core(work)
     except Exception as error:
-        report_defect(work.name, error, piece)
+        report_defect(work.name, error, piece, entry.config.backend)
         return None
     if work.imported.objects is not None:
         return None

@@ -71,7 +71,7 @@ def compile_graph(work: Work) -> Callable[..., Any]:
         except TorchDynamoException:
             raise  # it asks the front end to start again
         except Exception as error:
-            report_defect(work.name, error, work.gm)
+            report_defect(work.name, error, work.gm, work.config.backend)
             return _operator_by_operator(work, work.gm.forward)
         return target.function(work)
 

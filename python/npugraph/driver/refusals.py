@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -52,16 +53,17 @@ def for_the_user(check: Callable[[], Any]) -> Any:
 
 
 @contextlib.contextmanager
-def noted(backend: Callable[..., Any]) -> Iterator[None]:
+def noted(backend: str) -> Iterator[None]:
     """Adds the line of Ascend's tools to errors of a compile. Errors of the user's passes are wrapped here in the way
-    of Dynamo, because Dynamo itself would drop the line."""
+    of Dynamo, with the name of the backend, because Dynamo itself would drop the line."""
     try:
         yield
     except ShortenTraceback as error:
         add_note(error)
         raise
     except CustomPassError as error:
-        failed = BackendCompilerFailed(backend, error, inspect.currentframe())
+        named = types.SimpleNamespace(__name__=backend)
+        failed = BackendCompilerFailed(named, error, inspect.currentframe())
         add_note(failed)
         raise failed.with_traceback(error.__traceback__) from None
 
@@ -95,14 +97,14 @@ def warn_of_keys(texts: Sequence[str]) -> None:
         warnings.warn(text, NpugraphWarning, stacklevel=2)
 
 
-def warn_of_partitions(partitions: Sequence[Any]) -> None:
+def warn_of_partitions(partitions: Sequence[Any], backend: str) -> None:
     if not partitions:
         return
     first = partitions[0]
     more = f" (and {len(partitions) - 1} more: see artifact.partitions)" if len(partitions) > 1 else ""
     where = f" at {first.source}" if first.source else ""
     warnings.warn(
-        f"npugraph_ex: {first.target}{where} runs in Python between captured tasks{more}: {first.reason}",
+        f"{backend}: {first.target}{where} runs in Python between captured tasks{more}: {first.reason}",
         NpugraphWarning,
         stacklevel=2,
     )

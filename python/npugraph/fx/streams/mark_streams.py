@@ -289,4 +289,4 @@ def _open_stream(gm: fx.GraphModule, label: str, chosen: fx.Node) -> str:
         ", because set_stream was not undone: use `with torch.npu.stream(stream):`, which restores it at its end"
     )
     why = why_open(gm, [chosen]) or not_undone
-    return f"npugraph_ex: the graph ends on another stream ({label}) than that on which it began{why}"
+    return f"the graph ends on another stream ({label}) than that on which it began{why}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from npugraph import options
 from npugraph.backend import checked
 from npugraph.compilers import configured_backend, configured_compiler
 from npugraph.driver.steps import Target
@@ -31,18 +32,23 @@ def get_npu_backend(
     configuration do not count. Raises ``TypeError`` for a configuration of another kind, ``ValueError`` for options
     that contradict each other. Gives one ``UserWarning`` that names all options without effect."""
     config, target = _settled(compiler_config)
-    return configured_backend(checked(npugraph_options(config)), custom_decompositions, target)
+    return configured_backend(_options(config), custom_decompositions, target)
 
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:
     """Returns a function that compiles a graph of ATen operators, in the form of a ``fw_compiler`` of
     ``torch._functorch.aot_autograd``. Raises and warns as ``get_npu_backend`` does."""
     config, target = _settled(compiler_config)
-    return configured_compiler(checked(npugraph_options(config)), target)
+    return configured_compiler(_options(config), target)
 
 
 def patch_for_hcom() -> None:
     """Does nothing, because graphs of torch 2.13 hold collectives without a patch. Scripts for torch 2.1 call it."""
+
+
+def _options(config: CompilerConfig) -> options.CompilerConfig:
+    """The options for the compile driver, whose messages then speak of torchair."""
+    return checked(npugraph_options(config), backend="torchair")
 
 
 def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target | None]:

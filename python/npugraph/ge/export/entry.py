@@ -69,7 +69,7 @@ def dynamo_export(
         with tracing(context):
             # The target has no steps whose errors would be defects of npugraph.
             target = Target("GE file", (), (), lambda work: None, export)
-            options = checked(npugraph_options(config))
+            options = checked(npugraph_options(config), backend="torchair")
             compile_dynamo_graph(traced.graph_module, traced.example_inputs, options, target=target)
 
 
