@@ -26,6 +26,15 @@ Types types_of_returned(const Call& call) {
   return types;
 }
 
+Types types_of_call(const Call& call) {
+  const Row* row = row_of(call.op);
+  if (row == nullptr) return std::nullopt;
+  if (row->view != nullptr) return shapes::parts(call, row->view);
+  if (row->shape != nullptr) return row->shape(call);
+  if (ir::result_count(call.op.schema).most == 0) return std::vector<ir::Type>();
+  return call.op.is(ir::Trait::kMutates) ? types_of_returned(call) : std::nullopt;
+}
+
 // Whether the two certainly differ. Unequal expressions may still have equal values.
 bool contradict(const Expr& a, const Expr& b) {
   if (a == b) return false;
@@ -141,17 +150,11 @@ std::string verify_node(const ir::Graph& graph, const ir::Node& node) {
 std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const ir::Op& op,
                                                  const std::vector<Attr>& args,
                                                  const std::vector<ir::SymbolDef>& defines) {
-  const Row* row = row_of(op);
-  if (row == nullptr) return std::nullopt;
-  const Call call{graph, op, args, defines};
-  if (row->view != nullptr) return shapes::parts(call, row->view);
-  if (row->shape != nullptr) return row->shape(call);
-  if (ir::result_count(op.schema).most == 0) return std::vector<ir::Type>();
-  return op.is(ir::Trait::kMutates) ? types_of_returned(call) : std::nullopt;
+  return types_of_call({graph, op, args, defines});
 }
 
-std::optional<ir::Inferred> infer_results(const ir::Graph& graph, const ir::Node& node) {
-  const auto types = infer_types(graph, *node.op, node.args, node.defines);
+std::optional<ir::Inferred> infer_results(const ir::Graph& graph, const ir::Node& node, OpenStrides open_strides) {
+  const auto types = types_of_call({graph, *node.op, node.args, node.defines, open_strides});
   if (!types) return std::nullopt;
   ir::Inferred inferred;
   for (const ir::Type& type : *types) {

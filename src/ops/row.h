@@ -18,6 +18,7 @@ struct Call {
   const ir::Op& op;
   const std::vector<Attr>& args;
   const std::vector<ir::SymbolDef>& defines;
+  OpenStrides open_strides = OpenStrides::kNone;
 
   // Type of argument `i` when it is a strided tensor, else null.
   const ir::TensorType* tensor(size_t i) const;

@@ -3,6 +3,7 @@
 // its schema says. rows/ holds the rows; all other code uses these functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -34,8 +35,11 @@ std::optional<std::vector<ir::Type>> infer_types(const ir::Graph& graph, const i
                                                  const std::vector<Attr>& args,
                                                  const std::vector<ir::SymbolDef>& defines = {});
 bool has_rule(const ir::Op& op);
+// The strides of a fresh result if symbols leave eager's open: none, so that there is no answer, or row-major ones.
+enum class OpenStrides : uint8_t { kNone, kRowMajor };
 // The same for a node, with the offsets of views.
-std::optional<ir::Inferred> infer_results(const ir::Graph& graph, const ir::Node& node);
+std::optional<ir::Inferred> infer_results(const ir::Graph& graph, const ir::Node& node,
+                                          OpenStrides open_strides = OpenStrides::kNone);
 
 // One result of a view as an affine map: its sizes, strides and offset in the base.
 struct ViewResult {

@@ -117,7 +117,7 @@ std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> ar
   for (Attr& arg : args) for_each_expr(arg, [&](Expr& e) { e = ir::simplify(e, graph_.symbols); });
   while (args.size() < op.schema.args.size()) args.push_back(op.schema.args[args.size()].default_value);
   ir::Node node{.op = &op, .args = std::move(args), .origin = origin_};
-  auto inferred = ops::infer_results(graph_, node);
+  auto inferred = ops::infer_results(graph_, node, ops::OpenStrides::kRowMajor);
   if (!inferred)
     throw UserError(cat("sizes of the result of ", op.name, " of ", operands_text(graph_, node),
                         " do not follow from sizes of inputs"));

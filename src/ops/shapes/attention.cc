@@ -64,7 +64,7 @@ ir::Type rows_outside_heads(const ir::TensorType& type) {
 }
 
 Types like_query(const Call& call, const Attention& a) {
-  return like(*a.query, a.query->sizes, preserved_strides(call.graph, *a.query));
+  return like(*a.query, a.query->sizes, preserved_strides(call, *a.query));
 }
 
 // Whether torch may compute the attention in one kernel, which keeps the layout of the query.

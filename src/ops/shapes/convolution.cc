@@ -122,7 +122,7 @@ std::optional<MemoryFormat> format_of(const Call& call, const Convolution& conv)
   bool is_open = false;
   auto format = MemoryFormat::kContiguous;
   for (const ir::TensorType& type : {as_image(input), as_image(*conv.weight)}) {
-    const auto suggested = suggested_format(call.graph, type.sizes, type.strides);
+    const auto suggested = suggested_format(call, type.sizes, type.strides);
     is_open = is_open || !suggested;
     if (suggested && *suggested != MemoryFormat::kContiguous) format = *suggested;
   }

@@ -107,7 +107,7 @@ Types same_strides(const Call& call) {
   const auto* self = call.tensor(0);
   const auto overlapping = self != nullptr ? overlaps(call.graph, *self) : std::nullopt;
   if (!overlapping) return std::nullopt;
-  return like(*self, self->sizes, *overlapping ? preserved_strides(call.graph, *self) : self->strides);
+  return like(*self, self->sizes, *overlapping ? preserved_strides(call, *self) : self->strides);
 }
 
 Types slice_inverse(const Call& call) {
@@ -150,7 +150,7 @@ Types rot90(const Call& call) {
   const Plane plane = plane_of(call, *dims, static_cast<int64_t>(self->sizes.size()));
   if (*turns % 4 == 0) return contiguous(self->dtype, self->sizes, self->device);
   auto sizes = self->sizes;
-  auto strides = preserved_strides(call.graph, *self);
+  auto strides = preserved_strides(call, *self);
   if (strides && *turns % 2 != 0) {
     std::swap(sizes[plane.first], sizes[plane.second]);
     std::swap((*strides)[plane.first], (*strides)[plane.second]);

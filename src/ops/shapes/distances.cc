@@ -37,7 +37,7 @@ Types kl_div(const Call& call) {
   if (*reduction != kNoReduction) return contiguous(*dtype, {}, self->device);
   auto sizes = broadcast(call.op.name, {self, target});
   if (!sizes) return std::nullopt;
-  auto strides = elementwise_strides(call.graph, *sizes, {target, self});
+  auto strides = elementwise_strides(call, *sizes, {target, self});
   return like({.dtype = *dtype, .device = self->device}, std::move(*sizes), std::move(strides));
 }
 

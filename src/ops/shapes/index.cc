@@ -169,7 +169,7 @@ Types index(const Call& call) {
   pointers.reserve(operands.size());
   for (const auto& operand : operands) pointers.push_back(&operand);
   const auto& sizes = operands.front().sizes;
-  auto strides = elementwise_strides(call.graph, sizes, pointers);
+  auto strides = elementwise_strides(call, sizes, pointers);
   if (!strides) return std::nullopt;
   return std::vector<ir::Type>{ir::TensorType{self.dtype, sizes, std::move(*strides), self.device}};
 }

@@ -16,11 +16,11 @@ namespace {
 using TensorTypes = std::vector<const ir::TensorType*>;
 
 // Channels last only if torch suggests it for all tensors.
-std::optional<MemoryFormat> common_format(const ir::Graph& graph, const TensorTypes& tensors) {
+std::optional<MemoryFormat> common_format(const Call& call, const TensorTypes& tensors) {
   std::optional<MemoryFormat> common;
   bool open = false;
   for (const auto* tensor : tensors) {
-    const auto format = suggested_format(graph, tensor->sizes, tensor->strides);
+    const auto format = suggested_format(call, tensor->sizes, tensor->strides);
     open = open || !format;
     if (format == MemoryFormat::kContiguous || (common && format && format != common)) return MemoryFormat::kContiguous;
     if (format) common = format;
@@ -120,7 +120,7 @@ std::optional<ir::TensorType> joined(const Call& call, const TensorTypes& tensor
   sizes[index] = 0;
   for (const auto* part : parts) append_sizes(call, sizes, *part, index);
   const auto dtype = result_type(tensors);
-  const auto format = common_format(call.graph, tensors);
+  const auto format = common_format(call, tensors);
   auto strides = format ? format_strides(sizes, *format) : std::nullopt;
   if (!dtype || !strides) return std::nullopt;
   return ir::TensorType{*dtype, std::move(sizes), std::move(*strides), first.device};
@@ -194,7 +194,7 @@ Types kron(const Call& call) {
   std::vector<Expr> sizes;
   for (size_t i = 0; i < 2 * rank; ++i) product.sizes.push_back(left->sizes[i] * right->sizes[i]);
   for (size_t i = 0; i < rank; ++i) sizes.push_back(product.sizes[2 * i] * product.sizes[2 * i + 1]);
-  auto strides = elementwise_strides(call.graph, product.sizes, {&*left, &*right});
+  auto strides = elementwise_strides(call, product.sizes, {&*left, &*right});
   if (!strides) return std::nullopt;
   product.strides = std::move(*strides);
   strides = views::reshape_strides(product, sizes);

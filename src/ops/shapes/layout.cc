@@ -17,7 +17,7 @@ Types copy_of_self(const Call& call) {
   if (self == nullptr || named_or(call, "layout", Layout::kStrided) != Layout::kStrided) return std::nullopt;
   const auto format = named_or(call, "memory_format", MemoryFormat::kPreserve);
   auto strides =
-      format == MemoryFormat::kPreserve ? preserved_strides(call.graph, *self) : format_strides(self->sizes, format);
+      format == MemoryFormat::kPreserve ? preserved_strides(call, *self) : format_strides(self->sizes, format);
   return like({.dtype = named_or(call, "dtype", self->dtype), .device = named_or(call, "device", self->device)},
               self->sizes, std::move(strides));
 }

@@ -45,7 +45,7 @@ std::optional<std::vector<Expr>> batch_strides(const Call& call, const ir::Tenso
     throw UserError(npugraph::cat(call.op.name, ": a tensor of rank ", rank, "; ", padded + 1, " and ", padded + 2,
                                   " are allowed"));
   }
-  return rank == padded + 2 ? suggested_strides(call.graph, self, sizes) : contiguous_strides(sizes);
+  return rank == padded + 2 ? suggested_strides(call, self, sizes) : contiguous_strides(sizes);
 }
 
 // The greatest first size; nullopt if symbols leave open which one that is, since torch then guards on it.
@@ -70,11 +70,11 @@ Types constant_pad(const Call& call) {
   const auto pads = call.integers(1);
   if (self == nullptr || !pads) return std::nullopt;
   auto sizes = padded_sizes(call, self->sizes, *pads);
-  auto strides = suggested_strides(call.graph, *self, sizes);
+  auto strides = suggested_strides(call, *self, sizes);
   const auto cut = only_cuts(call.graph, *pads);
   if (cut == false) return like(*self, std::move(sizes), std::move(strides));
   // If pads only cut, the remaining part is copied as clone() copies it.
-  auto cloned = preserved_strides(call.graph, ir::TensorType{self->dtype, sizes, self->strides, self->device});
+  auto cloned = preserved_strides(call, ir::TensorType{self->dtype, sizes, self->strides, self->device});
   if (!cut && cloned != strides) return std::nullopt;
   return like(*self, std::move(sizes), std::move(cloned));
 }

@@ -59,7 +59,7 @@ std::optional<Operands> operands_of(const Call& call) {
 Types elementwise(const Call& call, std::optional<DType> dtype) {
   auto operands = operands_of(call);
   if (!operands || !dtype) return std::nullopt;
-  auto strides = elementwise_strides(call.graph, operands->sizes, operands->tensors);
+  auto strides = elementwise_strides(call, operands->sizes, operands->tensors);
   if (!strides) return std::nullopt;
   return std::vector<ir::Type>{
       ir::TensorType{*dtype, std::move(operands->sizes), std::move(*strides), operands->device}};

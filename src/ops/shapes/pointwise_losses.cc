@@ -67,7 +67,7 @@ Types glu(const Call& call) {
     throw UserError(npugraph::cat(call.op.name, ": dimension ", *dim, " has the odd size ", size.str()));
   }
   size = Expr::make(ExprOp::kFloorDiv, {size, Expr(2)});
-  auto strides = elementwise_strides(call.graph, half.sizes, {&half});
+  auto strides = elementwise_strides(call, half.sizes, {&half});
   if (!strides) return std::nullopt;
   half.strides = std::move(*strides);
   return std::vector<ir::Type>{std::move(half)};

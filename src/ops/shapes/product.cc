@@ -97,7 +97,7 @@ Types addr(const Call& call) {
   }
   const std::vector<Expr> sizes = {column->sizes[0], row->sizes[0]};
   const ir::TensorType as_column{*dtype, {sizes[0], 1}, {column->strides[0], 1}, column->device};
-  auto strides = elementwise_strides(call.graph, sizes, {self, &as_column, row});
+  auto strides = elementwise_strides(call, sizes, {self, &as_column, row});
   if (!strides) return std::nullopt;
   // FakeTensor ignores the layout of `self` if beta is 0, and eager keeps it.
   const auto* beta = std::get_if<Expr>(&call.args[*call.find("beta")]);

@@ -46,13 +46,13 @@ Types row_major(const ir::TensorType& like, const std::vector<DType>& dtypes, co
 
 Types in_suggested_format(const Call& call, const ir::TensorType& like, const std::vector<DType>& dtypes,
                           const Sizes& sizes) {
-  const auto strides = sizes ? suggested_strides(call.graph, like, *sizes) : std::nullopt;
+  const auto strides = sizes ? suggested_strides(call, like, *sizes) : std::nullopt;
   return strides ? with_strides(like, dtypes, *sizes, *strides) : std::nullopt;
 }
 
 std::optional<ir::TensorType> copied(const Call& call, size_t i, std::optional<DType> dtype) {
   const auto* tensor = call.tensor(i);
-  auto strides = tensor == nullptr ? std::nullopt : preserved_strides(call.graph, *tensor);
+  auto strides = tensor == nullptr ? std::nullopt : preserved_strides(call, *tensor);
   if (!strides) return std::nullopt;
   return ir::TensorType{dtype.value_or(tensor->dtype), tensor->sizes, std::move(*strides), tensor->device};
 }

@@ -143,6 +143,11 @@ std::vector<Expr> broadcast_strides(const ir::TensorType& type, const std::vecto
   return strides;
 }
 
+// Strides of a fresh tensor if symbols leave the order of its dimensions open.
+std::optional<std::vector<Expr>> open_strides(const Call& call, const std::vector<Expr>& sizes) {
+  return call.open_strides == OpenStrides::kRowMajor ? std::optional(contiguous_strides(sizes)) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vector<const ir::TensorType*>& operands) {
@@ -167,7 +172,7 @@ std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vec
   return sizes;
 }
 
-std::optional<std::vector<Expr>> elementwise_strides(const ir::Graph& graph, const std::vector<Expr>& sizes,
+std::optional<std::vector<Expr>> elementwise_strides(const Call& call, const std::vector<Expr>& sizes,
                                                      const std::vector<const ir::TensorType*>& operands) {
   const auto same_sizes = [&](const ir::TensorType* type) { return type->sizes == sizes; };
   if (std::all_of(operands.begin(), operands.end(), same_sizes)) {
@@ -180,17 +185,15 @@ std::optional<std::vector<Expr>> elementwise_strides(const ir::Graph& graph, con
   }
   std::vector<std::vector<Expr>> strides;
   for (const auto* operand : operands) strides.push_back(broadcast_strides(*operand, sizes));
-  const auto order = DimensionOrder(sizes, strides, graph.symbols).sort();
-  if (!order) return std::nullopt;
-  return fresh_strides(graph, sizes, *order);
+  const auto order = DimensionOrder(sizes, strides, call.graph.symbols).sort();
+  return order ? fresh_strides(call.graph, sizes, *order) : open_strides(call, sizes);
 }
 
-std::optional<std::vector<Expr>> preserved_strides(const ir::Graph& graph, const ir::TensorType& type) {
+std::optional<std::vector<Expr>> preserved_strides(const Call& call, const ir::TensorType& type) {
   if (is_dense(type.sizes, type.strides)) return type.strides;
   const std::vector<std::vector<Expr>> strides{type.strides};
-  const auto order = DimensionOrder(type.sizes, strides, graph.symbols).sort();
-  if (!order) return std::nullopt;
-  return fresh_strides(graph, type.sizes, *order);
+  const auto order = DimensionOrder(type.sizes, strides, call.graph.symbols).sort();
+  return order ? fresh_strides(call.graph, type.sizes, *order) : open_strides(call, type.sizes);
 }
 
 std::optional<std::vector<Expr>> format_strides(const std::vector<Expr>& sizes, MemoryFormat format) {
@@ -200,11 +203,11 @@ std::optional<std::vector<Expr>> format_strides(const std::vector<Expr>& sizes, 
   return dense_strides(sizes, channels_last_order(rank));
 }
 
-std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::vector<Expr>& sizes,
+std::optional<MemoryFormat> suggested_format(const Call& call, const std::vector<Expr>& sizes,
                                              const std::vector<Expr>& strides) {
   const size_t rank = sizes.size();
   if ((rank != 4 && rank != 5) || strides == contiguous_strides(sizes)) return MemoryFormat::kContiguous;
-  const auto at_least = [&](const Expr& a, const Expr& b) { return proven_nonnegative(a - b, graph.symbols); };
+  const auto at_least = [&](const Expr& a, const Expr& b) { return proven_nonnegative(a - b, call.graph.symbols); };
   bool open = !at_least(strides[1], 1);
   if (at_least(0, strides[1])) return MemoryFormat::kContiguous;
   // In channels last, strides do not decrease from the channels over the spatial dimensions to the batch. If the extent
@@ -217,13 +220,14 @@ std::optional<MemoryFormat> suggested_format(const ir::Graph& graph, const std::
     open = open || (dim == 0 && !at_least(extent - 1, strides[1]) && !at_least(strides[1] - 1, extent));
     extent = strides[dim] * sizes[dim];
   }
-  if (open) return std::nullopt;
+  if (open)
+    return call.open_strides == OpenStrides::kRowMajor ? std::optional(MemoryFormat::kContiguous) : std::nullopt;
   return rank == 4 ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsLast3d;
 }
 
-std::optional<std::vector<Expr>> suggested_strides(const ir::Graph& graph, const ir::TensorType& type,
+std::optional<std::vector<Expr>> suggested_strides(const Call& call, const ir::TensorType& type,
                                                    const std::vector<Expr>& sizes) {
-  const auto format = suggested_format(graph, type.sizes, type.strides);
+  const auto format = suggested_format(call, type.sizes, type.strides);
   return format ? format_strides(sizes, *format) : std::nullopt;
 }
 

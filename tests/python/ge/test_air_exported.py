@@ -72,6 +72,19 @@ def test_a_process_without_python_gives_the_same_bits(name: str, size: str, root
     assert_same_bits(root.run("bare.air", given), expected)
 
 
+@pytest.mark.parametrize(("name", "batches"), [("bert", (2, 3)), ("llama prefill", (2, 3)), ("llama decode", (2,))])
+def test_names_of_unknown_sizes_are_not_needed(name: str, batches: tuple[int, ...], root: BareRoot) -> None:
+    """Without the attributes that name and bound them, sizes follow from the operators that read the inputs."""
+    model, case = model_of(name, "tiny"), MODELS[name]
+    dynamo_export(model=model, export_path=root.files, export_name="whole", dynamic=True, **case.inputs(2))
+    whole = read(root.files / "whole.air")
+    (root.files / "bare.air").write_bytes(stripped(whole).SerializeToString())
+    fast = compiled(model, dynamic=True)
+    for batch in batches:
+        given = arguments_of(whole, model, (), case.inputs(batch))
+        assert_same_bits(root.run("bare.air", given), fast(**case.inputs(batch)))
+
+
 def test_a_file_without_our_attributes_has_unknown_sizes(root: BareRoot) -> None:
     """One compile of the engine takes squares of any number and size."""
     model, case = model_of("resnet", "tiny"), MODELS["resnet"]

@@ -22,10 +22,11 @@ constexpr std::string_view kValues =
     "input %vol : f32[2, 3, 4, 4, 4]{192, 1, 48, 12, 3}\n"
     "input %ct : c64[3, 4]{1, 3}  input %s1 : f32[s1, 64]\n"
     "input %it : i64[3, 2]{1, 3}  input %ic : i64[3]  input %ids : i64[6]  input %wh : bf16[4, 5]  input %ch : f32[3]\n"
+    "input %key : f32[1, 1, 1, n]  input %query : f32[1, 1, n, 1]  input %image : f32[2, n, 8, n]{64*n, 1, 8, 8}\n"
     "input %o : opaque \"sparse\"\n";
 
 // The types that the rule infers for this call, with the offsets of views; "?", or the error.
-std::string infer(const std::string& call) {
+std::string infer(const std::string& call, OpenStrides open_strides = OpenStrides::kNone) {
   // Gives each returned tensor a placeholder type. One result is enough for a list of tensors.
   const std::string name = call.substr(0, call.find('('));
   const ir::Op& op = require(name);
@@ -41,13 +42,12 @@ std::string infer(const std::string& call) {
   const ir::Graph graph = ir::parse(text, "test", registry());
   const ir::Node& node = graph.node(0);
   try {
-    const auto inferred = infer_types(graph, op, node.args, node.defines);
+    const auto inferred = infer_results(graph, node, open_strides);
     if (!inferred) return "?";
-    const auto views = infer_views(graph, op, node.args);
     std::string out;
-    for (size_t i = 0; i < inferred->size(); ++i) {
-      out += (i > 0 ? "; " : "") + ir::to_text((*inferred)[i]);
-      if (views) out += " at " + (*views)[i].offset.str();
+    for (size_t i = 0; i < inferred->types.size(); ++i) {
+      out += (i > 0 ? "; " : "") + ir::to_text(inferred->types[i].value_or(ir::OpaqueType{}));
+      if (!inferred->views.empty()) out += " at " + inferred->views[i].offset.str();
     }
     return out;
   } catch (const UserError& error) {
@@ -75,6 +75,15 @@ TEST(Infer, ElementwiseBroadcasts) {
   EXPECT_EQ(infer("aten.mul.Tensor(%u, %row)"), "?");
   EXPECT_EQ(infer("aten.mul.Tensor(%x, %m)"), "aten.mul.Tensor: sizes 3 and 4 cannot be broadcast together");
   EXPECT_EQ(infer("aten.where.self(%b, %row, %col)"), "f32[2, 3, 4]{12, 4, 1}");
+}
+
+TEST(Infer, OpenStridesAreRowMajorOnRequest) {
+  const auto row_major = [](const std::string& call) { return infer(call, OpenStrides::kRowMajor); };
+  EXPECT_EQ(infer("aten.le.Tensor(%key, %query)"), "?") << "n may be 1";
+  EXPECT_EQ(row_major("aten.le.Tensor(%key, %query)"), "bool[1, 1, n, n]{n*n, n*n, n, 1}");
+  EXPECT_EQ(infer("aten._adaptive_avg_pool2d(%image, [2, 2])"), "?");
+  EXPECT_EQ(row_major("aten._adaptive_avg_pool2d(%image, [2, 2])"), "f32[2, n, 2, 2]{4*n, 4, 2, 1}");
+  EXPECT_EQ(row_major("aten.relu(%y)"), "f32[2, 3, 4]{12, 1, 3}") << "eager's strides are known";
 }
 
 TEST(Infer, TypesArePromotedAsInTorch) {
