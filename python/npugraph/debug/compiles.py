@@ -23,16 +23,16 @@ def is_wanted() -> bool:
 
 
 class Compiles:
-    """One call of the backend. It gives each of its graphs an observer."""
+    """One call of a backend. It gives each of its graphs an observer."""
 
-    def __init__(self, kind: str, gm: fx.GraphModule) -> None:
+    def __init__(self, backend: str, kind: str, gm: fx.GraphModule) -> None:
         self._folder: ModelFolder | None = None
         if not is_wanted():
             logger.write_to(None)
             return
         from npugraph.debug.folder import ModelFolder, unharmed
 
-        self._folder = unharmed(ModelFolder, kind)
+        self._folder = unharmed(ModelFolder, backend, kind)
         if self._folder is not None:
             logger.write_to(self._folder.path.parent / "debug.log")
         if self._folder is not None and kind == "model":

@@ -19,19 +19,19 @@ _numbers = {"model": itertools.count(), "compile": itertools.count()}
 _graph_ids = itertools.count()
 
 
-def run_folder() -> Path:
-    """The folder of this process. It lies beside the files that torch itself writes."""
+def run_folder(backend: str) -> Path:
+    """The folder of a backend in this process. It lies beside the files that torch itself writes."""
     distributed = torch.distributed
     has_ranks = distributed.is_available() and distributed.is_initialized()
-    return Path(get_debug_dir() + (f"-rank_{rank()}" if has_ranks else "")) / "npugraph_ex"
+    return Path(get_debug_dir() + (f"-rank_{rank()}" if has_ranks else "")) / backend
 
 
 class ModelFolder:
-    """The folder of one call of the backend. ``kind`` is "model", or "compile" for graphs that others got from
+    """The folder of one call of a backend. ``kind`` is "model", or "compile" for graphs that others got from
     AOTAutograd."""
 
-    def __init__(self, kind: str) -> None:
-        self.path = run_folder() / f"{kind}__{next(_numbers[kind])}"
+    def __init__(self, backend: str, kind: str) -> None:
+        self.path = run_folder(backend) / f"{kind}__{next(_numbers[kind])}"
         self.path.mkdir(parents=True, exist_ok=True)
 
 
@@ -47,10 +47,9 @@ class GraphFolder:
         self._steps = itertools.count()
         self._captures = itertools.count()
 
-    def step(self, pass_name: str | None) -> Path:
-        """The path of the next step's files, without a suffix."""
-        after = "" if pass_name is None else f"_after_{pass_name}"
-        return self.path / f"{next(self._steps):03}_aot_{self._phase}_graph{after}"
+    def step(self, graph: str) -> Path:
+        """The path of the next step's files, without a suffix. ``graph`` says what they show, as graph_after_import."""
+        return self.path / f"{next(self._steps):03}_aot_{self._phase}_{graph}"
 
     def capture(self, ns: int) -> Path:
         """The path of the next capture's file. ``ns`` is the time of the capture in nanoseconds."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,10 @@ class Observer(Nobody):
     def after(self, pass_name: str, gm: fx.GraphModule) -> None:
         unharmed(self._step, pass_name, gm)
 
+    def stage(self, name: str, suffix: str, text: Callable[[], str]) -> None:
+        if self._folder is not None:
+            unharmed(self._write_stage, self._folder, name, suffix, text)
+
     def compiled(self, artifact: Any, gm: fx.GraphModule, sources: Sequence[str], has_python: bool) -> None:
         for phase, milliseconds in artifact.phases:
             logger.event("%s: %s took %.3f ms", self._name, phase, milliseconds)
@@ -65,12 +69,16 @@ class Observer(Nobody):
     def _write(self, pass_name: str | None, gm: fx.GraphModule | None, text: str | None = None) -> None:
         if self._folder is None:
             return
-        path = self._folder.step(pass_name)
+        path = self._folder.step("graph" if pass_name is None else f"graph_after_{pass_name}")
         if text is not None:
             path.with_name(path.name + ".ir").write_text(text)
         if gm is not None:
             path.with_name(path.name + ".txt").write_text(source_of(gm, self._constants))
             self._constants.save()
+
+    def _write_stage(self, folder: GraphFolder, name: str, suffix: str, text: Callable[[], str]) -> None:
+        path = folder.step(name)
+        path.with_name(f"{path.name}.{suffix}").write_text(text())
 
     def _follow_graph_passes(self, artifact: Any) -> fx.GraphModule:
         """Writes the graph after each graph pass, and the plan. Returns the last graph."""

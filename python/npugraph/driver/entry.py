@@ -63,7 +63,7 @@ class Entry:
     ) -> None:
         self.config = config
         self.target = target
-        self.compiles = Compiles(kind, gm)
+        self.compiles = Compiles(config.backend, kind, gm)
         self.started = time.perf_counter()
         self.gm = gm
         self.placeholders = gm.graph.find_nodes(op="placeholder")

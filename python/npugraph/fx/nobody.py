@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import fx
@@ -19,6 +19,10 @@ class Nobody:
 
     def after(self, pass_name: str, gm: fx.GraphModule) -> None:
         """Called with the graph after an FX pass that changed it."""
+
+    def stage(self, name: str, suffix: str, text: Callable[[], str]) -> None:
+        """Called with a graph that is no FX graph any more. ``name`` says which, as original_ge_graph, and ``suffix``
+        is that of a file with its text."""
 
     def compiled(self, artifact: Any, gm: fx.GraphModule, sources: Sequence[str], has_python: bool) -> None:
         """Called at the end. ``gm`` is the graph that was imported, and ``sources`` are the sources of its inputs.

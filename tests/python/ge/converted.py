@@ -18,6 +18,7 @@ from npugraph.ge import const, ir, proto
 from npugraph.ge.data_types import DataType, of_proto
 from npugraph.ge.executor import TorchNpuGraph
 from npugraph.ge.fx.graph import Built, build
+from npugraph.ge.normalise import normalise
 from npugraph.ge.tensor import data_inputs, is_control
 
 
@@ -153,6 +154,7 @@ def computed(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) 
 
 def run(made: Built, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a call of a converted graph, which the engine compiles."""
+    normalise(made.graph.proto)
     executor = TorchNpuGraph(made.graph.name)
     executor.load(made.graph)
     executor.compile()

@@ -17,6 +17,7 @@ from npugraph.ge.converters import MissingConverters, register_fx_node_ge_conver
 from npugraph.ge.data_types import DataType
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.outputs import Fixed, Given, Result
+from npugraph.ge.normalise import normalise
 from npugraph.ge.tensor import Tensor, TensorSpec
 from tests.python.ge.converted import built, formula, run, traced
 
@@ -46,6 +47,7 @@ def test_inputs_are_data_in_order() -> None:
         assert "_npugraph_sizes" not in desc.attr
     assert "_npugraph_strides" not in op_named(made, "x").output_desc[0].attr
     assert texts(op_named(made, "w").output_desc[0].attr["_npugraph_strides"]) == ["1", "3"]
+    normalise(made.graph.proto)
     assert list(made.graph.attr["_input_placements"].list.i) == [0, 0]
     assert list(made.graph.attr["_output_dtypes"].list.i) == [DataType.DT_FLOAT]
     assert made.graph.attr["_executor_type"].i == 0

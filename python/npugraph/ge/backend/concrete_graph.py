@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from npugraph.artifact import Artifact, registry
+from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.ge import dumps
 from npugraph.ge.backend.engine import initialize_graph_engine
-from npugraph.ge.backend.graph_dumps import dump_if_asked
+from npugraph.ge.backend.graph_dumps import show, show_stage
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import inputs_of, normalise
 from npugraph.log import EVENT, logger
 from npugraph.options import parse
 from npugraph.request import compile_request
+
+# The passes over a graph of GE, in order.
+PASSES: dict[str, Callable[[Any], None]] = {
+    "normalise": normalise,  # the last one, so that the graph says of what the others left where it runs
+}
 
 _numbers = itertools.count(1)
 
@@ -38,8 +44,9 @@ class GeConcreteGraph:
     ``request`` is a ``_C.CompileRequest``; without it, the one that ``config`` asks for. A ``boxed`` function takes a
     list of the inputs, which it empties, any other one takes them one by one. ``fallback`` is called with a reason and
     the inputs, in place of the graph, if an input that the graph writes overlaps another one. ``noted`` is called once,
-    with the artifact and the C++ function of the inputs. The graph outlives its compile, because users look at
-    ``graph`` and ``dump`` after calls; it is small, because weights are inputs of graphs of torch.compile."""
+    with the artifact and the C++ function of the inputs. ``observer`` sees the graph before and after its passes. The
+    graph outlives its compile, because users look at ``graph`` and ``dump`` after calls; it is small, because weights
+    are inputs of graphs of torch.compile."""
 
     def __init__(
         self,
@@ -51,6 +58,7 @@ class GeConcreteGraph:
         boxed: bool = False,
         fallback: Callable[..., Any] | None = None,
         noted: Callable[[Artifact, Any], None] = lambda artifact, function: None,
+        observer: Nobody = NOBODY,
     ) -> None:
         self._config = config
         self._graph = GeGraph(name=name) if graph is None else graph
@@ -58,6 +66,7 @@ class GeConcreteGraph:
         self._boxed = boxed
         self._fallback = fallback
         self._noted = noted
+        self._observer = observer
         self._lock = threading.Lock()
         self._function: Any = None
 
@@ -118,10 +127,16 @@ class GeConcreteGraph:
         registry.add(artifact)
         self._noted(artifact, function)
 
+    def _run_passes(self) -> None:
+        shown = self._graph, self._config, self._observer
+        show_stage(*shown, "original")
+        for name, run in PASSES.items():
+            run(self._graph.proto)
+            show(*shown, f"graph_after_{name}")
+        show_stage(*shown, "optimized")
+
     def _load(self) -> None:
-        dump_if_asked(self._graph, self._config, "original")
-        normalise(self._graph.proto)  # so that the graph says whether it runs on npu
-        dump_if_asked(self._graph, self._config, "optimized")
+        self._run_passes()
         on_device = bool(self._graph.attr["_executor_type"].i)
         local_options, global_options = ge_options(self._config, on_device=on_device)
         logger.debug("global compile options: %s", global_options)

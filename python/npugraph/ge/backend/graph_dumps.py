@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of ``debug.graph_dump``."""
+"""Files that show a graph of GE: those of ``debug.graph_dump``, and those of ``TORCH_COMPILE_DEBUG=1``."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from npugraph.fx.nobody import Nobody
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.dumps import names
@@ -13,12 +14,22 @@ from npugraph.ge.graph import GeGraph
 from npugraph.ranks import rank
 
 
-def dump_if_asked(graph: GeGraph, config: CompilerConfig, stage: str) -> None:
-    """Writes the graph if the configuration asks for it. ``stage`` is original or optimized: before and after the
-    passes over graphs of GE. The number in the name of the file is that at the end of the graph's name."""
+def show_stage(graph: GeGraph, config: CompilerConfig, observer: Nobody, stage: str) -> None:
+    """Shows the graph as it is before its passes, at the stage original, or after them, at the stage optimized."""
+    show(graph, config, observer, f"{stage}_ge_graph")
     kind = config.debug.graph_dump.type.value
-    if kind is None:
-        return
+    if kind is not None:
+        _dump(graph, config, stage, kind)
+
+
+def show(graph: GeGraph, config: CompilerConfig, observer: Nobody, name: str) -> None:
+    """Shows the graph to the observer, under that name, as text of the kind that ``debug.graph_dump`` has."""
+    kind = config.debug.graph_dump.type.value or "pbtxt"
+    observer.stage(name, kind, lambda: dumps.dump(graph, kind))
+
+
+def _dump(graph: GeGraph, config: CompilerConfig, stage: str, kind: str) -> None:
+    """The number in the name of the file is that at the end of the graph's name."""
     number = re.search(r"\d*$", graph.name)
     assert number is not None
     file = names.of_graph(stage, int(number[0] or 0), rank(), kind)

@@ -66,7 +66,7 @@ def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:
 def _graph(built: Built, inputs: Sequence[InputInfo], work: Work, config: CompilerConfig) -> GeConcreteGraph:
     request = compile_request(work.config, built.graph.name, work.route.kind)
     noted = belongs_to_model(work, [inputs[place].kind for place in built.fed])
-    return GeConcreteGraph(config, graph=built.graph, request=request, noted=noted)
+    return GeConcreteGraph(config, graph=built.graph, request=request, noted=noted, observer=work.observer)
 
 
 def _function(built: Built, run: Callable[..., Any]) -> Callable[..., Any]:

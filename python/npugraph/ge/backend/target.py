@@ -63,7 +63,13 @@ def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
         work.entry.depends_on_places = True
     fallback = eager if built.is_plain else None
     graph = GeConcreteGraph(
-        config, graph=built.graph, request=request, boxed=not is_recorded, fallback=fallback, noted=noted
+        config,
+        graph=built.graph,
+        request=request,
+        boxed=not is_recorded,
+        fallback=fallback,
+        noted=noted,
+        observer=work.observer,
     )
     if eager is None:
         return boxed_call(graph if built.is_plain else _boxed(graph, built))

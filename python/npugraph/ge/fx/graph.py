@@ -31,7 +31,7 @@ from npugraph.ge.fx.geometry import is_dense, is_row_major, texts
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs, viewed
 from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
 from npugraph.ge.graph import GeGraph
-from npugraph.ge.normalise import DEVICE, normalise
+from npugraph.ge.normalise import DEVICE
 from npugraph.ge.tensor import Tensor, TensorSpec
 
 aten = torch.ops.aten
@@ -80,7 +80,6 @@ def build(
         built = builder.build(inputs)
     if builder.missing:
         raise MissingConverters(name, builder.missing_in_order())
-    normalise(graph.proto)
     return built
 
 
