@@ -61,12 +61,13 @@ def test_one_compile_serves_all_batch_sizes(name: str) -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.parametrize("size", ["tiny", pytest.param("base", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()
-def test_the_engine_runs_without_operators_of_torch(name: str) -> None:
+def test_the_engine_runs_without_operators_of_torch(name: str, size: str) -> None:
     case = MODELS[name]
-    fast = compiled(case.build())
-    inputs = case.inputs(3)
+    fast = compiled(case.build(size))
+    inputs = case.inputs(3, size)
     expected = flatten_outputs(fast(**inputs))
     with operators_that_raise():
         with pytest.raises(AssertionError, match="an operator of torch was called"):
