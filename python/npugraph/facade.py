@@ -34,6 +34,11 @@ def lazy_names(
     return find
 
 
+def submodules(package: str, *names: str) -> dict[str, str]:
+    """The homes of submodules, for ``lazy_names``: ``package.name`` can then be read after ``import package`` alone."""
+    return {name: f"{package}.{name}" for name in names}
+
+
 def refuse_import(name: str) -> None:
     """For the body of the module ``name``, which is not here: raises ``ImportError`` with the reason that its package
     gives, because ``from package import name`` drops that of an ``AttributeError``."""

@@ -5,7 +5,7 @@ graph engine (GE). It shares its registry of replacement rules and its logger wi
 ``torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))``
 """
 
-from npugraph.facade import NotHereError, lazy_names
+from npugraph.facade import NotHereError, lazy_names, submodules
 
 __all__ = [
     "CompilerConfig",
@@ -20,32 +20,43 @@ __all__ = [
     "register_replacement",
 ]
 
+_MODULES = (
+    "_acl_concrete_graph",
+    "_ge_concrete_graph",
+    "_torchair",
+    "configs",
+    "core",
+    "experimental",
+    "ge",
+    "ge_concrete_graph",
+    "npu_export",
+    "npu_fx_compiler",
+    "patterns",
+)
 _FORMATS = "memory of tensors is plain, and a format of Ascend is a tag of torch_npu"
+# Names that are not here, with the reasons.
+_ABSENT = {
+    "inference": "compiled graphs of GE are not cached; npugraph_ex.inference caches those of npugraph_ex",
+    "npu_format_cast_via_cpu": _FORMATS,
+    "ops": "prints, records and waits are not converted to Ascend IR",
+    "scope": "streams, waits and limits of cores are not converted to Ascend IR; npugraph_ex.scope has them",
+    "use_internal_format_weight": _FORMATS,
+}
 
 __getattr__ = lazy_names(
     "torchair",
     {
+        **submodules("torchair", *_MODULES),
         "CompilerConfig": "npugraph.ge.config",
-        "configs": "torchair.configs",
-        "core": "torchair.core",
         "dynamo_export": "npugraph.ge.export",
-        "ge": "torchair.ge",
         "get_compiler": "npugraph.ge.backend.npu_backend",
         "get_npu_backend": "npugraph.ge.backend.npu_backend",
         "logger": "npugraph.log",
-        "npu_fx_compiler": "torchair.npu_fx_compiler",
         "patch_for_hcom": "npugraph.ge.backend.npu_backend",
-        "patterns": "torchair.patterns",
         "register_fx_node_ge_converter": "npugraph.ge.backend.user_converters",
         "register_replacement": "npugraph.fx.passes.replacements",
     },
-    {
-        "inference": "compiled graphs of GE are not cached; npugraph_ex.inference caches those of npugraph_ex",
-        "npu_format_cast_via_cpu": _FORMATS,
-        "ops": "prints, records and waits are not converted to Ascend IR",
-        "scope": "streams, waits and limits of cores are not converted to Ascend IR; npugraph_ex.scope has them",
-        "use_internal_format_weight": _FORMATS,
-    },
+    _ABSENT,
 )
 
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders of operators in GE graphs, for converters that users write."""
 
-from npugraph.facade import lazy_names
+from npugraph.facade import lazy_names, submodules
 
 __all__ = ["Cast", "Clone", "Const", "DataType", "Format", "Tensor", "TensorSpec", "attr", "custom_op"]
 
 __getattr__ = lazy_names(
     "torchair.ge",
     {
+        **submodules("torchair.ge", "_ge_graph", "attr", "ge_custom"),
         "Cast": "npugraph.ge.builders",
         "Clone": "npugraph.ge.builders",
         "Const": "npugraph.ge.const",
@@ -15,7 +16,6 @@ __getattr__ = lazy_names(
         "Format": "npugraph.ge.data_types",
         "Tensor": "npugraph.ge.tensor",
         "TensorSpec": "npugraph.ge.tensor",
-        "attr": "torchair.ge.attr",
         "custom_op": "npugraph.ge.builders",
     },
 )

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+import torchair
+
 PUBLIC = {
     "torchair.ge": "Cast Clone Const DataType Format Tensor TensorSpec attr custom_op",
     "torchair.ge.attr": (
@@ -22,7 +24,32 @@ PUBLIC = {
     "torchair.ge_concrete_graph.ge_ir_pb2": "ModelDef",
     "torchair.ge_concrete_graph.ge_apis": "Add",
     "torchair.ge_concrete_graph.ge_graph": "Tensor",
+    "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph register_fx_node_ge_converter",
+    "torchair.npu_export": "dynamo_export",
 }
+# Modules that a program may read as attributes after ``import torchair``.
+MODULES = (
+    "_acl_concrete_graph.fx2acl_converter",
+    "_ge_concrete_graph.fx2ge_converter",
+    "_ge_concrete_graph.ge_apis",
+    "_ge_concrete_graph.ge_graph",
+    "_ge_concrete_graph.ge_ir_pb2",
+    "_torchair",
+    "configs.compiler_config",
+    "core._backend",
+    "core._torchair",
+    "core.utils",
+    "ge._ge_graph",
+    "ge.attr",
+    "ge.ge_custom",
+    "ge_concrete_graph.ge_apis",
+    "ge_concrete_graph.ge_graph",
+    "ge_concrete_graph.fx2ge_converter",
+    "ge_concrete_graph.ge_ir_pb2",
+    "npu_export",
+    "npu_fx_compiler",
+    "patterns.pattern_pass_manager",
+)
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -38,3 +65,23 @@ def test_modules_have_their_names(module: str) -> None:
 def test_the_package_is_cheap_to_import() -> None:
     code = "import sys, torchair; torchair.ge; assert 'google.protobuf' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_modules_are_attributes_of_their_packages() -> None:
+    checks = "".join(f"assert type(torchair.{name}) is types.ModuleType\n" for name in MODULES)
+    code = f"import torchair, types\n{checks}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_export_is_that_of_torchair() -> None:
+    assert importlib.import_module("torchair.npu_export").dynamo_export is torchair.dynamo_export
+
+
+def test_the_old_path_of_the_cache_says_why_it_is_not_here() -> None:
+    text = r"torchair\.experimental\.inference is not here: compiled graphs of GE are not cached"
+    for _ in range(2):
+        for line in ("from torchair.experimental import inference", "import torchair.experimental.inference"):
+            with pytest.raises(ImportError, match=text):
+                exec(line)
+        with pytest.raises(torchair.NotHereError, match=text):
+            torchair.experimental.inference  # noqa: B018
