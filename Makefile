@@ -65,7 +65,7 @@ asan-torch: build  ## the Python tests on a build with the address sanitizer; AR
 
 red-zones: build  ## the Python tests and 20,000 random programs with watched bytes around all memory of Programs
 	@NPUGRAPH_RED_ZONES=1 scripts/test_python -m 'not long and not no_red_zones' $(ARGS)
-	@NPUGRAPH_RED_ZONES=1 NPUGRAPH_RANDOM_PROGRAMS=3500 OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) tests/python/fuzz
+	@NPUGRAPH_RED_ZONES=1 RANDOM_PROGRAMS=3500 OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) tests/python/fuzz
 
 wheel: setup  ## dist/*.whl, checked in a fresh environment
 	@scripts/wheel

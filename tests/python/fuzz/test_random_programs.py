@@ -70,7 +70,7 @@ MODES = {
 
 # The number of programs of each mode that `make long` tries, unless the variable gives another number.
 MANY = 100_000
-MANY_VARIABLE = "NPUGRAPH_RANDOM_PROGRAMS"
+MANY_VARIABLE = "RANDOM_PROGRAMS"
 
 # The largest share of programs that may be left out because torch, without our backend, differs from eager mode.
 MOST_LEFT_OUT = 0.15
