@@ -280,3 +280,42 @@ def test_what_is_registered() -> None:
     assert not check_cann_compat("MatMulV2", ["x1"])  # which is not optional
     assert not check_cann_compat("MatMulV2", [], ["transpose"])
     assert not check_cann_compat("Plus")
+
+
+def test_outputs_of_a_graph_are_its_results() -> None:
+    graph = GeConcreteGraph(torchair.CompilerConfig(), name="two")
+    assert graph.outputs == []
+    with graph.context():
+        x = ge.Data(index=0, dtype=DataType.DT_FLOAT, shape=[2], placement="CPU")
+        parts = ge.Split(ge.Const(0, dtype=DataType.DT_INT32), x, num_split=2, size_of_y=2)
+        ge.NetOutput([parts[1], x, parts[0]])
+    assert [(out.node.type, out.index) for out in graph.outputs] == [("Split", 1), ("Data", 0), ("Split", 0)]
+    assert [result.tolist() for result in graph(X[0])] == [[2.0], [1.0, 2.0], [1.0]]
+
+
+def test_passes_run_on_request_and_change_no_result() -> None:
+    graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="mine"))
+    assert "_input_placements" not in graph.graph.attr
+    graph.optimize_graph_without_runtime(X, Y)
+    passed = graph.graph.SerializeToString()
+    assert list(graph.graph.attr["_input_placements"].list.i) == [0, 0]
+    assert torch.equal(graph(X, Y)[0], X + Y)
+    assert graph.graph.SerializeToString() == passed
+
+
+def test_graphs_are_not_tuned() -> None:
+    graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="mine"))
+    assert graph.should_auto_tune is False
+    with pytest.raises(torchair.NotHereError, match="graph 'mine' cannot be tuned: "):
+        graph.auto_tune([X, Y])
+
+
+def test_what_a_graph_does_not_have_says_why() -> None:
+    graph = GeConcreteGraph(torchair.CompilerConfig())
+    names = "codegen export parse_input parse_node parse_output parse_symlist update_graph_with_runtime"
+    for name in (*names.split(), "converter_context"):
+        with pytest.raises(torchair.NotHereError, match=rf"^GeConcreteGraph\.{name} is not here: \w"):
+            getattr(graph, name)
+        assert not hasattr(graph, name)
+    with pytest.raises(AttributeError, match="'GeConcreteGraph' object has no attribute 'parse'"):
+        graph.parse  # noqa: B018

@@ -7,12 +7,13 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from npugraph.artifact import Artifact, registry
+from npugraph.facade import NotHereError
 from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.ge import dumps
 from npugraph.ge.backend.engine import initialize_graph_engine
@@ -20,6 +21,7 @@ from npugraph.ge.backend.graph_dumps import show, show_stage
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import inputs_of, normalise
+from npugraph.ge.tensor import Tensor, data_inputs
 from npugraph.log import EVENT, logger
 from npugraph.options import parse
 from npugraph.request import compile_request
@@ -27,6 +29,19 @@ from npugraph.request import compile_request
 # The passes over a graph of GE, in order.
 PASSES: dict[str, Callable[[Any], None]] = {
     "normalise": normalise,  # the last one, so that the graph says of what the others left where it runs
+}
+
+_ONE_BY_ONE = (
+    "the compiler converts an FX graph as a whole; within context(), builders of torchair._ge_concrete_graph.ge_apis "
+    "add operators"
+)
+# Names of Ascend's class that are not here, with the reasons.
+_ABSENT = {
+    "codegen": "a graph is called as a function, without generated Python; dump('graph.py') writes what builds it",
+    "converter_context": "converters get all that they need as arguments",
+    "export": "torchair.dynamo_export writes a model, and graph.SerializeToString() returns that of this graph",
+    **dict.fromkeys(("parse_input", "parse_node", "parse_output", "parse_symlist"), _ONE_BY_ONE),
+    "update_graph_with_runtime": "a graph does not depend on the inputs of a call; it serves all sizes",
 }
 
 _numbers = itertools.count(1)
@@ -87,6 +102,33 @@ class GeConcreteGraph:
         """Whether a size of an input is unknown before a call."""
         sizes = (dim for op in inputs_of(self._graph) for desc in op.output_desc for dim in desc.shape.dim)
         return any(dim < 0 for dim in sizes)
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The results of the graph, in order; empty as long as it has no ``NetOutput``."""
+        operators = {op.name: op for op in self._graph.op}
+        sources = [source for op in self._graph.op if op.type == "NetOutput" for source in data_inputs(op)]
+        places = [source.rpartition(":") for source in sources]
+        return [Tensor(operators[name], int(index)) for name, _, index in places]
+
+    @property
+    def should_auto_tune(self) -> bool:
+        """Whether a call tunes the graph first. None does, because the engine generates its code by a cost model."""
+        return False
+
+    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> None:
+        """Raises ``NotHereError``: there is nothing to tune."""
+        self._graph.auto_tune(example_inputs, stream)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ABSENT:
+            raise NotHereError(f"GeConcreteGraph.{name} is not here: {_ABSENT[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def optimize_graph_without_runtime(self, *example_inputs: Any) -> None:
+        """Runs the passes over graphs of GE, which the first call does in any case. They do not look at the inputs."""
+        for run in PASSES.values():
+            run(self._graph.proto)
 
     def context(self) -> AbstractContextManager[GeGraph]:
         """Makes its graph the one to which builders of this thread add operators."""
