@@ -15,6 +15,7 @@ import torch
 from npugraph import _C
 from npugraph.facade import NotHereError
 from npugraph.ge.assigned import Result, Results, check_assigned
+from npugraph.ge.load_stream import LoadStream
 from npugraph.ge.normalise import DEVICE, inputs_of
 from npugraph.log import logger
 from npugraph.options import parse
@@ -35,6 +36,7 @@ class TorchNpuGraphBase:
         self._options: dict[str, str] = {}
         self._placements: tuple[int, ...] = ()
         self._device = torch.device("cpu")
+        self._stream: LoadStream | None = None
         self._core: Any = None
         self._function: Any = None
         self._is_boxed = False
@@ -78,6 +80,7 @@ class TorchNpuGraphBase:
         self._device = torch.device("cpu")
         if executor_type:
             self._device = device or torch.device("npu", torch.npu.current_device())
+        self._stream = LoadStream(self._name, self._device) if executor_type else None
         self._state = "loaded"
 
     def set_hint_shape(self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> None:
@@ -123,7 +126,8 @@ class TorchNpuGraphBase:
 
     def run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """``arguments`` are inputs, assigned outputs and a stream. Returns the results, in tensors of their own, or in
-        the assigned output of their place if that is not None. Runs on the stream, or on the current one for None.
+        the assigned output of their place if that is not None. Runs on the stream, or on the current one for None; a
+        stream of npu that was not the current one of ``load`` is told in the log, once.
         Raises ``RuntimeError`` for an input that is not where ``load`` placed it, ``ValueError`` for a wrong number of
         inputs and for assigned outputs that differ from the results in number, sizes or element type. Nothing has run
         then, unless the graph computes the size that differs; no output is written in any case."""
@@ -133,6 +137,8 @@ class TorchNpuGraphBase:
         if assigned:
             check_assigned(self._name, assigned, self._results.of_run(inputs))
         with contextlib.nullcontext() if stream is None else stream:
+            if self._stream is not None:
+                self._stream.compare()
             results = list(self._function(list(inputs)) if self._is_boxed else self._function(*inputs))
             check_assigned(self._name, assigned, [Result(made.dtype, tuple(made.shape)) for made in results])
             for index, output in enumerate(assigned):
@@ -144,6 +150,11 @@ class TorchNpuGraphBase:
     def options(self) -> dict[str, str]:
         """The options that the graph was loaded with."""
         return dict(self._options)
+
+    @property
+    def stream(self) -> LoadStream | None:
+        """The stream of the load; None for a graph of the host."""
+        return self._stream
 
     @property
     def core(self) -> Any:

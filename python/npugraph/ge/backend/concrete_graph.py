@@ -140,21 +140,24 @@ class GeConcreteGraph:
         dumps.write(self._graph, path, Path(path).suffix.removeprefix("."))
 
     def compile(self) -> Any:
-        """Compiles the graph, once, and returns the C++ function of its inputs. If the logger is asked for events at
-        this moment, the function logs one for each of its calls. If it raises an error, the next call tries again."""
+        """Compiles the graph, once, and returns the function of its inputs: that of C++, with what looks at each call
+        around it if the graph runs on npu, or if the logger is asked for events at this moment. If it raises an error,
+        the next call tries again."""
         with self._lock:
             if self._function is None:
                 begun = time.perf_counter_ns()
                 self._load()
                 logger.info("start compile graph: %s.", self._graph.name)
-                self._graph.executor.compile(self._request, boxed=self._boxed)
-                function = self._graph.executor.function
+                executor = self._graph.executor
+                executor.compile(self._request, boxed=self._boxed)
+                function = executor.function
                 if self._fallback is not None:
                     function.fall_back_on(self._fallback)
                 self._note(function)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
                 compile_ns = time.perf_counter_ns() - begun
-                self._function = _logged(function, compile_ns) if logger.is_asked_for(EVENT) else function
+                run = function if executor.stream is None else executor.stream.compared(function)
+                self._function = _logged(run, compile_ns) if logger.is_asked_for(EVENT) else run
         return self._function
 
     def __call__(self, *args: Any) -> Any:

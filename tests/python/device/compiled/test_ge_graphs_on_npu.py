@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,3 +80,58 @@ def test_a_scalar_of_the_host_meets_tensors_of_npu() -> None:
     x, s = X.npu(), torch.tensor(3.0)
     result = fast(x, s)
     assert result.device == x.device and torch.equal(result.cpu(), X * 3 + 3)
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Returns a function that returns the warnings of the log about streams since its last call."""
+
+    def texts() -> list[str]:
+        found = [record.getMessage() for record in caplog.records if "on stream" in record.getMessage()]
+        caplog.clear()
+        return found
+
+    return texts
+
+
+def test_a_run_on_another_stream_than_that_of_the_load_is_told_once(
+    loaded: GeGraph, said: Callable[[], list[str]]
+) -> None:
+    x, y, stream = X.npu(), Y.npu(), torch.npu.Stream()
+    loaded.run([x, y])
+    assert said() == []
+    for _ in range(2):
+        (result,) = loaded.run([x, y], stream=stream)
+    stream.synchronize()
+    assert torch.equal(result.cpu(), X + Y)
+    (text,) = said()
+    load = torch.npu.default_stream().stream_id
+    assert text.startswith(
+        f"graph sum runs on stream {stream.stream_id} of npu:0, and it was loaded on stream {load}; "
+    )
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@torch.no_grad()
+def test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once(
+    is_cut: bool, said: Callable[[], list[str]]
+) -> None:
+    npugraph.reset()
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (torch.sort(x)[0] if is_cut else x) + 1
+
+    fast, x = torch.compile(fn, backend=torchair.get_npu_backend()), X.npu()
+    first, other = torch.npu.Stream(), torch.npu.Stream()
+    told = []
+    for stream in (first, first, other, other):
+        with torch.npu.stream(stream):
+            result = fast(x)
+        assert torch.equal(result.cpu(), X + 1)
+        told.append(len(said()))
+    assert told == [0, 0, 1, 0]
+    fast_on_host = torch.compile(lambda x: x * 2, backend=torchair.get_npu_backend())
+    for stream in (first, other):
+        with torch.npu.stream(stream):
+            fast_on_host(X)
+    assert said() == []
