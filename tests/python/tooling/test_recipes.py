@@ -108,13 +108,13 @@ npugraph.graph 1 @lowers {
 
 
 class Tree:
-    """A copy of the files from which the half without torch is built."""
+    """A copy of the files that git does not ignore."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for folder in ("src", "cmake", "tests", "scripts", "python", "packaging", "benchmarks"):
-            shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.so", "build"))
-        for file in ("CMakeLists.txt", "pyproject.toml", ".clang-format"):
+        command = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+        for file in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, root / file)
         self.touched: set[str] = set()
 
