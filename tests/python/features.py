@@ -270,49 +270,104 @@ SECTIONS = {
     },
 }
 
-GE_MODE = "Not built yet. It belongs to GE mode."
-OF_GE_MODE = (
-    *("4.05", "4.06", "4.09", "4.10", "4.12", "4.13", "4.14", "5.02", "5.10", "5.11", "5.12", "5.13"),
-    *(f"6.{number:02}" for number in (4, 5, *range(9, 27), 29, 30, *range(32, 37))),
-    *("7.06", "9.07", "9.08", "9.10", "10.05", "10.06"),
-    *("11.13", "11.15", "11.16", "11.24", "11.25"),
+_GE_MODE = "Not built yet. GE mode does not have it."
+_NOT_IN_GE_MODE = (
+    *("4.05", "4.06", "4.09", "4.12", "4.13", "4.14", "5.02", "5.10", "5.11", "5.12", "5.13"),
+    *("6.36", "9.07", "9.08", "9.10", "10.06", "11.15", "11.16", "11.25"),
 )
 
+
+def _recorded(*engine: str) -> str:
+    """The remark of an option of torchair that is only recorded. ``engine`` are the names by which the engine gets
+    it."""
+    passed = f", checked and passed to the engine as {' and '.join(f'`{name}`' for name in engine)}" if engine else ""
+    tests = ("test_options_of_the_engine", "test_options_that_are_recorded")[0 if engine else 1 :]
+    named = ", ".join(f"`test_config_options::{test}`" for test in tests)
+    return (
+        f"Partly built. The option is accepted{passed or ' and checked'}. It has no effect here, and a warning says so "
+        f"({named})."
+    )
+
+
 REMARKS = {
-    **dict.fromkeys(OF_GE_MODE, GE_MODE),
+    **dict.fromkeys(_NOT_IN_GE_MODE, _GE_MODE),
+    "4.10": _recorded("ge.aicoreNum"),
+    "6.04": _recorded(),
+    "6.05": _recorded(),
+    "6.09": _recorded(),
+    "6.10": _recorded(),
+    "6.12": _recorded("ge.fusionSwitchFile"),
+    "6.13": _recorded("ge.optimizationSwitch"),
+    "6.14": _recorded("ge.oo.level", "ge.oo.constantFolding", "ge.oo.deadCodeElimination"),
+    "6.15": _recorded("ge.exportCompileStat"),
+    "6.16": _recorded("ge.enableSingleStream"),
+    "6.17": _recorded("ge.aicoreNum"),
+    "6.18": _recorded("ge.topoSortingMode"),
+    "6.19": _recorded("ge.exec.enableEngineParallel"),
+    "6.20": _recorded("ge.exec.static_model_ops_lower_limit"),
+    "6.22": _recorded("ge.tiling_schedule_optimize"),
+    "6.26": _recorded(),
+    "6.30": _recorded(),
     "2.08d": "Not built yet. The rules for joint graphs need the option `npu_fx_pass` of GE mode, and "
     "`_pattern_pass_dlrm` is a private pass for one kind of model. Rules of the user can act on joint graphs "
     "(`test_replacements::test_a_rule_for_training`).",
     "4.07": "Partly built. The operators `npugraph_ex::record` and `npugraph_ex::wait` work "
     "(`test_streams::test_record_and_wait_of_a_custom_pass_give_order`, `test_streams::test_marks_that_are_refused`). "
-    "The functions in `torchair.ops` belong to GE mode.",
+    "There is no `torchair.ops`.",
     "4.08": "Partly built. The operators `npugraph_ex::tagged_event_record` and `npugraph_ex::tagged_event_wait` work "
-    "(`test_streams::test_every_mark_and_every_key_in_one_graph`). The functions in `torchair.ops` belong to the "
-    "legacy mode.",
+    "(`test_streams::test_every_mark_and_every_key_in_one_graph`). There is no `torchair.ops`.",
     "4.11": "Partly built. Scopes work in `npugraph_ex` "
     "(`test_npu_super_kernels::test_tasks_between_the_marks_become_one`, "
-    "`test_super_kernels::test_a_strict_scope_that_is_cut_is_an_error`). `torchair.scope.super_kernel` belongs to GE "
-    "mode.",
+    "`test_super_kernels::test_a_strict_scope_that_is_cut_is_an_error`). There is no `torchair.scope`.",
     "5.14": "Not built yet. There is no module `torchair.llm_datadist`.",
     "6.07": "Partly built. The commands in `torchair.tools.gegraph_check` examine a file "
-    "(`test_deadlock::test_modules_are_commands`). The option belongs to GE mode.",
-    "6.28": "Partly built. `npugraph_ex` runs the passes that both backends share "
-    "(`test_fx_passes::test_custom_passes_in_their_places`). `optimize_sym_input` belongs to GE mode.",
+    "(`test_deadlock::test_modules_are_commands`), and the option acts in the other modes "
+    "(`test_config_options::test_options_of_the_backend`). In GE mode it is accepted, and a warning says that it has "
+    "no effect (`test_config_options::test_options_that_are_recorded`).",
+    "6.11": "Partly built. The options are accepted, checked and passed to the engine as `ge.exec.enableDump`, "
+    "`ge.exec.dumpPath` and others (`test_config_options::test_options_of_the_engine`). They act in the legacy mode "
+    "(`test_config_options::test_options_of_the_backend`). In GE mode they have no effect, and a warning says so "
+    "(`test_config_options::test_options_that_are_recorded`).",
+    "6.21": "Partly built. The option is accepted, checked and passed to the engine as `ge.jit_compile` "
+    "(`test_config_options::test_options_of_the_engine`). There are no stored kernels to select: the engine compiles "
+    "every graph.",
+    "6.23": "Partly built. The option acts in the other modes (`test_config_options::test_options_of_the_backend`). In "
+    "GE mode it is accepted, and a warning says that it has no effect "
+    "(`test_config_options::test_options_that_are_recorded`).",
+    "6.24": "Partly built. Inputs that a graph writes are `RefData` in any case, and are written in place "
+    "(`test_fx_graph::test_written_inputs_are_assigned_at_the_end`, `test_backend::test_written_inputs_are_written`). "
+    "The option is accepted and changes nothing (`test_config_options::test_options_that_are_recorded`).",
+    "6.25": "Partly built. `remove_noop_ops` and `pattern_fusion_pass` act in all modes "
+    "(`test_config_options::test_options_of_the_backend`, "
+    "`test_entry::test_replacement_rules_act_before_the_conversion`). `memory_efficiency` is accepted, checked and "
+    "passed to the engine as `ge.featureBaseRefreshable` (`test_config_options::test_options_of_the_engine`), and the "
+    "others are accepted and checked; they have no effect here, and a warning says so "
+    "(`test_config_options::test_options_that_are_recorded`).",
+    "6.29": "Partly built. Normalisation is the only one "
+    "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`).",
+    "6.32": "Partly built. `custom_op` adds any operator to the graph "
+    "(`test_graph_builders::test_custom_op_by_place_is_the_builder`, "
+    "`test_graph_builders::test_custom_op_says_what_an_unregistered_operator_has`), and converters of users call it "
+    "(`test_backend::test_a_converter_of_the_user_is_used`). The engine computes operators of Ascend IR alone; nodes "
+    "that need another one run eagerly (`test_missing::test_operators_of_ir_that_the_engine_does_not_compute`).",
     "6.37": "Partly built. `npugraph_ex` writes in place and copies only where it must "
     "(`test_custom_operators::test_writes_to_a_temporary_are_in_place`, "
-    "`test_custom_operators::test_the_old_value_survives_a_write`). The converter belongs to GE mode.",
+    "`test_custom_operators::test_the_old_value_survives_a_write`). There is no converter: in GE mode such operators "
+    "run eagerly (`test_missing::test_operators_that_write_in_place`).",
     "6.38": "Partly built. Graphs of `npugraph_ex` draw the numbers of eager mode "
-    "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). "
-    "The conversion belongs to GE mode.",
+    "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
+    "GE mode random operators run eagerly, in the order of the program "
+    "(`test_missing::test_random_operators_keep_their_order`).",
     "6.39": "Partly built. Tensors keep the tag of their format, and memory stays plain "
     "(`test_npu_formats::test_a_cast_keeps_values_in_memory_of_its_own`, "
     "`test_npu_formats::test_files_keep_formats_on_npu`). `use_internal_format_weight` and `npu_format_cast_via_cpu` "
-    "belong to GE mode.",
+    "are errors that say so (`test_entry::test_what_is_not_here_says_why`).",
     "6.44": "Partly built. One executor runs graphs of known and of unknown sizes on cpu "
     "(`test_backend::test_one_compile_serves_all_sizes`) and on npu "
     "(`test_ge_graphs_on_npu::test_results_are_where_the_executor_is`). There are no gears.",
     "6.45": "Partly built. Devices of inputs are checked "
-    "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`). Any stream runs a graph.",
+    "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`), and so are streams (11.13). Results are "
+    "not compared with the FX graph.",
     "6.46": "Partly built. Results go to the tensors that a run assigns "
     "(`test_entry_graphs::test_assigned_outputs_take_the_results`). Lists of indices do nothing.",
     "6.48": "Does not apply. Graphs of torch 2.13 hold collectives without a patch, and the function does nothing.",
@@ -320,26 +375,29 @@ REMARKS = {
     "(`test_compiled::test_custom_operators_get_tensors_of_npu`). No test builds an extension in C++.",
     "7.02": "Not built yet. Nothing reads such entries.",
     "7.03": "Not built yet. No example builds an extension in C++.",
-    "7.04": "Partly built. Graphs use the Meta function that is registered "
-    "(`test_compiled::test_custom_operators_get_tensors_of_npu`). Missing and wrong Meta functions are not tested "
-    "(11.07 and 11.08).",
+    "7.06": "Not built yet. The engine derives sizes and types by rules of its own, and computes no operators of "
+    "users.",
     "7.07": "Partly built. `npugraph_ex` captures custom operators without a converter "
-    "(`test_custom_operators::test_functional`, `test_compiled::test_custom_operators_get_tensors_of_npu`). "
-    "Converters belong to GE mode.",
-    "7.08": "Partly built. A rule can insert an operator of `torch_npu` "
-    "(`test_replacements::test_the_documented_example`). Operators of the user are not tested.",
+    "(`test_custom_operators::test_functional`, `test_compiled::test_custom_operators_get_tensors_of_npu`). GE mode "
+    "calls the converter that the user registers (`test_backend::test_a_converter_of_the_user_is_used`), and runs the "
+    "operator eagerly if there is none (`test_missing::test_operators_that_write_in_place`). None is made "
+    "automatically (6.36).",
     "7.09": "Partly built. Attention of `torch_npu` takes new lengths in a compiled graph "
     "(`test_npu_refreshed_lengths::test_attention_of_changing_lengths`). `register_npu_graph_handler` registers other "
     "operators for graphs that are captured by hand (`test_graphs::test_update_issues_registered_calls_again`). "
-    "`tiling_schedule_optimize` belongs to GE mode.",
+    "`tiling_schedule_optimize` has no effect (6.22).",
     "7.10": "Not built yet. Triton kernels are not compiled, and no test calls one.",
-    "9.04": "Not built yet. It belongs to GE mode. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
-    "11.07": "Not tested yet. The error is torch's own.",
-    "11.08": "Not tested yet. The error is torch's own.",
+    "9.04": "Not built yet. GE mode does not have it. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
+    "10.05": "Partly built. Tests have calls of the converters (`test_converters_pointwise`, `test_converters_layout`, "
+    "`test_converters_computed`). The converters declare none themselves.",
+    "11.13": "Partly built. Such a run works here, and the log warns of it once "
+    "(`test_ge_graphs_on_npu::test_a_run_on_another_stream_than_that_of_the_load_is_told_once`, "
+    "`test_ge_graphs_on_npu::test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once`).",
     "11.21": "Does not apply. The package needs torch 2.13.0, and it needs no CANN.",
-    "12b.9": "Not built yet. It concerns the legacy mode.",
-    "12b.14": "Not built yet. It concerns GE mode.",
-    "12b.16": "Not built yet. It concerns GE mode.",
+    "12b.9": "Does not apply. The legacy mode runs the code of `npugraph_ex`.",
+    "12b.14": "Partly built. Options of the process hold here too, but other ones are possible after "
+    "`FinalizeGraphEngine` (`test_entry_graphs::test_options_of_the_process_hold_until_the_engine_ends`), and settings "
+    "of torch may change (`test_entry_graphs::test_settings_of_torch_are_those_of_the_first_graph`).",
     "12e.6": "Partly built. Operators that Python registers work in graphs, also in place "
     "(`test_custom_operators::test_functional`, `test_custom_operators::test_writes_to_an_input_are_in_place`). "
     "The routes of section 7 are not complete.",

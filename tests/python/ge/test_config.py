@@ -267,6 +267,7 @@ def test_accepted_values(path, value) -> None:
     assert config.as_dict() == DEFAULTS | OF_EX | {path: value}
 
 
+@pytest.mark.feature("12b.16")
 @pytest.mark.parametrize(("path", "value", "error", "text"), REJECTED)
 def test_rejected_values(path, value, error, text) -> None:
     config = CompilerConfig()

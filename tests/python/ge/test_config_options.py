@@ -243,6 +243,9 @@ BACKEND = [
         },
         {"post_grad_custom_pre_pass": no_change, "remove_noop_ops": False},
     ),
+    ("npugraph_ex", {"debug.deadlock_check": True}, {"deadlock_check": True}),
+    ("reduce-overhead", {"debug.deadlock_check": True}, {"deadlock_check": True}),
+    ("max-autotune", {"debug.deadlock_check": True}, {}),
 ]
 
 

@@ -32,6 +32,7 @@ def pairs(text: str) -> list[list[str]]:
     return [pair.split() for pair in text.split(",")]
 
 
+@pytest.mark.feature("6.35")
 def test_numbers_of_attributes() -> None:
     assert {member.name: member.value for member in DataType} == {f"DT_{name}": int(n) for name, n in pairs(NUMBERS)}
 
@@ -44,11 +45,13 @@ def test_numbers_of_arguments() -> None:
         data_types.of_scalar_type(17)
 
 
+@pytest.mark.feature("6.35")
 def test_numbers_of_formats() -> None:
     assert {member.name: member.value for member in Format} == {name: int(number) for name, number in pairs(FORMATS)}
     assert Format.FORMAT_FRACTAL_NZ is Format.FRACTAL_NZ
 
 
+@pytest.mark.feature("6.35")
 def test_messages_and_attributes_number_types_apart() -> None:
     both = [data_type for data_type in DataType if data_type.name in ProtoDataType.__members__]
     assert {data_type.name for data_type in DataType if data_type not in both} == {"DT_MAX"}

@@ -91,7 +91,7 @@ def test_graphs_run_eagerly_on_request(mode: str, graphs: list[Any]) -> None:
     assert {task.mode for task in tasks} == {"eager"}
 
 
-@pytest.mark.feature("6.02")
+@pytest.mark.feature("6.02", "6.28")
 def test_passes_of_the_user_run_before_the_conversion(graphs: list[Any]) -> None:
     def double(gm: Any, inputs: Any, config: Any) -> None:
         for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default):
@@ -104,6 +104,7 @@ def test_passes_of_the_user_run_before_the_conversion(graphs: list[Any]) -> None
     assert [[op.type for op in graph.graph.op][1] for graph in graphs] == ["Cos", "Cos"]
 
 
+@pytest.mark.feature("6.28")
 def test_replacement_rules_act_before_the_conversion(graphs: list[Any]) -> None:
     def negated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.neg(torch.sub(x, y))

@@ -105,6 +105,7 @@ def test_an_integer_that_no_tensor_has_as_a_size_is_an_input() -> None:
     assert formula(made.graph) == "Add(x, Cast(n, FLOAT))"
 
 
+@pytest.mark.feature("6.28")
 def test_an_integer_that_a_tensor_has_as_a_size_is_read_there() -> None:
     def use(graph: fx.Graph, x: fx.Node, n: fx.Node) -> fx.Node:
         return graph.call_function(aten.add.Tensor, (x, n))

@@ -50,6 +50,7 @@ def test_constructor_arguments_that_do_not_fit() -> None:
         GeGraph(model_def=proto.ModelDef())
 
 
+@pytest.mark.feature("11.24")
 def test_names_follow_the_type_and_are_unique() -> None:
     graph = small_graph()
     assert [graph.add_op("Add").name for _ in range(2)] == ["Add_1", "Add_2"]
@@ -127,6 +128,7 @@ def test_outputs() -> None:
     assert (second.name, second.dtype, list(second.shape.dim)) == ("input1", proto.DT_INT64, [])
 
 
+@pytest.mark.feature("6.35")
 def test_tensors_and_specs() -> None:
     graph = GeGraph(name="g")
     with graph.context():

@@ -69,6 +69,7 @@ def test_names_that_python_or_two_sides_use(graph: GeGraph) -> None:
     assert ge.OpTiling([x], [x], tiling_node="a", op_type="b")[0].node.attr["op_type"].s == b"b"
 
 
+@pytest.mark.feature("6.34")
 def test_absent_optional_inputs_are_written(graph: GeGraph) -> None:
     x = data()
     node = ge.FlashAttentionScore(x, x, x, atten_mask=x, head_num=1, input_layout="BSH")[0].node
@@ -78,6 +79,7 @@ def test_absent_optional_inputs_are_written(graph: GeGraph) -> None:
     assert len(node.input_desc) == 12
 
 
+@pytest.mark.feature("6.34")
 def test_dynamic_inputs_and_outputs(graph: GeGraph) -> None:
     x = data()
     joined = ge.ConcatV2([x, 1.0, x], 0, N=3)
@@ -92,6 +94,7 @@ def test_dynamic_inputs_and_outputs(graph: GeGraph) -> None:
     assert names(grouped[0].node.input_desc) == ["x0", "weight0", "group_list", "per_token_scale"]
 
 
+@pytest.mark.feature("6.34")
 def test_an_output_named_as_an_input_is_that_tensor(graph: GeGraph) -> None:
     x = data()
     written = ge.Assign(x, 1.0)
@@ -122,6 +125,7 @@ def test_values_become_constants(graph: GeGraph) -> None:
     assert order[:3] == ["Data", "Const", "Reshape"]
 
 
+@pytest.mark.feature("6.33")
 def test_clone_and_cast_run_after_their_dependencies(graph: GeGraph) -> None:
     x = data()
     y = ge.Clone(x, dependencies=[ge.PrintV2(x)], node_name="copy")
@@ -227,6 +231,7 @@ def test_calls_that_do_not_fit(graph: GeGraph, call: Bad, message: str) -> None:
     assert [op.type for op in graph.op] == ["Data"]
 
 
+@pytest.mark.feature("11.24")
 @pytest.mark.parametrize("name", ["", "Data", "a/b"])
 def test_names_that_cannot_be_given(graph: GeGraph, name: str) -> None:
     x = data()
@@ -243,6 +248,7 @@ def test_a_tensor_of_another_graph_is_refused(graph: GeGraph) -> None:
         ge.Relu(x)
 
 
+@pytest.mark.feature("6.34")
 def test_every_operator_has_a_builder(graph: GeGraph) -> None:
     x = data()
     examples = {"Int": 1, "Float": 0.5, "Bool": True, "String": "a", "Type": DataType.DT_INT8}

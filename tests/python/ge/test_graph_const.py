@@ -28,6 +28,7 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (a.dtype, a.shape) == (b.dtype, b.shape) and const.tensor_def(a) == const.tensor_def(b)
 
 
+@pytest.mark.feature("6.33")
 def test_a_constant_is_an_operator_with_bytes() -> None:
     node = made([[1, 2], [3, 4]], dtype=DataType.DT_INT16, node_name="c").node
     value = node.attr["value"].t
@@ -39,6 +40,7 @@ def test_a_constant_is_an_operator_with_bytes() -> None:
     assert "_readable_value" not in made(1, readable=False).node.attr
 
 
+@pytest.mark.feature("6.33")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -60,6 +62,7 @@ def test_types_of_constants(value: Any, expected: torch.Tensor) -> None:
     assert (constant.dtype, constant.rank) == (data_types.of_torch(expected.dtype), expected.dim())
 
 
+@pytest.mark.feature("6.33")
 def test_a_given_type_is_made_at_once() -> None:
     assert made(0.1, dtype=DataType.DT_DOUBLE).node.attr["value"].t.data == numpy.float64(0.1).tobytes()
     assert made([1.0], dtype=torch.float8_e8m0fnu).node.attr["value"].t.data == b"\x7f"

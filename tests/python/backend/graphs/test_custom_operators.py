@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
+from torch._dynamo.exc import TorchRuntimeError, Unsupported
 
+import npugraph_ex
+import torchair
 from tests.python.backend.checks import check, check_captured, compile_ex, task_names
 
 
@@ -209,3 +213,61 @@ def test_inputs_that_are_parts_are_written_where_they_stand() -> None:
         torch._dynamo.reset()
         (artifact,) = check_captured(fn, make)
         assert artifact.memory["copied_bytes_per_replay"] == 0
+
+
+@pytest.fixture
+def library() -> Iterator[torch.library.Library]:
+    """A library with an operator that has a kernel for CPU and no Meta function."""
+    with torch.library._scoped_library("backend_tests_meta", "DEF") as made:
+        made.define("twice(Tensor x) -> Tensor")
+        made.impl("twice", lambda x: x * 2, "CPU")
+        yield made
+
+
+BACKENDS = pytest.mark.parametrize("backend", ["npugraph_ex", torchair.get_npu_backend()], ids=["ex", "ge"])
+
+
+@pytest.mark.feature("7.04", "11.07")
+@BACKENDS
+def test_an_operator_without_a_meta_function_is_named(backend, library) -> None:
+    """Without ``fullgraph`` the graph breaks there."""
+
+    def fn(x):
+        return torch.ops.backend_tests_meta.twice(x.sin()) + 1
+
+    torch._dynamo.reset()
+    with pytest.raises(Unsupported, match=r"unsupported operator: backend_tests_meta\.twice\.default"):
+        torch.compile(fn, backend=backend, fullgraph=True)(torch.ones(3))
+    torch._dynamo.reset()
+    x = torch.randn(3)
+    torch.testing.assert_close(torch.compile(fn, backend=backend)(x), fn(x))
+
+
+@pytest.mark.feature("7.04", "11.08")
+@BACKENDS
+def test_a_meta_function_that_returns_a_tensor_of_another_device_is_named(backend, library) -> None:
+    library.impl("twice", lambda x: torch.empty(x.shape), "Meta")
+    torch._dynamo.reset()
+    with pytest.raises(TorchRuntimeError, match=r"backend_tests_meta\.twice.*device must be `meta`, got cpu"):
+        torch.compile(lambda x: torch.ops.backend_tests_meta.twice(x), backend=backend)(torch.ones(3))
+
+
+@pytest.mark.feature("7.08")
+def test_a_rule_replaces_operators_by_one_of_the_user() -> None:
+    def written_out(x, y):
+        return torch.neg(x) * 3 - y
+
+    @torch.library.custom_op("backend_tests::fused", mutates_args=())
+    def fused(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * -3 - y
+
+    fused.register_fake(lambda x, y: torch.empty_like(x))
+    rules = npugraph_ex.replacements()
+    npugraph_ex.register_replacement(written_out, lambda x, y: fused(x, y), (torch.empty(2), torch.empty(2)))
+    (rule,) = (rule for rule in npugraph_ex.replacements() if rule not in rules)
+    try:
+        (artifact,) = check(lambda x: written_out(x, x + 1) * 2, vector)
+    finally:
+        rule.remove()
+    assert "backend_tests.fused" in task_names(artifact)
+    assert [made.rule for made in artifact.replacements] == [rule.name]

@@ -118,6 +118,7 @@ def test_random_numbers_are_those_of_eager_on_npu():
     assert torch.equal(torch.npu.get_rng_state(), state) and torch.equal(torch.get_rng_state(), cpu_state)
 
 
+@pytest.mark.feature("7.04")
 def test_custom_operators_get_tensors_of_npu():
     with torch.library._scoped_library("npu_compiled_test", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")
