@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from npugraph.ge.converters import MissingConverters
-from npugraph.ge.normalise import UNFED
+from npugraph.ge.normalise import UNFED, normalise
 from tests.python.ge.converted import built, check_values, converted, traced
 from tests.python.ge.converted import random_tensor as t
 
@@ -201,7 +201,9 @@ def test_values(function: Callable[..., Any], inputs: list[torch.Tensor], expect
 
 def test_images_have_a_format() -> None:
     gm = traced(lambda x, w: functional.max_pool2d(functional.conv2d(x, w), 2), t(1, 3, 8, 8), t(4, 3, 3, 3))
-    by_type = {op.type: op for op in built(gm).graph.op}
+    graph = built(gm).graph
+    normalise(graph.proto)
+    by_type = {op.type: op for op in graph.op}
     for op_type in ("Conv2D", "MaxPoolWithArgmaxV3"):
         op = by_type[op_type]
         descs = [desc for desc in (*op.input_desc, *op.output_desc) if UNFED not in desc.attr]
