@@ -54,7 +54,7 @@ class Case {
  private:
   // The node, and what follows on it, in loops of their own.
   void add_split(const std::shared_ptr<Case>& self, ir::NodeId node) {
-    const lower::Clusters split(graph_, aliases_, {node});
+    const lower::Clusters split(graph_, aliases_, {.apart = {node}});
     std::map<int32_t, LoopNest> nests;  // in the order of the graph
     size_t nodes = 0;
     for (const Cluster& cluster : split.all()) {

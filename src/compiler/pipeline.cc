@@ -115,7 +115,7 @@ void lower_graph(const ir::Graph& graph, const CompileRequest& request, const Co
   result.left_apart = std::move(lowered.left_apart);
 }
 
-// Lowers again without generated code for the refused nodes, until all generated tasks can be made.
+// Lowers again without the refused code, until all generated tasks can be made.
 void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,
                     CompileResult& result) {
   while (true) {
@@ -125,8 +125,8 @@ void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const
     result.kernel_loads += result.generated->loads();
     if (result.generated->refused().empty()) return;
     for (const auto& [task, reason] : result.generated->refused()) {
-      const bool is_new = result.refused.emplace(result.notes[task].node, lower::refusal(reason)).second;
-      NG_CHECK(is_new, "refused code is generated: ", reason);
+      const lower::TaskNote& note = result.notes[task];
+      lower::refuse(result.refused, note.node, lower::refusal(reason, !note.joins));
     }
     lower_graph(graph, request, host, result);
   }

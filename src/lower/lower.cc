@@ -63,15 +63,15 @@ Factors factors_of(const ir::Graph& graph, const ir::Node& product, const Operat
 // Thrown for a cluster that cannot be generated.
 struct Refused {
   ir::NodeId anchor;
-  std::string reason;
+  Refusal refusal;
 };
 
 template <typename Fn>
-void or_refused(ir::NodeId anchor, const Fn& make_code) {
+void or_refused(ir::NodeId anchor, bool joins, const Fn& make_code) {
   try {
     make_code();
   } catch (const std::exception& error) {
-    throw Refused{anchor, refusal(error.what())};
+    throw Refused{anchor, refusal(error.what(), !joins)};
   }
 }
 
@@ -80,6 +80,7 @@ class Lowering {
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
       : graph_(graph),
         catalog_(catalog),
+        refused_(options.refused),
         decisions_(graph, catalog, options.generate, options.place_parts, options.refused),
         uses_(ir::find_uses(graph)) {
     program_.name = graph.name;
@@ -155,6 +156,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
+  const Refusals& refused_;
   const Decisions decisions_;
   const ir::Uses uses_;
   program::Program program_;
@@ -405,17 +407,20 @@ std::vector<Expr> Lowering::strides_of(ir::ValueId id) {
 
 void Lowering::generate(const Cluster& cluster) {
   const size_t first = program_.tasks.size();
-  or_refused(cluster.anchor(), [&] { lower_cluster(cluster); });
-  TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
+  const bool joins = cluster.nodes.size() + (cluster.product != ir::kNone ? 1 : 0) > 1;
+  or_refused(cluster.anchor(), joins, [&] { lower_cluster(cluster); });
+  TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}, .joins = joins};
   for (const ir::NodeId id : cluster.nodes)
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(id));
   if (cluster.product != ir::kNone && notes_.size() == first) {  // else it has a task and a note of its own
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(cluster.product));
   }
   add_notes(note);
-  if (notes_.size() != first + 1) return;
-  if (const std::optional<size_t> into = merge_product(program_.tasks)) {
+  if (notes_.size() != first + 1 || refused_.contains(cluster.anchor())) return;
+  const auto may_take = [&](size_t task) { return !refused_.contains(notes_[task].node); };
+  if (const std::optional<size_t> into = merge_product(program_.tasks, may_take)) {
     notes_.pop_back();
+    notes_[*into].joins = true;
     notes_[*into].saved_bytes = notes_[*into].saved_bytes + note.saved_bytes;
     notes_[*into].operations = notes_[*into].operations + note.operations;
   }
@@ -443,7 +448,10 @@ void Lowering::lower_cluster(const Cluster& cluster) {
                    .space = graph_.value(result).tensor().sizes,
                    .results = {result}});
   }
-  add_notes({.node = cluster.anchor(), .saved_bytes = {}, .operations = ops::count_operations(graph_, product)});
+  add_notes({.node = cluster.anchor(),
+             .saved_bytes = {},
+             .operations = ops::count_operations(graph_, product),
+             .joins = true});
   lower_nest(cluster);
 }
 
@@ -578,7 +586,7 @@ void Lowering::lower(ir::NodeId id) {
   if (const Cluster* cluster = cluster_of(id)) {
     if (cluster->anchor() == id) generate(*cluster);
   } else if (twin != nullptr) {
-    or_refused(id, [&] { lower_into_copy(id, *twin); });
+    or_refused(id, false, [&] { lower_into_copy(id, *twin); });
   } else if (const auto* parts = buffers_->parts(id)) {
     lower_parts(id, *parts);
   } else {
@@ -602,14 +610,13 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
   for (const ir::NodeId id : graph.order()) {
     if (!graph.node(id).dead && is_packed_otherwise(graph, graph.node(id), catalog))
-      options.refused.emplace(id, refusal("weights of 4 bits are packed in another way than it reads"));
+      refuse(options.refused, id, refusal("weights of 4 bits are packed in another way than it reads", true));
   }
   while (true) {
     try {
       return Lowering(graph, catalog, options).run();
     } catch (const Refused& refused) {
-      const bool is_new = options.refused.emplace(refused.anchor, refused.reason).second;
-      NG_CHECK(is_new, "a refused cluster is generated: ", refused.reason);
+      refuse(options.refused, refused.anchor, refused.refusal);
     }
   }
 }

@@ -25,6 +25,7 @@ struct TaskNote {
   ir::NodeId node = ir::kNone;  // node that the task runs; for a cluster, its anchor
   Expr saved_bytes;             // score of its cluster (lower/clusters/cluster.h)
   Expr operations;              // operations of its nodes (ops/operations.h)
+  bool joins = false;           // its code is of several nodes
 };
 
 // Two operators that could have run in one task but do not (lower/clusters/cluster.h).
@@ -43,7 +44,8 @@ struct Lowered {
 // Views become part of operands. Clusters, and some nodes by themselves (lower/generated/generated_node.h), become
 // generated code. Any other node becomes a precompiled kernel if one fits and is faster than a call of the host's
 // operator, else the out-variant of its ATen operator writing into planned memory, else the operator itself with its
-// results adopted (heap). So do the nodes of a cluster that cannot be generated or has a node in `refused`.
+// results adopted (heap). So do the nodes of a cluster that cannot be generated or has a node in `refused`; those that
+// the host cannot run are first tried as code by themselves.
 // Where the host has no operator, a loop of its own or a copy that code writes into stands in for it, however slow.
 // Task::reason says why a task is not generated code. Requires a verified Graph whose opaque nodes have callables.
 // UserError for a node that the host cannot run.

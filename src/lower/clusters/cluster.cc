@@ -29,18 +29,17 @@ bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution
 
 class Finder {
  public:
-  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Ramps& ramps, const std::vector<ir::NodeId>& apart,
-         bool places_parts, const OperatorCatalog* catalog)
+  Finder(const ir::Graph& graph, const ir::AliasInfo& aliases, const Ramps& ramps, const ClusterOptions& options)
       : graph_(graph),
         aliases_(aliases),
         ramps_(ramps),
-        apart_(apart),
-        places_parts_(places_parts),
-        catalog_(catalog),
+        options_(options),
+        catalog_(options.catalog),
         uses_(ir::find_uses(graph)),
-        kinds_(graph, catalog),
+        kinds_(graph, catalog_),
         legality_(graph, aliases, uses_, kinds_),
-        cluster_of_(graph.num_nodes(), kNoCluster) {}
+        cluster_of_(graph.num_nodes(), kNoCluster),
+        refused_with_(graph.num_nodes(), ir::kNone) {}
 
   void run() {
     for (const ir::NodeId id : graph_.order()) {
@@ -50,7 +49,7 @@ class Finder {
       if (!lanes || !legality_.can_write(id, {})) continue;
       if (!kinds_.is(id, TermKind::kConcatenation))
         place(id, std::move(*space), *lanes);
-      else if (places_parts_)
+      else if (options_.place_parts)
         place_parts(id, std::move(*space));
     }
     finish();
@@ -61,6 +60,7 @@ class Finder {
   std::vector<Conflict> conflicts;
 
   const std::vector<int>& cluster_of() const { return cluster_of_; }
+  const std::vector<ir::NodeId>& refused_with() const { return refused_with_; }
 
  private:
   bool is_by_rows(ir::NodeId id) const { return kinds_.is(id, TermKind::kRows); }
@@ -80,6 +80,7 @@ class Finder {
   void add_conflict(int cluster, ir::NodeId id);
   bool joins(ir::NodeId id, const std::vector<Expr>& space, int cluster) const;
   void finish();
+  bool take_apart(const Cluster& cluster);
   bool is_worth_code(const Cluster& cluster) const;
   void find_product(Cluster& cluster) const;
   bool lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes) const;
@@ -96,13 +97,13 @@ class Finder {
   const ir::Graph& graph_;
   const ir::AliasInfo& aliases_;
   const Ramps& ramps_;
-  const std::vector<ir::NodeId>& apart_;
-  const bool places_parts_;
+  const ClusterOptions& options_;
   const OperatorCatalog* const catalog_;
   const ir::Uses uses_;
   const NodeKinds kinds_;
   const Legality legality_;
   std::vector<int> cluster_of_;
+  std::vector<ir::NodeId> refused_with_;
 };
 
 bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
@@ -222,7 +223,8 @@ bool Finder::are_alike(int a, int b) const {
 std::vector<int> Finder::candidates(ir::NodeId id, const std::vector<Expr>& space) {
   std::vector<std::pair<int, Expr>> scored;
   std::vector<int> found;
-  if (kinds_.is(id, TermKind::kConcatenation) || kinds_.reads_elsewhere(id) || contains(apart_, id)) return found;
+  if (kinds_.is(id, TermKind::kConcatenation) || kinds_.reads_elsewhere(id) || contains(options_.apart, id))
+    return found;
   for (const ir::ValueId operand : ir::operands(graph_.node(id))) {
     const ir::NodeId def = graph_.value(operand).def;
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(operand).type);
@@ -474,7 +476,18 @@ bool Finder::is_worth_code(const Cluster& cluster) const {
   return elements > kSmallTensor;
 }
 
-// Sorts the nodes of clusters, finds the products in front of them and drops clusters that are not worth code.
+// Whether the cluster of several nodes has a refused one, which is then noted for all of them.
+bool Finder::take_apart(const Cluster& cluster) {
+  std::vector<ir::NodeId> nodes = cluster.nodes;
+  if (cluster.product != ir::kNone) nodes.push_back(cluster.product);
+  const auto refused = std::ranges::find_if(nodes, [&](ir::NodeId node) { return options_.refused.contains(node); });
+  if (nodes.size() == 1 || refused == nodes.end()) return false;
+  for (const ir::NodeId node : nodes) refused_with_[node] = *refused;
+  return true;
+}
+
+// Sorts the nodes of clusters, finds the products in front of them, and drops clusters that are not worth code or have
+// been refused.
 void Finder::finish() {
   std::vector<Cluster> kept;
   std::fill(cluster_of_.begin(), cluster_of_.end(), kNoCluster);
@@ -484,6 +497,7 @@ void Finder::finish() {
               [&](ir::NodeId a, ir::NodeId b) { return uses_.position[a] < uses_.position[b]; });
     find_product(cluster);
     if (cluster.product == ir::kNone && !is_worth_code(cluster)) continue;
+    if (take_apart(cluster)) continue;
     if (cluster.product != ir::kNone) cluster_of_[cluster.product] = static_cast<int>(kept.size());
     cluster.results = results_of(cluster);
     if (kinds_.is_writer(cluster.nodes.back()))
@@ -499,14 +513,14 @@ void Finder::finish() {
 
 }  // namespace
 
-Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart,
-                   bool place_parts, const OperatorCatalog* catalog)
+Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const ClusterOptions& options)
     : ramps_(graph, aliases) {
-  Finder finder(graph, aliases, ramps_, apart, place_parts, catalog);
+  Finder finder(graph, aliases, ramps_, options);
   finder.run();
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);
   cluster_of_ = finder.cluster_of();
+  refused_with_ = finder.refused_with();
 }
 
 const Cluster* Clusters::find(ir::NodeId node) const {

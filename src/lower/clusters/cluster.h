@@ -15,6 +15,7 @@
 // A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "ir/alias.h"
@@ -48,15 +49,23 @@ struct Conflict {
   const char* reason = "";
 };
 
+struct ClusterOptions {
+  std::vector<ir::NodeId> apart;  // nodes that join no earlier cluster
+  bool place_parts = true;        // without it, concatenations are part of no cluster
+  // A single node that this host cannot run is a cluster, however small it is. Null: the host runs all operators.
+  const OperatorCatalog* catalog = nullptr;
+  std::set<ir::NodeId> refused;  // clusters of several nodes that have one of these are taken apart
+};
+
 class Clusters {
  public:
-  // Nodes in `apart` join no earlier cluster. Without `place_parts`, concatenations are part of no cluster. A single
-  // node that the host of `catalog` cannot run is a cluster, however small it is.
-  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const std::vector<ir::NodeId>& apart = {},
-           bool place_parts = true, const OperatorCatalog* catalog = nullptr);
+  Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const ClusterOptions& options = {});
 
   // The cluster of a node; null if the node is in none.
   const Cluster* find(ir::NodeId node) const;
+  // The refused node for which the cluster of this node was taken apart; kNone if it was not. Products, and nodes that
+  // nothing else runs, are then clusters by themselves.
+  ir::NodeId refused_with(ir::NodeId node) const { return refused_with_[node]; }
   const std::vector<Cluster>& all() const { return clusters_; }
   // In program order of the consumers.
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
@@ -66,7 +75,8 @@ class Clusters {
   const Ramps ramps_;
   std::vector<Cluster> clusters_;
   std::vector<Conflict> conflicts_;
-  std::vector<int> cluster_of_;  // per node
+  std::vector<int> cluster_of_;           // per node
+  std::vector<ir::NodeId> refused_with_;  // per node
 };
 
 }  // namespace npugraph::lower

@@ -25,14 +25,6 @@ std::optional<OutVariant> find_out_variant(const ir::Graph& graph, const Operato
   return functional && strided ? catalog.out_variant(op) : std::nullopt;
 }
 
-const std::string* find_refusal(ir::NodeId id, const Cluster* cluster, const Refusals& refused) {
-  for (const auto& [node, reason] : refused) {
-    if (node == id || (cluster != nullptr && (node == cluster->product || contains(cluster->nodes, node))))
-      return &reason;
-  }
-  return nullptr;
-}
-
 // The in-place twin of a node, if it has a loop that writes into memory of the result's type. Null if it has none.
 const ir::Op* find_writer(const ir::Graph& graph, const ir::Node& node) {
   if (node.op->inplace_twin.empty() || node.results.size() != 1 || node.results.front() == ir::kNone) return nullptr;
@@ -55,32 +47,41 @@ ir::Node written_form(const ir::Node& node, const ir::Op& twin) {
   return writes;
 }
 
-std::string refusal(std::string_view error) { return cat("no generated code: ", error.substr(0, error.find('\n'))); }
+void refuse(Refusals& refusals, ir::NodeId node, const Refusal& refusal) {
+  const auto [known, is_new] = refusals.emplace(node, refusal);
+  NG_CHECK(is_new || (refusal.is_alone && !known->second.is_alone), "refused code is generated: ", refusal.reason);
+  known->second = refusal;
+}
+
+Refusal refusal(std::string_view error, bool is_alone) {
+  return {cat("no generated code: ", error.substr(0, error.find('\n'))), is_alone};
+}
 
 Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
                      const Refusals& refused)
     : decisions_(graph.num_nodes()) {
   const ir::AliasInfo aliases(graph);
-  if (generate) clusters_.emplace(graph, aliases, std::vector<ir::NodeId>(), place_parts, &catalog);
+  if (generate) {
+    ClusterOptions options{.apart = {}, .place_parts = place_parts, .catalog = &catalog, .refused = {}};
+    for (const auto& [node, refusal] : refused) options.refused.insert(node);
+    clusters_.emplace(graph, aliases, options);
+  }
   const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     if (node.dead || !node.views.empty()) continue;
     Decision& decision = decisions_[id];
-    const Cluster* cluster = clusters_ ? clusters_->find(id) : nullptr;
-    const std::string* refusal = find_refusal(id, cluster, refused);
-    if (cluster != nullptr && refusal == nullptr) {
-      decision.cluster = cluster;
-      continue;
-    }
-    if (generate && refusal == nullptr) decision.generated = choose_generated(graph, uses, node);
+    const std::optional<Refusal> refusal = find_refusal(id, refused, catalog.can_run(*node.op));
+    const bool may_generate = generate && (!refusal || !refusal->is_alone);
+    if (may_generate) decision.cluster = clusters_->find(id);
+    if (decision.cluster != nullptr) continue;
+    if (may_generate) decision.generated = choose_generated(graph, uses, node);
     if (decision.generated) continue;
     decision.kernel = catalog.can_run(*node.op) ? choose_kernel(graph, node) : choose_any_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
-    if (generate && refusal == nullptr && !decision.kernel && !catalog.can_run(*node.op))
-      decision.into_copy = find_writer(graph, node);
-    if (refusal != nullptr) {
-      decision.reason = *refusal;
+    if (may_generate && !decision.kernel && !catalog.can_run(*node.op)) decision.into_copy = find_writer(graph, node);
+    if (refusal) {
+      decision.reason = refusal->reason;
     } else if (!place_parts && is_concatenation(node)) {
       decision.reason = "remove_cat_ops is off";
     } else if (!generate) {
@@ -100,6 +101,15 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     if (!graph.node(*id).dead && is_read_by_loops_alone(graph, aliases, uses, *id))
       decisions_[*id].is_made_where_read = true;
   }
+}
+
+// Why the node is not part of the code that it would be part of, and whether it has none by itself either.
+std::optional<Refusal> Decisions::find_refusal(ir::NodeId node, const Refusals& refused, bool host_can_run) const {
+  const auto own = refused.find(node);
+  if (own != refused.end() && own->second.is_alone) return own->second;
+  const ir::NodeId with = clusters_ ? clusters_->refused_with(node) : ir::kNone;
+  if (with == ir::kNone) return std::nullopt;
+  return Refusal{refused.at(with).reason, host_can_run};
 }
 
 // Whether the node makes a ramp that only loops read.

@@ -17,10 +17,17 @@
 
 namespace npugraph::lower {
 
-// Nodes that generated code cannot compute after all, and why.
-using Refusals = std::map<ir::NodeId, std::string>;
-// The reason for a refusal, from the text of an error that may show the code too.
-std::string refusal(std::string_view error);
+// Why there is no generated code for a node after all: for the task of several nodes that is noted under it
+// (TaskNote::node), or for the node by itself.
+struct Refusal {
+  std::string reason;
+  bool is_alone = false;
+};
+using Refusals = std::map<ir::NodeId, Refusal>;
+// Notes a refusal that is not known yet. Code of the node by itself may be refused after that of several nodes.
+void refuse(Refusals& refusals, ir::NodeId node, const Refusal& refusal);
+// A refusal with the text of an error, which may show the code too.
+Refusal refusal(std::string_view error, bool is_alone);
 
 // How a node runs: the first member that is set decides; if none is set, the host's operator runs.
 struct Decision {
@@ -39,8 +46,9 @@ ir::Node written_form(const ir::Node& node, const ir::Op& twin);
 // A snapshot of a Graph. Immutable.
 class Decisions {
  public:
-  // A cluster with a refused node does not run as generated code: each of its nodes runs by itself. Without
-  // `place_parts`, so does every concatenation.
+  // A cluster of several nodes with a refused one is taken apart: the host's operators and kernels run its nodes, and
+  // code of one node those that the host cannot run. A node that is refused by itself has no generated code. Without
+  // `place_parts`, no concatenation has.
   Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
             const Refusals& refused);
 
@@ -53,6 +61,7 @@ class Decisions {
   }
 
  private:
+  std::optional<Refusal> find_refusal(ir::NodeId node, const Refusals& refused, bool host_can_run) const;
   bool is_read_by_loops_alone(const ir::Graph& graph, const ir::AliasInfo& aliases, const ir::Uses& uses,
                               ir::NodeId node) const;
 

@@ -127,11 +127,11 @@ constexpr size_t kMostPassed = 4;
 
 }  // namespace
 
-std::optional<size_t> merge_product(std::vector<Task>& tasks) {
+std::optional<size_t> merge_product(std::vector<Task>& tasks, const std::function<bool(size_t)>& may_take) {
   if (tasks.empty() || !is_product(tasks.back())) return {};
   const size_t last = tasks.size() - 1;
   for (size_t at = last; at-- > 0 && last - at <= kMostPassed + 1;) {
-    if (merge(tasks[at], tasks[last])) {
+    if (may_take(at) && merge(tasks[at], tasks[last])) {
       tasks.pop_back();
       return at;
     }

@@ -12,6 +12,8 @@
 //   u = silu(g) * matmul(x, wu)
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -19,9 +21,9 @@
 
 namespace npugraph::lower {
 
-// Merges the last of `tasks` into an earlier one and returns that task's index. Returns nullopt and changes nothing if
-// there is no such product, or if one of the two, or a task in between, writes a buffer that another one touches
+// Merges the last of `tasks` into an earlier one for which `may_take` is true, and returns that task's index. Returns
+// nullopt and changes nothing if there is no such product, or if one of the two, or a task in between, writes a buffer that another one touches
 // (except in step).
-std::optional<size_t> merge_product(std::vector<program::Task>& tasks);
+std::optional<size_t> merge_product(std::vector<program::Task>& tasks, const std::function<bool(size_t)>& may_take);
 
 }  // namespace npugraph::lower

@@ -2,6 +2,9 @@
 // Code for the generated tasks of a Program, and the tasks that replace refused ones.
 #include "compiler/generated_tasks.h"
 
+#include <set>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -47,6 +50,37 @@ TEST(GeneratedTasks, OnlyWhatIsRefusedRunsNodeByNode) {
       "kernel.binary_mul: no generated code: too hard"};
   EXPECT_EQ(tasks_of(*artifact), expected);
   EXPECT_NE(artifact->text("lower").find("kernel.binary_mul"), std::string::npos);
+}
+
+// A product with an epilogue, products of one factor, and two operators without a kernel.
+constexpr std::string_view kJoined = R"(npugraph.graph 1 @joined {
+  input %x : f32[96, 256] user "x"
+  input %w : f32[256, 192] user "w"
+  input %v : f32[256, 192] user "v"
+  %m : f32[96, 192] = aten.mm(%x, %w)
+  %r : f32[96, 192] = aten.relu(%m)
+  %k : f32[96, 192] = aten.mm(%x, %v)
+  %e : f32[96, 256] = aten.exp(%x)
+  %g : f32[96, 256] = aten.gelu(%e) @ "activation"
+  return %r, %k, %g
+})";
+
+// The tasks of kJoined on a host without operators where no code can be made for tasks of these names.
+std::vector<std::string> tasks_without(const std::set<std::string>& refused) {
+  const NoCatalog catalog;
+  return tasks_of(*compile_text(kJoined, catalog, {}, [&](const program::Program& program, const program::Task& task) {
+    if (refused.contains(task.name)) throw UserError("too hard");
+    return make_task(program, task);
+  }));
+}
+
+TEST(GeneratedTasks, WhatNothingElseRunsIsThenCodeByItself) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(tasks_without({}), (Lines{"matmul.mm.relu.mm: ", "loop.exp.gelu: "}));
+  EXPECT_EQ(tasks_without({"loop.exp.gelu"}), (Lines{"matmul.mm.relu.mm: ", "loop.exp: ", "loop.gelu: "}));
+  EXPECT_EQ(tasks_without({"matmul.mm.relu.mm"}), (Lines{"matmul.mm.mm: ", "loop.relu: ", "loop.exp.gelu: "}));
+  EXPECT_EQ(tasks_without({"matmul.mm.relu.mm", "matmul.mm.mm"}),
+            (Lines{"matmul.mm: ", "loop.relu: ", "matmul.mm: ", "loop.exp.gelu: "}));
 }
 
 TEST(GeneratedTasks, EqualCodeIsMadeOnce) {

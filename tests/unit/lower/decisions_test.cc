@@ -40,9 +40,9 @@ TEST(Decisions, ARefusedClusterRunsNodeByNode) {
       "aten.nonzero_static: no generated code for this operator with these operands, and no kernel that writes into "
       "planned memory\n";
   EXPECT_EQ(decided({.generate = true}), std::string("loop.exp.gelu: \n") + kNone + "loop.neg.abs: \n");
-  EXPECT_EQ(decided({.generate = true, .refused = {{1, "too hard"}}}),
+  EXPECT_EQ(decided({.generate = true, .refused = {{1, {"too hard"}}}}),
             std::string("aten.exp.out: too hard\naten.gelu.out: too hard\n") + kNone + "loop.neg.abs: \n");
-  EXPECT_EQ(decided({.generate = true, .refused = {{3, "too hard"}}}),
+  EXPECT_EQ(decided({.generate = true, .refused = {{3, {"too hard"}}}}),
             std::string("loop.exp.gelu: \n") + kNone + "kernel.unary_neg: too hard\nkernel.unary_abs: too hard\n");
 }
 
