@@ -573,8 +573,9 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   const ir::Op& op = *node.op;
   if (op.is(ir::Trait::kCollective)) return lower_collective(node);
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
-    throw UserError(
-        cat("operator ", op.name, " (", node.origin.source, ") cannot run on this host: ", decision.reason));
+    const std::string& place = node.origin.source.empty() ? node.origin.node : node.origin.source;
+    throw UserError(cat("operator ", op.name, place.empty() ? "" : cat(" (", place, ")"),
+                        " cannot run on this host: ", decision.reason));
   }
   if (decision.out_variant) return lower_out_variant(node, *decision.out_variant, decision.reason);
   lower_functional(node, decision.reason);

@@ -83,6 +83,15 @@ TEST(GeneratedTasks, WhatNothingElseRunsIsThenCodeByItself) {
             (Lines{"matmul.mm: ", "loop.relu: ", "matmul.mm: ", "loop.exp.gelu: "}));
 }
 
+TEST(GeneratedTasks, WhatIsRefusedByItselfIsAnErrorThatNamesIt) {
+  try {
+    tasks_without({"loop.exp.gelu", "loop.gelu"});
+    FAIL() << "nothing was refused";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "operator aten.gelu (activation) cannot run on this host: no generated code: too hard");
+  }
+}
+
 TEST(GeneratedTasks, EqualCodeIsMadeOnce) {
   const std::string same = replace_all(std::string(kChains), "40", "48");  // no other test uses these sizes
   const std::string other = std::string(same).replace(same.find("aten.neg(%y)"), 8, "aten.abs");
