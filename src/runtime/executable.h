@@ -98,7 +98,7 @@ enum class RunStatus : uint8_t {
   kInputsOverlap,  // a written input overlaps another one in a way not seen at compile time
   // An input whose storage the graph addresses lies elsewhere in it than at compile time, or has a smaller storage.
   kInputElsewhere,
-  kInputRefused,  // RunResult::error names the input whose memory ends too early
+  kInputRefused,  // RunResult::error names the input: a size is out of its bounds, or its memory ends too early
 };
 
 struct RunResult {

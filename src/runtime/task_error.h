@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/error.h"
 #include "program/program.h"
 
 namespace npugraph::runtime {
@@ -17,9 +18,9 @@ class TaskError : public std::runtime_error {
   const int32_t task;
 };
 
-// An input that a call must not use. Thrown before any task runs.
-struct InputError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+// An input that a call must not use: a size out of its bounds, or memory that ends too early. Thrown before any task runs.
+struct InputError : UserError {
+  using UserError::UserError;
 };
 
 }  // namespace npugraph::runtime

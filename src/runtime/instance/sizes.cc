@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/task_error.h"
 #include "tensor/lexer.h"
 #include "tensor/shape.h"
 
@@ -31,8 +32,8 @@ void Sizes::check_bounds(int32_t s, int64_t value) const {
                            : symbol.dim == program::kStorageOffset ? "the storage offset of input"
                                                                    : cat("size ", symbol.dim, " of input");
   const std::string& source = blueprint_.program->inputs[symbol.input].source;
-  throw UserError(cat(what, " ", source.empty() ? cat(symbol.input) : source, " is ", value,
-                      "; the Program is compiled for", bounds_text(symbol.min, symbol.max)));
+  throw InputError(cat(what, " ", source.empty() ? cat(symbol.input) : source, " is ", value,
+                       "; the Program is compiled for", bounds_text(symbol.min, symbol.max)));
 }
 
 void Sizes::evaluate(size_t epoch) {

@@ -17,7 +17,7 @@ namespace npugraph::runtime {
 
 class Sizes {
  public:
-  // `symbols` are the values of all symbols; those that tasks define may be anything. UserError for one that
+  // `symbols` are the values of all symbols; those that tasks define may be anything. InputError for one that
   // comes from an input and is out of its bounds.
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
@@ -26,7 +26,7 @@ class Sizes {
   void evaluate(size_t epoch);
   // Sets the symbols that the segment before `epoch` defined. False if they are unchanged.
   bool define(size_t epoch, std::span<const ng_scalar> defined);
-  // Sets Blueprint::refreshed_symbols. False if they are unchanged. UserError for one that is out of its bounds.
+  // Sets Blueprint::refreshed_symbols. False if they are unchanged. InputError for one that is out of its bounds.
   bool refresh(std::span<const int64_t> bits);
 
   const std::vector<Scalar>& symbols() const { return symbols_; }

@@ -66,8 +66,10 @@ TEST(Errors, SizesOutOfTheirBoundsAreNamed) {
   Argument one({1});
   Argument two({1, 2});
   const Results r(*executable, host, {one.bound()});
+  EXPECT_EQ(r.result.status, RunStatus::kInputRefused);
   EXPECT_NE(r.result.error.find("size 0 of input L['x'] is 1; the Program is compiled for [2, 4]"), std::string::npos)
       << r.result.error;
+  EXPECT_THROW(executable->prepare({.all = std::vector{one.bound()}}), UserError);
   EXPECT_EQ(Results(*executable, host, {two.bound()}).values(0), Floats({3, 5}));
   EXPECT_EQ(executable->instances().size(), 1u);
 }
