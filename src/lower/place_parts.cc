@@ -106,7 +106,8 @@ const std::vector<Part>* PartPlaces::parts(ir::NodeId cat) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-// nullopt if the node converts, or takes operands of other ranks, as ATen allows for empty ones.
+// nullopt if the node converts, or takes operands of other ranks, as ATen allows for empty ones. Empty parts are left
+// out, but for the first one if there are no others: some task has to write the result.
 std::optional<std::vector<Part>> PartPlaces::list_parts(ir::NodeId cat) const {
   const ir::Node& node = graph_.node(cat);
   const ir::TensorType& whole = graph_.value(node.results[0]).tensor();
@@ -123,7 +124,7 @@ std::optional<std::vector<Part>> PartPlaces::list_parts(ir::NodeId cat) const {
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(ref.id).type);
     if (type == nullptr || type->dtype != whole.dtype || type->sizes.size() != window.strides.size())
       return std::nullopt;
-    if (!ir::is_empty(*type)) parts.push_back({ref.id, window});
+    if (ir::is_empty(whole) ? parts.empty() : !ir::is_empty(*type)) parts.push_back({ref.id, window});
     window.byte_offset = window.byte_offset + step * (stack ? Expr(1) : type->sizes[dim]);
   }
   return parts;

@@ -51,7 +51,7 @@ class PartPlaces {
   ir::ValueId host(ir::ValueId root) const;
   // The window of a value in its host. The place of the value in its root must be known (AliasInfo).
   Window window(ir::ValueId id) const;
-  // The non-empty parts of a concatenation that is taken apart, else null.
+  // The parts of a concatenation that is taken apart, at least one; else null. Empty ones may be missing.
   const std::vector<Part>* parts(ir::NodeId cat) const;
 
  private:

@@ -135,8 +135,32 @@ std::string fused() {
                         Op("ConcatV2", "both", {"b:0", "a:0", "two:0"}).attr("N", int64_t{2}), outputs({"both:0"})});
 }
 
+// Operators on tensors without elements.
+std::string empty() {
+  return ge::serialise({data("x", 0, {-1, 8}),
+                        int_list("none", {0, 1}),
+                        Op("Tile", "e", {"x:0", "none:0"}),
+                        Op("Exp", "a", {"e:0"}),
+                        number("zero", 0),
+                        number("one", 1),
+                        Op("ConcatV2", "rows", {"e:0", "a:0", "zero:0"}).attr("N", int64_t{2}),
+                        Op("ConcatV2", "wide", {"a:0", "rows:0", "one:0"}).attr("N", int64_t{2}),
+                        weights("w", {16, 8}),
+                        Op("MatMulV2", "product", {"wide:0", "w:0"}),
+                        Op("SoftmaxV2", "soft", {"product:0"}).attr("axes", std::vector<int64_t>{-1}),
+                        int_list("first", {0}),
+                        Op("ReduceSum", "sum", {"soft:0", "first:0"}).attr("keep_dims", true),
+                        int_list("perm", {1, 0}),
+                        Op("Transpose", "moved", {"soft:0", "perm:0"}),
+                        int_list("pads", {0, 0, 1, 2}),
+                        Op("PadV3", "padded", {"moved:0", "pads:0"}),
+                        Op("MatMulV2", "back", {"sum:0", "padded:0"}),
+                        Op("ConcatV2", "long", {"moved:0", "padded:0", "one:0"}).attr("N", int64_t{2}),
+                        outputs({"back:0", "rows:0", "long:0"})});
+}
+
 }  // namespace
 
-std::vector<std::string> air_seeds() { return {mlp(), attention(), image(), decoder(), fused()}; }
+std::vector<std::string> air_seeds() { return {mlp(), attention(), image(), decoder(), fused(), empty()}; }
 
 }  // namespace npugraph::fuzz

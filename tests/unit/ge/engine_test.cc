@@ -64,6 +64,15 @@ Array ramp(const std::vector<int64_t>& sizes, float step) {
   return array;
 }
 
+// Also where the host has no operator that would concatenate them.
+TEST(Engine, ConcatenatesTensorsWithoutElements) {
+  Compiled model({data("x", 0, {2, 3}), int_list("none", {0, 1}), Op("Tile", "e", {"x:0", "none:0"}),
+                  constant<int64_t>("axis", WireType::kInt64, {}, {0}),
+                  Op("ConcatV2", "y", {"e:0", "e:0", "axis:0"}).attr("N", int64_t{2}),
+                  Op("NetOutput", "out", {"y:0"})});
+  EXPECT_EQ(model.run({ramp({2, 3}, 0.1f)}), std::vector<float>());
+}
+
 // y = relu(x w^T + b) + r, with an unknown number of rows in x and in r.
 TEST(Engine, OneCompileServesAllSizes) {
   const Array w = ramp({3, 4}, 0.3f), b = ramp({3}, 0.7f);
