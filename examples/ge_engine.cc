@@ -68,6 +68,15 @@ void use_memory(ge::Session& session, const ge::CompiledGraphSummary& summary, M
   features = std::move(new_features);
 }
 
+void print_tasks(const ge::CompiledGraphSummary& summary) {
+  ge::StreamAllocationSummaryPtr streams;
+  check(summary.GetStreamAllocationSummary(streams));
+  for (const auto& [graph, infos] : streams->GetAllLogicalStreamInfos()) {
+    for (const ge::LogicalStreamAllocationInfo& stream : infos)
+      std::printf("%s, %s\n", graph.GetString(), stream.ToStringInfo().GetString());
+  }
+}
+
 void run(const char* path, const Tensors& inputs) {
   ge::Graph graph;
   check(graph.LoadFromFile(path));
@@ -79,6 +88,7 @@ void run(const char* path, const Tensors& inputs) {
   check(session.CompileGraph(kGraph));
   const ge::CompiledGraphSummaryPtr summary = session.GetCompiledGraphSummary(kGraph);
   if (summary == nullptr) throw std::runtime_error(ge::GEGetErrorMsg());
+  print_tasks(*summary);
 
   Tensors first;
   Tensors second;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ge/api/allocator.h"
+#include "ge/api/c_functions.h"
 #include "ge/api/graph.h"
 #include "ge/api/session.h"
 #include "ge/api/stream.h"

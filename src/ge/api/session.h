@@ -104,6 +104,9 @@ class Session {
   // they are destroyed. PARAM_INVALID if the stream has none.
   Status UnregisterExternalAllocator(const void* stream);
 
+  // For the engine.
+  const std::shared_ptr<npugraph::ge::SessionState>& state() const { return state_; }
+
  private:
   std::shared_ptr<npugraph::ge::SessionState> state_;
 };

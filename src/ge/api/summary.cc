@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/summary.h"
 
+#include <string>
+
 #include "ge/api/run/api_error.h"
 #include "ge/api/run/compiled_graph.h"
 
@@ -16,6 +18,18 @@ size_t feature_bytes(const npugraph::ge::GraphFacts& facts) {
 }
 
 }  // namespace
+
+AscendString LogicalStreamAllocationInfo::ToStringInfo() const {
+  std::string text = npugraph::cat("stream ", id_, ":");
+  AscendString part;
+  for (const GNode& task : tasks_) {
+    task.GetType(part);
+    text += npugraph::cat(&task == tasks_.data() ? " " : "; ", part.GetString());
+    task.GetName(part);
+    if (part.GetLength() > 0) text += npugraph::cat(" (", part.GetString(), ")");
+  }
+  return text.c_str();
+}
 
 bool CompiledGraphSummary::IsStatic() const { return facts_->is_static(); }
 
@@ -50,12 +64,20 @@ std::vector<FeatureMemoryPtr> CompiledGraphSummary::GetAllFeatureMemoryTypeSize(
 }
 
 Status CompiledGraphSummary::GetStreamNum(size_t& num) const {
-  num = facts_->streams;
+  num = facts_->tasks_of_streams.size();
   return SUCCESS;
 }
 
 Status CompiledGraphSummary::GetEventNum(size_t& num) const {
   num = facts_->events;
+  return SUCCESS;
+}
+
+Status CompiledGraphSummary::GetStreamAllocationSummary(StreamAllocationSummaryPtr& summary) const {
+  std::vector<LogicalStreamAllocationInfo> streams;
+  for (const auto& [id, tasks] : facts_->tasks_of_streams) streams.emplace_back(id, tasks);
+  summary = std::make_shared<StreamAllocationSummary>(
+      StreamAllocationSummary::Streams{{facts_->name.c_str(), std::move(streams)}});
   return SUCCESS;
 }
 

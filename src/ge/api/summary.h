@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "ge/api/graph.h"
 #include "ge/api/tensor.h"
 #include "ge/api/types.h"
 
@@ -32,6 +34,36 @@ class FeatureMemory {
 };
 using FeatureMemoryPtr = std::shared_ptr<FeatureMemory>;
 
+// One stream of a graph, and the tasks that run on it.
+class LogicalStreamAllocationInfo {
+ public:
+  LogicalStreamAllocationInfo(int64_t id, std::vector<GNode> tasks) : id_(id), tasks_(std::move(tasks)) {}
+  int64_t GetLogicalStreamId() const { return id_; }
+  // Streams at run time: each runs as one.
+  size_t GetPhysicalStreamNum() const { return 1; }
+  // The tasks in their order. A name lists the operators of the model that the task computes, with commas; a type is
+  // that of the task.
+  const std::vector<GNode>& GetAllNodes() const { return tasks_; }
+  // The same as one line.
+  AscendString ToStringInfo() const;
+
+ private:
+  int64_t id_;
+  std::vector<GNode> tasks_;
+};
+
+class StreamAllocationSummary {
+ public:
+  using Streams = std::map<AscendString, std::vector<LogicalStreamAllocationInfo>>;
+  explicit StreamAllocationSummary(Streams streams) : streams_(std::move(streams)) {}
+  // The streams of each graph, ascending, by the name of the graph.
+  const Streams& GetAllLogicalStreamInfos() const { return streams_; }
+
+ private:
+  Streams streams_;
+};
+using StreamAllocationSummaryPtr = std::shared_ptr<StreamAllocationSummary>;
+
 // Words: *const memory* holds the weights, *feature memory* all that lives between two operators. Sizes are in bytes.
 // Immutable, so thread-safe.
 class CompiledGraphSummary {
@@ -53,6 +85,7 @@ class CompiledGraphSummary {
   // Streams of the graph that run at the same time, and the waits of one for another.
   Status GetStreamNum(size_t& num) const;
   Status GetEventNum(size_t& num) const;
+  Status GetStreamAllocationSummary(StreamAllocationSummaryPtr& summary) const;
   // Sizes that inputs decide are -1.
   Status GetOutputShapes(std::vector<Shape>& shapes) const;
   Status GetOutputDtypes(std::vector<DataType>& types) const;

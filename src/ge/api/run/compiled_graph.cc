@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/run/compiled_graph.h"
 
-#include <set>
-
 #include "compiler/runnable.h"
 #include "compiler/task_makers.h"
 #include "ge/api/run/api_error.h"
@@ -36,12 +34,12 @@ GraphFacts CompiledGraph::find_facts() const {
     const std::vector<runtime::BoundInput> inputs(program_->inputs.size());
     facts.feature_bytes = executable_->prepare({.all = inputs, .stream = {.limits = options_.limits}});
   }
-  std::set<int32_t> streams = {0};
+  facts.name = program_->name;
+  facts.tasks_of_streams[0];  // also of a graph without tasks
   for (const program::Task& task : program_->tasks) {
-    streams.insert(task.stream);
+    facts.tasks_of_streams[task.stream].emplace_back(task.origin.c_str(), task.name.c_str());
     facts.events += task.waits.size();
   }
-  facts.streams = streams.size();
   for (size_t i = 0; i < program_->outputs.size(); ++i) {
     const Output& output = program_->outputs[i];
     const bool is_input = output.kind == Output::Kind::kInput;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "compiler/pipeline.h"
 #include "ge/api/allocator.h"
+#include "ge/api/graph.h"
 #include "ge/api/run/call_inputs.h"
 #include "ge/api/run/call_outputs.h"
 #include "ge/api/run/graph_memory.h"
@@ -30,7 +32,8 @@ namespace npugraph::ge {
 struct GraphFacts {
   int64_t constant_bytes = 0;
   std::optional<int64_t> feature_bytes;  // nullopt: sizes of inputs decide
-  size_t streams = 1;
+  std::string name;
+  std::map<int64_t, std::vector<::ge::GNode>> tasks_of_streams;  // as in LogicalStreamAllocationInfo
   size_t events = 0;
   std::vector<::ge::Shape> output_shapes;
   std::vector<::ge::DataType> output_types;

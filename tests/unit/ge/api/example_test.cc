@@ -31,6 +31,7 @@ TEST(Example, RunsAModel) {
   const std::string said = output_of(cat(GE_ENGINE_EXAMPLE, " ", model, " 8x16"), status);
   EXPECT_EQ(status, 0) << said;
   EXPECT_NE(said.find("9 operators"), std::string::npos) << said;
+  EXPECT_NE(said.find(", stream 0: "), std::string::npos) << said;
   EXPECT_NE(said.find("run, memory moved, run: equal\nrun on a stream: equal\n"), std::string::npos) << said;
 }
 
