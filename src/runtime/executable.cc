@@ -306,9 +306,8 @@ void Executable::State::drop_captures(Call& call) {
   captured.exhaust();
   const std::string key = key_text(blueprint, symbols_of(blueprint, call.key));
   call.warning =
-      cat("npugraph_ex: ", name, " has ", limit, " captured graph", limit == 1 ? "" : "s",
-          ", as many as capture_limit=", limit, " allows, and this call needs another one",
-          key.empty() ? "" : cat(" (", key, ")"),
+      cat(name, " has ", limit, " captured graph", limit == 1 ? "" : "s", ", as many as capture_limit=", limit,
+          " allows, and this call needs another one", key.empty() ? "" : cat(" (", key, ")"),
           ". All of them are dropped, and from now on it runs without, operator by operator, which is slower. "
           "Raise capture_limit, pad inputs to fewer sizes, or leave the option unset: then graphs are dropped "
           "one by one, the least recently used first");
@@ -335,7 +334,7 @@ void Executable::State::note_evicted(Call& call) {
   add(&Counters::recaptured_evicted);
   if (counters.recaptured_evicted > 1) return;
   call.warning =
-      cat("npugraph_ex: ", name, " captures ", key_text(blueprint, symbols_of(blueprint, call.key)),
+      cat(name, " captures ", key_text(blueprint, symbols_of(blueprint, call.key)),
           " again, which it had captured and dropped: it keeps the ", counted(options.max_instances, "capture"),
           " used last. Raise max_instances, or pad inputs to fewer sizes. ",
           "recaptures.evicted of artifact.counters counts such captures");

@@ -391,8 +391,7 @@ def test_a_graph_beyond_the_limit_ends_captures() -> None:
     assert modes == ["capture", "capture", "replay", "eager", "eager", "eager", "eager"]
     assert len(said) == 1
     assert said[0].startswith(
-        "npugraph_ex: double_0 has 2 captured graphs, as many as capture_limit=2 allows, and this call needs another "
-        "one (s"
+        "double_0 has 2 captured graphs, as many as capture_limit=2 allows, and this call needs another one (s"
     )
     assert "All of them are dropped" in said[0]
     assert "Raise capture_limit" in said[0]
