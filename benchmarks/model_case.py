@@ -20,7 +20,7 @@ Inputs = dict[str, Any]
 SIZES = ("tiny", "base", "long")
 
 ERROR_FLOOR = 1e-5
-ERROR_FACTORS = {"float32": 4.0, "bfloat16": 2.0}  # by the element type of the computation
+ERROR_FACTORS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}  # by the element type of the computation
 ERROR_FACTOR = ERROR_FACTORS["float32"]
 
 

@@ -190,7 +190,8 @@ struct Planner {
             .narrow_tile = tile_code(target, plan.kind, narrow(plan.shape)),
             .amx = amx_code(target, plan.kind),
             .interleave = interleave_code(target, plan.kind),
-            .copy = copy_rows_code(target, spec.dtype, spec.dtype, spec.convolution.stride.back()),
+            .widen = plan.widens_weights ? widen_code(target, spec.dtype, plan.multiplied()) : nullptr,
+            .copy = copy_rows_code(target, spec.dtype, plan.multiplied(), spec.convolution.stride.back()),
             .gather = gather(2),
             .narrow_gather = gather(1),
             .store = store(),
@@ -213,7 +214,8 @@ struct Planner {
 }  // namespace
 
 ng_task make_convolution(const ConvolutionSpec& spec, const target::Target& target) {
-  if (spec.dtype != DType::kF32 && !(spec.dtype == DType::kBF16 && target.bf16_dot))
+  const bool has_f16 = spec.dtype == DType::kF16 && target.f16c;
+  if (spec.dtype != DType::kF32 && spec.dtype != DType::kBF16 && !has_f16)
     throw UserError(cat("convolution: elements of ", name_of(spec.dtype), " on ", name_of(target.level)));
   return PlannedTask<Planner>::make({spec, spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr, target});
 }

@@ -15,7 +15,7 @@ namespace npugraph::codegen {
 
 struct ConvolutionSpec {
   loop::Convolution convolution;
-  DType dtype = DType::kF32;  // f32 or, if the target multiplies it, bf16
+  DType dtype = DType::kF32;  // f32, bf16 or, if the target converts it, f16
   // As MatmulSpec::epilogue. Rows count through images and channels, and columns through the pixels of a channel; with
   // channels last, rows count through images and pixels, and columns through channels.
   std::optional<loop::Kernel> epilogue;

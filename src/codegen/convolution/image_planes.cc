@@ -34,10 +34,11 @@ int64_t ImagePlanes::bytes() const {
   return in_place ? 0 : copied_channels() * channel_bytes + kReadable * size_of(dtype);
 }
 
-ImagePlanes make_planes(const Image& image, DType dtype, int64_t channels, int64_t out_rows) {
-  ImagePlanes planes{.image = image, .dtype = dtype, .channels = channels, .out_rows = out_rows};
+ImagePlanes make_planes(const Image& image, DType image_dtype, DType dtype, int64_t channels, int64_t out_rows) {
+  ImagePlanes planes{
+      .image = image, .dtype = dtype, .image_dtype = image_dtype, .channels = channels, .out_rows = out_rows};
   const int64_t size = size_of(dtype);
-  planes.in_place = lies_so(image, dtype);
+  planes.in_place = image_dtype == dtype && lies_so(image, dtype);
   planes.phases_y = phases_of(image, 0);
   planes.phases_x = phases_of(image, 1);
   // The padding at the end of a row is also the padding at the beginning of the next one.
@@ -74,7 +75,7 @@ void copy_channel(const ImagePlanes& planes, const char* image, int64_t channel,
   const int64_t rows = planes.out_rows + of.reach(0);
   for (const int64_t phase_y : planes.phases_y) {
     for (const int64_t phase_x : planes.phases_x) {
-      const RowCopy pixels(of, planes.dtype, phase_x - of.padding[1], planes.pitch, planes.dtype, code);
+      const RowCopy pixels(of, planes.image_dtype, phase_x - of.padding[1], planes.pitch, planes.dtype, code);
       const int64_t top = first_row * of.step[0] - of.padding[0] + phase_y, row_bytes = planes.pitch * size;
       pixels.copy(plane, top, of.step[0], rows, to, row_bytes);
       std::memset(to + rows * row_bytes, 0, planes.phase_elements * size - rows * row_bytes);

@@ -14,7 +14,8 @@ namespace npugraph::codegen {
 
 struct ImagePlanes {
   Image image;
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32;  // of the planes
+  DType image_dtype = DType::kF32;
   int64_t channels = 0;
   bool in_place = false;  // the image itself has this layout
   int64_t out_rows = 0;   // of a strip, at most
@@ -36,8 +37,8 @@ struct ImagePlanes {
 // Elements behind the place of a pixel that can be read.
 inline constexpr int64_t kReadable = 64;
 
-// Makes the planes for strips of at most `out_rows` rows of the result.
-ImagePlanes make_planes(const Image& image, DType dtype, int64_t channels, int64_t out_rows);
+// Makes the planes for strips of at most `out_rows` rows of the result. Their type is that of the image, or f32.
+ImagePlanes make_planes(const Image& image, DType image_dtype, DType dtype, int64_t channels, int64_t out_rows);
 
 // Copies a channel of the strip that begins at row `first_row` of the result. The channel behind the last one is zeros.
 void copy_channel(const ImagePlanes& planes, const char* image, int64_t channel, int64_t first_row, char* to,

@@ -11,8 +11,10 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kMostSums = 512 * 32;            // of a work item
-constexpr int64_t kPackedBytes = 64 << 10;         // of a part of a panel
+constexpr int64_t kMostSums = 512 * 32;     // of a work item
+constexpr int64_t kPackedBytes = 64 << 10;  // of a part of a panel
+constexpr int64_t kUsualSteps = 256;        // of a part of the sums
+constexpr int64_t kWidenedBytes = kAmxRows * kUsualSteps * 4;
 constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
 constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, unless kMostShared panels need more
 
@@ -27,6 +29,7 @@ class Run {
         weights_(static_cast<const char*>(call.buffers[0].data)),
         weight_stride_(plan.k * size_of(plan.dtype)),
         weights_of_group_(plan.m * weight_stride_),
+        step_bytes_(plan.widens_weights ? size_of(plan.dtype) : 4),
         planes_(static_cast<char*>(call.workspace) + plan.weight_bytes()),
         packed_(planes_ + plan.strip_bytes()) {
     for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
@@ -60,7 +63,8 @@ class Run {
     for_items(*call_.host, p_.groups * rows, p_.k, [&](int64_t item) {
       const int64_t row = std::min(item % rows, p_.m - 1);
       const char* from = static_cast<const char*>(call_.buffers[0].data) + (item / rows * p_.m + row) * p_.k * size;
-      copy_elements(from, p_.dtype, size, p_.k, to + item * row_bytes, p_.dtype, row_bytes / size);
+      copy_elements(from, p_.dtype, size, p_.k, to + item * row_bytes, p_.multiplied(),
+                    row_bytes / size_of(p_.multiplied()));
     });
     weights_ = to;
     weight_stride_ = row_bytes;
@@ -114,12 +118,13 @@ class Run {
       return pack_panel(p_.planes, strip.pixels, place, p_.kind, first, steps, gather(columns), to);
     // The pixels of a channel are a row of a matrix.
     const bool pairs = p_.kind == TileKind::kBf16Pairs;
-    const int64_t size = size_of(p_.dtype), elements = pairs ? 2 : 1;
+    const int64_t size = size_of(p_.multiplied()), elements = pairs ? 2 : 1;
     const char* from = strip.pixels + place.column * size;
     if (place.count == p_.shape.columns() && (first + steps) * elements <= p_.k) {
       return code_.interleave(from + first * elements * p_.planes.channel_bytes, p_.planes.channel_bytes, steps, to);
     }
-    pack_columns(from, p_.dtype, p_.planes.channel_bytes, size, place.count, p_.k, first, steps, pairs, columns, to);
+    pack_columns(from, p_.multiplied(), p_.planes.channel_bytes, size, place.count, p_.k, first, steps, pairs, columns,
+                 to);
   }
 
   GatherPanelFunction* gather(int64_t columns) const {
@@ -159,7 +164,7 @@ class Run {
 
   // Weights of the tile at `row`, from step `first` on.
   const char* weights(const Strip& strip, int64_t row, int64_t first) const {
-    return weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * 4;
+    return weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * step_bytes_;
   }
 
   // `next`: the weights of the next tile, of which the tile of panel `number` prefetches a part.
@@ -167,8 +172,13 @@ class Run {
                      const char* panel, int64_t columns, float* sums) const {
     const int64_t parts = divide_up(p_.shape.rows, std::max(p_.shape.fetched_rows, 1));
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
-    tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate,
-         next + number % parts * p_.shape.fetched_rows * weight_stride_, weight_stride_, kCutBytes);
+    next += number % parts * p_.shape.fetched_rows * weight_stride_;
+    const int64_t next_step = kCutSteps * step_bytes_;
+    if (!p_.widens_weights)
+      return tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate, next, weight_stride_, next_step);
+    alignas(64) char widened[kWidenedBytes];
+    for (int64_t r = 0; r < p_.shape.rows; ++r) code_.widen(from + r * weight_stride_, steps, widened + r * steps * 4);
+    tile(panel, widened, steps * 4, kCutBytes, steps, sums, accumulate, next, weight_stride_, next_step);
   }
 
   static bool lies_as(const ng_buffer& a, const ng_buffer& b) {
@@ -222,6 +232,7 @@ class Run {
   const ng_call& call_;
   const char* weights_;
   int64_t weight_stride_, weights_of_group_;
+  int64_t step_bytes_;  // of weights
   char* planes_;
   char* packed_;
   std::vector<void*> ends_;
@@ -235,7 +246,7 @@ int64_t rows_under(const ImageProductPlan& plan, int64_t panels) {
 
 void choose_strip(ImageProductPlan& plan, const Image& image, int64_t channels) {
   const auto planes_of = [&](int64_t panels) {
-    return make_planes(image, plan.dtype, channels, rows_under(plan, panels));
+    return make_planes(image, plan.dtype, plan.multiplied(), channels, rows_under(plan, panels));
   };
   plan.strip_panels = std::max<int64_t>(plan.panels(), 1);
   plan.planes = planes_of(plan.strip_panels);
@@ -270,15 +281,16 @@ int64_t ImageProductPlan::weight_bytes() const {
 int64_t ImageProductPlan::strip_bytes() const { return round_up(planes.bytes(), 64); }
 
 void complete(ImageProductPlan& plan, const Image& image, const target::Target& target) {
-  const bool pairs = plan.dtype == DType::kBF16;
+  const bool pairs = plan.dtype == DType::kBF16 && target.bf16_dot;
   plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, plan.kind);
   plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
   plan.copies_weights = (pairs && plan.k % 2 != 0) || plan.m < plan.shape.rows;
+  plan.widens_weights = plan.dtype != plan.multiplied() && !plan.copies_weights;
   if (plan.m == 0 || plan.n <= 0) return;
   choose_strip(plan, image, plan.k / image.taps());
   plan.shares_panels = plan.strip_panels <= kMostShared && plan.panels() <= kMostShared;
-  plan.block_steps = 256;
+  plan.block_steps = kUsualSteps;
   plan.block_panels = plan.shares_panels ? panels_of_cache(plan, target) : 1;
   if (plan.shape.amx) choose_amx_tile(plan);
   const int64_t most_rows = kMostSums / plan.shape.columns() / plan.block_panels;

@@ -15,7 +15,7 @@
 namespace npugraph::codegen {
 
 struct ImageProductPlan {
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32;  // in memory
   int64_t batches = 0, groups = 0;
   int64_t m = 0, n = 0, k = 0;  // of a group
   int64_t batch_stride = 0;     // of the image, in bytes
@@ -30,8 +30,10 @@ struct ImageProductPlan {
   int64_t block_panels = 1;            // of a work item
   bool shares_panels = false;          // the few panels of a strip are packed first, and many rows share them
   bool copies_weights = false;         // to rows of whole steps, at least as many rows as a tile has
+  bool widens_weights = false;         // those of each tile, before it multiplies them
   int64_t strip_panels = 0;            // of a strip
 
+  DType multiplied() const { return kind == TileKind::kBf16Pairs ? DType::kBF16 : DType::kF32; }
   int64_t panels() const { return (n + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }
   int64_t row_blocks() const { return (m + block_rows - 1) / block_rows; }
@@ -51,6 +53,7 @@ struct ImageProductCode {
   TileFunction* narrow_tile = nullptr;
   AmxCode amx;  // for the tiles
   InterleaveFunction* interleave = nullptr;
+  WidenFunction* widen = nullptr;  // if the plan widens weights
   // Each is null if the target has none.
   CopyRowsFunction* copy = nullptr;
   GatherPanelFunction* gather = nullptr;

@@ -16,6 +16,7 @@ class CopyEmitter {
   CopyEmitter(llvm::Function* function, DType from_type, DType to_type, int lanes, int64_t step)
       : f_(function),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        from_type_(from_type),
         size_(size_of(from_type)),
         widens_(from_type != to_type),
         lanes_(lanes),
@@ -70,13 +71,17 @@ class CopyEmitter {
       pixels = b_.CreateShuffleVector(parts[0], parts[1], even);
     }
     if (!widens_) return pixels;
+    if (from_type_ == DType::kF16)
+      return b_.CreateFPExt(b_.CreateBitCast(pixels, llvm::FixedVectorType::get(b_.getHalfTy(), lanes_)),
+                            llvm::FixedVectorType::get(b_.getFloatTy(), lanes_));
     return b_.CreateShl(b_.CreateZExt(pixels, llvm::FixedVectorType::get(b_.getInt32Ty(), lanes_)), 16);
   }
 
   llvm::Function* f_;
   llvm::IRBuilder<> b_;
+  DType from_type_;
   int64_t size_;  // of an element that is read
-  bool widens_;   // bf16 to f32
+  bool widens_;   // to f32
   int lanes_, step_;
   llvm::FixedVectorType* vector_;
   Values masks_;
@@ -85,7 +90,8 @@ class CopyEmitter {
 }  // namespace
 
 CopyRowsFunction* copy_rows_code(const target::Target& target, DType from_type, DType to_type, int64_t step) {
-  const bool known = (from_type == DType::kF32 && to_type == DType::kF32) || from_type == DType::kBF16;
+  const bool known = (from_type == DType::kF32 && to_type == DType::kF32) || from_type == DType::kBF16 ||
+                     (from_type == DType::kF16 && to_type == DType::kF32 && target.f16c);
   // Without masks, copies in pieces are faster.
   if (!known || step > 2 || target.lanes(DType::kF32) < 16) return nullptr;
   const std::string name = cat("copy rows ", name_of(from_type), " ", name_of(to_type), " ", step);

@@ -16,8 +16,8 @@ namespace npugraph::codegen {
 using CopyRowsFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t begin, int64_t end,
                               int64_t count, void* to, int64_t to_stride);
 
-// Supports steps of one or two elements, of f32 or of bf16 that become `to_type`, on targets with masks; null for
-// others. Thread-safe; made on first use.
+// Supports steps of one or two elements, of f32, of bf16 that become `to_type`, or of f16 that become f32, on targets
+// with masks; null for others. Thread-safe; made on first use.
 CopyRowsFunction* copy_rows_code(const target::Target& target, DType from_type, DType to_type, int64_t step);
 
 }  // namespace npugraph::codegen

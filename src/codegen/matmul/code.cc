@@ -42,10 +42,11 @@ CopyTileRowsFunction* copy_tile_rows_code(const target::Target& target, const Ti
   return code.function<CopyTileRowsFunction>("copy");
 }
 
-WidenFunction* widen_code(const target::Target& target, DType to) {
-  const MachineCode& code = stored_code(target, cat("matmul widen ", name_of(to)), [&](llvm::Module& module) {
+WidenFunction* widen_code(const target::Target& target, DType from, DType to) {
+  const std::string name = cat("matmul widen ", name_of(from), " ", name_of(to));
+  const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     auto* type = function_type(module.getContext(), "pip");
-    emit_widen(add_function(module, target, "widen", type), to, target.lanes(DType::kF32));
+    emit_widen(add_function(module, target, "widen", type), from, to, target.lanes(DType::kF32));
   });
   return code.function<WidenFunction>("widen");
 }

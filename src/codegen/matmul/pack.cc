@@ -170,16 +170,18 @@ void emit_copy_tile_rows(llvm::Function* f, const TileShape& shape) {
   b.CreateRetVoid();
 }
 
-void emit_widen(llvm::Function* function, DType to, int lanes) {
+void emit_widen(llvm::Function* function, DType from, DType to, int lanes) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(function->getContext(), "entry", function));
   const auto widen = [&](Value* i, int count) {
-    Value* values = load_as_f32(b, b.CreateGEP(b.getInt8Ty(), function->getArg(0), i), DType::kI8, count);
-    Value* at = b.CreateGEP(b.getInt8Ty(), function->getArg(2), b.CreateMul(i, b.getInt64(size_of(to))));
+    const auto at = [&](int argument, DType dtype) {
+      return b.CreateGEP(b.getInt8Ty(), function->getArg(argument), b.CreateMul(i, b.getInt64(size_of(dtype))));
+    };
+    Value* values = load_as_f32(b, at(0, from), from, count);
     if (to == DType::kBF16) {
       Value* bits = b.CreateBitCast(values, llvm::FixedVectorType::get(b.getInt32Ty(), count));
       values = b.CreateTrunc(b.CreateLShr(bits, 16), llvm::FixedVectorType::get(b.getInt16Ty(), count));
     }
-    b.CreateAlignedStore(values, at, Align(size_of(to)));
+    b.CreateAlignedStore(values, at(2, to), Align(size_of(to)));
   };
   Value* whole = b.CreateAnd(function->getArg(1), b.getInt64(-lanes));
   emit_loop(b, b.getInt64(0), whole, lanes, [&](Value* i) { widen(i, lanes); });

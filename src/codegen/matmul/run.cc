@@ -82,9 +82,19 @@ class Run {
     for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
       const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
       if (p_.cuts_a) return cut_row(row, item);
-      copy_elements(row, p_.a.dtype, p_.a.column, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
-                    p_.multiplied(), elements(p_.steps));
+      copy_row(row, p_.a, code_.widen_a, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
+               elements(p_.steps));
     });
+  }
+
+  // Copies `count` elements, which are adjacent along k, to the type that is multiplied; those up to `padded` become
+  // zeros.
+  void copy_row(const char* from, const Place& place, WidenFunction* widen, int64_t count, char* to,
+                int64_t padded) const {
+    if (widen == nullptr) return copy_elements(from, place.dtype, place.column, count, to, p_.multiplied(), padded);
+    const int64_t size = size_of(p_.multiplied());
+    widen(from, count, to);
+    std::memset(to + count * size, 0, (padded - count) * size);
   }
 
   void cut_row(const char* row, int64_t item) {
@@ -177,20 +187,13 @@ class Run {
 
   // Copies the first `count` of a tile's rows from `from` on to `staged` as dense rows; missing rows repeat the last
   // one.
-  void stage(const char* from, const Place& place, int64_t row_stride, int64_t count, int64_t first, int64_t steps,
-             char* staged) const {
+  void stage(const char* from, const Place& place, WidenFunction* widen, int64_t row_stride, int64_t count,
+             int64_t first, int64_t steps, char* staged) const {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
       return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
-      const char* row = from + std::min(r, count - 1) * row_stride;
-      char* to = staged + r * steps * 4;
-      const int64_t known = elements_from(first, steps), bytes = size_of(p_.multiplied());
-      if (code_.widen != nullptr) {
-        code_.widen(row, known, to);
-        std::memset(to + known * bytes, 0, (elements(steps) - known) * bytes);
-      } else {
-        copy_elements(row, place.dtype, place.column, known, to, p_.multiplied(), elements(steps));
-      }
+      copy_row(from + std::min(r, count - 1) * row_stride, place, widen, elements_from(first, steps),
+               staged + r * steps * 4, elements(steps));
     }
   }
 
@@ -216,7 +219,7 @@ class Run {
         int64_t row_stride = p_.b.row;
         const int64_t count = std::min<int64_t>(p_.shape.rows, block.columns - c);
         if (p_.stage_b || count < p_.shape.rows) {
-          stage(rows, p_.b, p_.b.row, count, first, steps, staged);
+          stage(rows, p_.b, code_.widen_b, p_.b.row, count, first, steps, staged);
           rows = staged;
           row_stride = steps * 4;
         }
@@ -255,7 +258,8 @@ class Run {
   // The share of the next rows that the tile of a panel prefetches: on AMX some of the rows, otherwise a part of each
   // row.
   Ahead share_of_rows(const char* next, int64_t steps, int64_t part, int64_t panels) const {
-    if (!p_.shape.amx) return {next + part * steps * 4 / panels, p_.b.row, divide_up(kLineBytes, panels)};
+    const auto bytes = [&](int64_t count) { return elements(count) * size_of(p_.b.dtype); };
+    if (!p_.shape.amx) return {next + part * bytes(steps) / panels, p_.b.row, divide_up(bytes(kCutSteps), panels)};
     const int64_t row = part * p_.shape.fetched_rows;
     if (row >= p_.shape.rows) return {next, 0, 0};
     return {next + row * p_.b.row, p_.b.row, kLineBytes};
@@ -305,8 +309,18 @@ class Run {
     const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
     if (dense && columns == p_.shape.columns() && elements_from(first, steps) == elements(steps))
       return code_.interleave(b_at(batch, column, elements(first)), p_.b.column, steps, to);
+    if (code_.widen_b != nullptr) return widen_panel(batch, column, columns, first, steps, to);
     pack_columns(b_at(batch, column, 0), p_.b.dtype, p_.b.column, p_.b.row, columns, p_.k, first, steps, pairs(),
                  p_.shape.columns(), to);
+  }
+
+  // B is widened for its panels to f32 only.
+  void widen_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
+    const int64_t row_bytes = p_.shape.columns() * 4;
+    for (int64_t s = first; s < first + steps; ++s, to += row_bytes) {
+      code_.widen_b(b_at(batch, column, s), columns, to);
+      std::memset(to + columns * 4, 0, row_bytes - columns * 4);
+    }
   }
 
   // acc: [panel][row of tiles][column of C].
@@ -349,7 +363,7 @@ class Run {
     int64_t row_stride = a_row_stride();
     if (block.rows < p_.shape.rows && !p_.cuts_a) {
       const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
-      stage(rows, dense, row_stride, block.rows, first, steps, staged);
+      stage(rows, dense, nullptr, row_stride, block.rows, first, steps, staged);
       rows = staged;
       row_stride = steps * 4;
     }
@@ -424,8 +438,12 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     const bool narrowed = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
     if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
-    if (plan.form == Form::kPackA && plan.b.dtype == DType::kI8 && plan.multiplied() != DType::kI8)
-      code.widen = widen_code(target, plan.multiplied());
+    const auto widen = [&](const Place& place, int64_t stride) {
+      const bool copied = place.dtype != plan.multiplied() && stride == size_of(place.dtype);
+      return copied ? widen_code(target, place.dtype, plan.multiplied()) : nullptr;
+    };
+    if (!plan.cuts_a) code.widen_a = widen(plan.a, plan.a.column);
+    code.widen_b = widen(plan.b, plan.form == Form::kPackA ? plan.b.column : plan.b.row);
     if (plan.form == Form::kPackA && plan.shape.amx && plan.b.dtype == plan.multiplied())
       code.copy = copy_tile_rows_code(target, plan.shape);
     if (plan.form == Form::kPackA)

@@ -12,10 +12,12 @@ namespace npugraph::codegen {
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
-  AmxCode amx;                               // for tiles that need it
-  TransposeFunction* transpose = nullptr;    // kPackA
-  CopyTileRowsFunction* copy = nullptr;      // kPackA, if whole cuts of rows of B are copied without conversion
-  WidenFunction* widen = nullptr;            // kPackA, if rows of B are i8 and are multiplied as another type
+  AmxCode amx;                             // for tiles that need it
+  TransposeFunction* transpose = nullptr;  // kPackA
+  CopyTileRowsFunction* copy = nullptr;    // kPackA, if whole cuts of rows of B are copied without conversion
+  // For rows of A and B that are copied before they are multiplied as another type. Null if elements are not adjacent.
+  WidenFunction* widen_a = nullptr;
+  WidenFunction* widen_b = nullptr;
   InterleaveFunction* interleave = nullptr;  // kPackB
   RowsMatvecFunction* matvec = nullptr;      // the other forms, and the rows behind the tiles of kPackA
   // Either `store` or `epilogue` is set.

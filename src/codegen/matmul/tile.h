@@ -25,7 +25,7 @@ using TransposeFunction = void(const void* from, int64_t from_stride, int64_t ro
 // Copies whole cuts (kCutBytes) of the rows of a tile to dense rows; rows from `count` on repeat the last one.
 using CopyTileRowsFunction = void(const void* rows, int64_t row_stride, int64_t count, int64_t cuts, void* to);
 
-// Converts `count` adjacent i8 to f32 or bf16, which hold them exactly.
+// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, or i8 to bf16.
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
@@ -37,6 +37,6 @@ void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
 void emit_copy_tile_rows(llvm::Function* function, const TileShape& shape);
-void emit_widen(llvm::Function* function, DType to, int lanes);
+void emit_widen(llvm::Function* function, DType from, DType to, int lanes);
 
 }  // namespace npugraph::codegen

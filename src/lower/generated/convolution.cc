@@ -24,7 +24,7 @@ std::optional<std::vector<int64_t>> as_ints(const std::vector<Expr>* list, size_
 }
 
 bool is_element(DType dtype) {
-  return dtype == DType::kF32 || (dtype == DType::kBF16 && target::host_target().bf16_dot);
+  return dtype == DType::kF32 || dtype == DType::kBF16 || (dtype == DType::kF16 && target::host_target().f16c);
 }
 
 // Returns nullopt for transposed convolutions, for groups that are computed neither as products nor directly, and for

@@ -334,7 +334,10 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   };
   const ir::ValueId first = node.results.front();
   const auto* result = graph.value(first).is_tensor() ? &graph.value(first).tensor() : nullptr;
-  if (result == nullptr || (result->dtype != DType::kF32 && result->dtype != DType::kBF16)) return false;
+  const auto can_multiply = [](DType dtype) {
+    return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+  };
+  if (result == nullptr || !can_multiply(result->dtype)) return false;
   const auto operands = ir::operands(node);
   const auto fits = [&](ir::ValueId id) {
     return graph.value(id).is_tensor() && graph.value(id).tensor().dtype == result->dtype;

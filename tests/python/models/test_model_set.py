@@ -3,16 +3,29 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import re
+
 import pytest
 import torch
 
-from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
+from benchmarks.model_case import (
+    ERROR_FACTORS,
+    allowed_error,
+    cast_floating,
+    flatten_outputs,
+    reference64,
+    relative_errors,
+    run64,
+)
 from tests.python.models import model_measurements as m
 
 BATCHES = (1, 3)
 # Dynamo gives equal sizes one symbol, so neither may be the size of a dimension that does not change.
 DYNAMIC_BATCHES = (5, 2)
 ARENA_BOUND = 1.02
+PRODUCT = re.compile(r"\b(mm|addmm|bmm|convolution)\b")  # in names of tasks
 # Dynamo itself, with any backend, takes a minute or more to trace this model with symbolic sizes.
 SLOW_IN_DYNAMO = {"swin"}
 SYMBOLIC = [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW_IN_DYNAMO)) for name in m.MODELS]
@@ -41,6 +54,23 @@ def test_one_compile_serves_other_batch_sizes(name: str) -> None:
         assert all(error <= allowed_error(other) for error, other in zip(errors, eager, strict=True))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
     assert not any(artifact.partitions for artifact in m.artifacts())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("name", ["bert", "gpt2", "vit", "resnet", "llama"])
+@torch.no_grad()
+def test_half_precision_is_generated_and_as_accurate_as_eager(name: str, dtype: torch.dtype) -> None:
+    m.reset()
+    case = m.MODELS[name]
+    model = case.build(dtype=dtype)
+    inputs = functools.partial(case.inputs, 2, dtype=dtype)
+    reference = run64(copy.deepcopy(model).double(), cast_floating(inputs(), torch.float64))
+    eager = relative_errors(flatten_outputs(model(**inputs())), reference)
+    errors = relative_errors(flatten_outputs(torch.compile(model, backend=m.BACKEND)(**inputs())), reference)
+    factor = ERROR_FACTORS[str(dtype).removeprefix("torch.")]
+    assert all(error <= allowed_error(other, factor) for error, other in zip(errors, eager, strict=True))
+    products = [task for artifact in m.artifacts() for task in artifact.tasks if PRODUCT.search(task.name)]
+    assert products and all(task.kind != "aten" for task in products)
 
 
 def test_arena_is_close_to_the_lower_bound() -> None:

@@ -110,14 +110,17 @@ def test_norms_and_activations_behind_convolutions(activation: str, groups: int,
         assert (of_channels.kind, task.kind) == ("loop", "convolution")
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
 @pytest.mark.parametrize("groups", [1, 16])
-def test_blocks_in_bfloat16(groups: int) -> None:
+def test_blocks_in_half_precision(groups: int, dtype: torch.dtype, tolerance: float) -> None:
     torch.manual_seed(0)
-    block = Block(groups=groups, stride=2, bias=True).eval().bfloat16()
-    x = torch.randn(1, 16, 20, 20).bfloat16()
+    block = Block(groups=groups, stride=2, bias=True).eval().to(dtype)
+    x = torch.randn(1, 16, 20, 20, dtype=dtype)
+    npugraph.reset()
     with torch.no_grad():
         y, y64 = compile_ex(block)(x), copy.deepcopy(block).double()(x.double())
-    torch.testing.assert_close(y.double(), y64, rtol=3e-2, atol=3e-2)
+    torch.testing.assert_close(y.double(), y64, rtol=tolerance, atol=tolerance)
+    assert "convolution" in [task.kind for task in npugraph.artifacts()[0].tasks]
 
 
 @pytest.mark.parametrize("groups", [1, 16])
@@ -187,11 +190,13 @@ def test_convolution_of_signals() -> None:
     assert kinds(lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), *inputs) == ["convolution"]
 
 
-def test_convolution_in_bfloat16() -> None:
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 1e-2), (torch.float16, 2e-3)])
+@pytest.mark.parametrize(("size", "out"), [(12, 16), (40, 70), (12, 5)])
+def test_convolution_in_half_precision(size: int, out: int, dtype: torch.dtype, tolerance: float) -> None:
     torch.manual_seed(0)
-    inputs = [x.bfloat16() for x in (torch.randn(1, 5, 12, 12), torch.randn(16, 5, 3, 3), torch.randn(16))]
-    found = kinds(lambda x, w, b: F.conv2d(x, w, b, padding=1), *inputs, tolerance=1e-2)
-    assert found in (["convolution"], ["aten"])  # depends on whether the processor multiplies bf16
+    inputs = [x.to(dtype) for x in (torch.randn(1, 5, size, size), torch.randn(out, 5, 3, 3), torch.randn(out))]
+    found = kinds(lambda x, w, b: F.conv2d(x, w, b, padding=1), *inputs, tolerance=tolerance)
+    assert found == ["convolution"]
 
 
 def test_images_that_are_not_contiguous() -> None:

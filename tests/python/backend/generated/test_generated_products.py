@@ -50,7 +50,7 @@ class Projections(torch.nn.Module):
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_projections_of_one_input_are_one_task(transposed, dtype):
     module = Projections(transposed).to(dtype)
     compiled = compile_ex(module, options={"generate_code": True}, dynamic=True)
@@ -99,7 +99,7 @@ class FeedForward(torch.nn.Module):
 
 
 @pytest.mark.parametrize("sizes", [[1], [50], [50, 197, 20, 7]])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_gate_and_what_it_scales_are_one_task(dtype, sizes):
     module = FeedForward(96, 224).to(dtype)
     compiled = compile_ex(module, options={"generate_code": True}, dynamic=len(sizes) > 1)
