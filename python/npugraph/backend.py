@@ -28,7 +28,7 @@ from npugraph.fx.streams.control_deps import unwrap_control_deps
 from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.mark_streams import has_streams, mark_streams
 from npugraph.fx.streams.scopes import check_scopes
-from npugraph.options import BACKEND, CompilerConfig, parse, refuse_beside_config
+from npugraph.options import BACKEND, CompilerConfig, backend_of, parse, refuse_beside_config
 
 
 def npugraph_ex(
@@ -73,7 +73,7 @@ def compile_dynamo_graph(
 ) -> Callable[..., Any]:
     """Compiles the graph that Dynamo gives to a backend, for ``target`` or else for the target "Graph". AOTAutograd
     gets ``decompositions``."""
-    with noted(config.backend):
+    with noted(backend_of(config)):
         compile_it = functools.partial(_compile_dynamo_graph, target=target)
         if interposer is not None:
             return interposer(compile_it, gm, example_inputs, config, decompositions)

@@ -14,7 +14,7 @@ from npugraph.backend import checked, compile_dynamo_graph, compile_operators, n
 from npugraph.driver.steps import Target
 from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.stream_marks import marks
-from npugraph.options import CompilerConfig, checked_config
+from npugraph.options import CompilerConfig, backend_of, checked_config
 
 marks()  # so that they are not dead code in graphs that AOTAutograd traces before any code of npugraph runs
 
@@ -46,10 +46,10 @@ def configured_backend(
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
-        refuse_arguments(mode, options, config.backend)
+        refuse_arguments(mode, options, backend_of(config))
         return compile_dynamo_graph(gm, example_inputs, config, decompositions, target)
 
-    compile_with_config.__name__ = config.backend  # for errors that Dynamo wraps
+    compile_with_config.__name__ = backend_of(config)  # for errors that Dynamo wraps
     compile_with_config.reset = npugraph_ex.reset  # for torch._dynamo.reset()
     return writes_in_order(compile_with_config)
 

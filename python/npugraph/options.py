@@ -69,11 +69,11 @@ class Option:
     passes: Sequence[str] = ()
     in_training: bool = True
 
-    def check(self, given: Any) -> Any:
+    def check(self, given: Any, backend: str) -> Any:
         """Returns the value to use. Raises the error of ``value``, which says what was given and what is allowed."""
         if given is None and self.default is None:
             return None
-        return self.value.check(f"option {self.name!r} of backend {BACKEND!r}", given)
+        return self.value.check(f"option {self.name!r} of backend {backend!r}", given)
 
 
 def _negated(value: bool) -> bool:
@@ -452,24 +452,24 @@ class CompilerConfig:
     describes each option.
     """
 
-    backend = BACKEND  # how messages name the one that compiles
+    _backend = BACKEND
 
     def __init__(self) -> None:
         object.__setattr__(self, "_settings", {o.name: Setting(o.default) for o in OPTIONS})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._settings[name] = Setting(_option(name).check(value), given=True)
+        self._settings[name] = Setting(_option(name, self._backend).check(value, self._backend), given=True)
 
     def __getattr__(self, name: str) -> Setting:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._settings[_option(name).name]
+        return self._settings[_option(name, self._backend).name]
 
     def __dir__(self) -> list[str]:
         return list(_BY_NAME)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompilerConfig:
-        made = _of_backend(self.backend)
+        made = _of_backend(self._backend)
         made._settings.update((name, copy.copy(setting)) for name, setting in self._settings.items())
         return made
 
@@ -500,6 +500,9 @@ class CompilerConfig:
         return {name: setting.value for name, setting in self._settings.items()}
 
 
+_ONE_MODE = "it has one mode, whose settings are in {}"
+
+
 def parse(options: Mapping[str, Any] | None, mode: str | None = None, backend: str = BACKEND) -> CompilerConfig:
     """Checks the options that the user gave to ``torch.compile``, and returns them. ``backend`` is how messages name
     the one that compiles.
@@ -509,9 +512,9 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None, backend: s
     for ``options`` that are no dict; ``FileNotFoundError`` for a directory that does not exist; ``RuntimeError`` for
     settings that super kernels do not have.
     """
-    _refuse_mode(mode, backend, "options={...}")
+    _refuse_mode(mode, backend, _ONE_MODE.format("options={...}"))
     if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options of backend {BACKEND!r} takes a dict, got {options!r} ({type(options).__name__})")
+        raise TypeError(f"options of backend {backend!r} takes a dict, got {options!r} ({type(options).__name__})")
     config = _of_backend(backend)
     for name, value in (options or {}).items():
         setattr(config, str(name), value)
@@ -521,8 +524,13 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None, backend: s
 
 def _of_backend(name: str) -> CompilerConfig:
     config = CompilerConfig()
-    object.__setattr__(config, "backend", name)  # it is no option
+    object.__setattr__(config, "_backend", name)  # it is no option
     return config
+
+
+def backend_of(config: CompilerConfig) -> str:
+    """How messages name the backend that compiles with these options."""
+    return config._backend
 
 
 def checked_config(config: CompilerConfig | None, name: str = "compiler_config") -> CompilerConfig:
@@ -538,20 +546,21 @@ def checked_config(config: CompilerConfig | None, name: str = "compiler_config")
 
 def refuse_beside_config(mode: str | None, options: Mapping[str, Any] | None, backend: str) -> None:
     """Raises ``ValueError`` for arguments of ``torch.compile`` to a backend that was made with a configuration."""
-    _refuse_mode(mode, backend, "the compiler_config of get_npu_backend")
+    if backend == BACKEND:
+        mode_instead, options_instead = _ONE_MODE.format("the compiler_config"), f", or use backend={BACKEND!r}"
+    else:
+        mode_instead, options_instead = "set compiler_config.mode", ""
+    _refuse_mode(mode, backend, f"{mode_instead} of get_npu_backend")
     if options:
         raise ValueError(
-            f"a backend of get_npu_backend takes no options, got options={options!r}; set them in its compiler_config, "
-            f"or use backend={BACKEND!r}"
+            f"a backend of get_npu_backend takes no options, got options={options!r}; set them in its compiler_config"
+            f"{options_instead}"
         )
 
 
-def _refuse_mode(mode: str | None, backend: str, settings: str) -> None:
+def _refuse_mode(mode: str | None, backend: str, instead: str) -> None:
     if mode not in (None, "default"):
-        raise ValueError(
-            f"backend {backend!r} takes no mode, got mode={mode!r}: it optimises without being asked, and its settings "
-            f"are {settings}"
-        )
+        raise ValueError(f"backend {backend!r} takes no mode, got mode={mode!r}; {instead}")
 
 
 def check_combinations(config: CompilerConfig) -> None:
@@ -565,13 +574,13 @@ def check_combinations(config: CompilerConfig) -> None:
             continue
         if row.contradicts:
             raise ValueError(
-                f"options of backend {BACKEND!r} contradict each other: {row.option}={row.value!r} and "
+                f"options of backend {config._backend!r} contradict each other: {row.option}={row.value!r} and "
                 f"{_shown(config, row.beside)}: {row.reason}"
             )
         idle.append(f"{row.option!r} has no effect with {_shown(config, row.beside)}: {row.reason}")
     idle += _without_what_they_need(config)
     if idle:
-        warnings.warn(f"{config.backend}: option {'; option '.join(idle)}", NpugraphWarning, stacklevel=3)
+        warnings.warn(f"{config._backend}: option {'; option '.join(idle)}", NpugraphWarning, stacklevel=3)
 
 
 def _without_what_they_need(config: CompilerConfig) -> Iterator[str]:
@@ -591,12 +600,12 @@ def disabled_passes(config: CompilerConfig) -> Sequence[str]:
     return [*config.disable_passes.value, *off]
 
 
-def _option(name: str) -> Option:
+def _option(name: str, backend: str) -> Option:
     found = _BY_NAME.get(name)
     if found is None:
         like = difflib.get_close_matches(name, _PUBLIC, n=1)
         hint = f"did you mean {like[0]!r}? The" if like else "the"
-        raise ValueError(f"unknown option {name!r} of backend {BACKEND!r}; {hint} options are: {_known()}")
+        raise ValueError(f"unknown option {name!r} of backend {backend!r}; {hint} options are: {_known()}")
     return found
 
 

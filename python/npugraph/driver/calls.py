@@ -18,6 +18,7 @@ from npugraph.driver.graph_target import compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
 from npugraph.fx.module_paths import module_paths
 from npugraph.fx.translate.pieces import Pieces, is_apart, is_captured
+from npugraph.options import backend_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ def compiled_function(work: Work) -> Callable[..., Any]:
     refuse_cut_scopes(work.core, work.config, work.gm)
     work.released.carry_out(work.name)
     artifact = _artifact(work)
-    warn_of_partitions(work.imported.partitions, work.config.backend)
+    warn_of_partitions(work.imported.partitions, backend_of(work.config))
     call = Call(work, artifact, positional=work.route is Route.RECORDED and work.imported.objects is None)
     run = _program(call)
     for wrap in WRAPPERS:

@@ -21,7 +21,7 @@ from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.fx.streams.sections import Strands
 from npugraph.fx.translate.importer import Imported, InputInfo
-from npugraph.options import CompilerConfig
+from npugraph.options import CompilerConfig, backend_of
 
 
 class Route(enum.Enum):
@@ -63,7 +63,7 @@ class Entry:
     ) -> None:
         self.config = config
         self.target = target
-        self.compiles = Compiles(config.backend, kind, gm)
+        self.compiles = Compiles(backend_of(config), kind, gm)
         self.started = time.perf_counter()
         self.gm = gm
         self.placeholders = gm.graph.find_nodes(op="placeholder")

@@ -23,6 +23,7 @@ from npugraph.fx.decompose.release_weights import derive
 from npugraph.fx.module_paths import module_paths
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.fx.translate.importer import Imported, InputInfo, NestedCompiler, import_graph
+from npugraph.options import backend_of
 from npugraph.request import compile_request, nested_run_request
 
 Phases = list[tuple[str, float]]
@@ -70,7 +71,7 @@ def compile_piece(
         work.phases.append(("import", (time.perf_counter() - begun) * 1e3))
         compile_core(work)
     except Exception as error:
-        report_defect(work.name, error, piece, entry.config.backend)
+        report_defect(work.name, error, piece, backend_of(entry.config))
         return None
     if work.imported.objects is not None:
         return None

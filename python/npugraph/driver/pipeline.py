@@ -23,6 +23,7 @@ from npugraph.driver.calls import below_autocast, compiled_function
 from npugraph.driver.eager_fallbacks import labelled
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.steps import Step, Target
+from npugraph.options import backend_of
 
 FX_STEPS = (
     Step("sections", fx_steps.mark_streams_and_scopes, "Passes ask whether nodes are of one stream and scope."),
@@ -71,7 +72,7 @@ def compile_graph(work: Work) -> Callable[..., Any]:
         except TorchDynamoException:
             raise  # it asks the front end to start again
         except Exception as error:
-            report_defect(work.name, error, work.gm, work.config.backend)
+            report_defect(work.name, error, work.gm, backend_of(work.config))
             return _operator_by_operator(work, work.gm.forward)
         return target.function(work)
 

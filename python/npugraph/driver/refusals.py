@@ -17,7 +17,7 @@ from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback
 from npugraph.error_notes import add_note
 from npugraph.fx.passes.pipeline import CustomPassError
 from npugraph.fx.streams.scopes import ScopeError, strict_scopes
-from npugraph.options import CompilerConfig
+from npugraph.options import CompilerConfig, backend_of
 from npugraph.warning_kinds import NpugraphWarning
 
 
@@ -71,8 +71,8 @@ def noted(backend: str) -> Iterator[None]:
 def refuse_release_with_gradients(config: CompilerConfig) -> None:
     if config.release_original_weights.value and torch.is_grad_enabled():
         raise OptionValueError(
-            "option 'release_original_weights' of backend 'npugraph_ex' needs torch.no_grad() or inference_mode(), got "
-            "a call with gradients on: a backward pass would need the weights",
+            f"option 'release_original_weights' of backend {backend_of(config)!r} needs torch.no_grad() or "
+            "inference_mode(), got a call with gradients on: a backward pass would need the weights",
             first_useful_frame=inspect.currentframe(),
         )
 

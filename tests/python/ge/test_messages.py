@@ -16,7 +16,7 @@ import npugraph
 import npugraph_ex
 import torchair
 from npugraph.ge.converters import registry
-from npugraph.options import parse
+from npugraph.options import backend_of, parse
 
 X = torch.ones(3)
 
@@ -32,6 +32,13 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def compiled(fn: Callable[..., Any], config: torchair.CompilerConfig | None = None) -> Callable[..., Any]:
     return torch.compile(fn, backend=torchair.get_npu_backend(config))
+
+
+def captured() -> torchair.CompilerConfig:
+    """A configuration of the mode that captures graphs."""
+    config = torchair.CompilerConfig()
+    config.mode = "npugraph_ex"
+    return config
 
 
 def test_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,13 +71,49 @@ def test_an_error_that_dynamo_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_mode_of_torch_compile() -> None:
-    with pytest.raises(ValueError, match=r"^backend 'torchair' takes no mode, got mode='max-autotune': "):
+    text = (
+        r"(?m)^backend 'torchair' takes no mode, got mode='max-autotune'; set compiler_config\.mode of get_npu_backend$"
+    )
+    with pytest.raises(ValueError, match=text):
         torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend(), mode="max-autotune")(X)
 
 
+@pytest.mark.parametrize(
+    ("package", "instead"), [(torchair, ""), (npugraph_ex, ", or use backend='npugraph_ex'")], ids=["ge", "ex"]
+)
+def test_options_of_torch_compile(package: Any, instead: str) -> None:
+    text = rf"(?m)takes no options, got options={{'verify': True}}; set them in its compiler_config{instead}$"
+    with pytest.raises(ValueError, match=text):
+        torch.compile(lambda x: x + 1, backend=package.get_npu_backend(), options={"verify": True})(X)
+
+
+def test_options_that_contradict_each_other() -> None:
+    config = captured()
+    config.npugraphex_config.remove_cat_ops = True
+    config.npugraphex_config.disable_passes = ["sink_cat", "recompute_parts"]
+    with pytest.raises(ValueError, match=r"^options of backend 'torchair' contradict each other: remove_cat_ops=True "):
+        torchair.get_npu_backend(config)
+
+
+def test_weights_to_release_with_gradients() -> None:
+    config = captured()
+    config.npugraphex_config.release_original_weights = True
+    with torch.enable_grad(), pytest.raises(ValueError, match=r"^option 'release_.*' of backend 'torchair' needs "):
+        compiled(lambda x: x.sin(), config)(X)
+
+
+def test_options_that_a_pass_of_the_user_sets() -> None:
+    options = parse(None, backend="torchair")
+    with pytest.raises(ValueError, match=r"^unknown option 'nope' of backend 'torchair'; "):
+        options.nope = 1
+    with pytest.raises(ValueError, match=r"^option 'verify' of backend 'torchair' takes True or False"):
+        options.verify = 1
+    with pytest.raises(TypeError, match=r"^options of backend 'torchair' takes a dict"):
+        parse(["verify"], backend="torchair")  # type: ignore[arg-type]
+
+
 def test_options_without_effect() -> None:
-    config = torchair.CompilerConfig()
-    config.mode = "npugraph_ex"
+    config = captured()
     config.npugraphex_config.force_eager = True
     config.npugraphex_config.force_recapture = True
     with pytest.warns(npugraph.NpugraphWarning, match="^torchair: option 'force_recapture' has no effect with"):
@@ -79,12 +122,11 @@ def test_options_without_effect() -> None:
 
 def test_copies_of_options_are_of_the_same_backend() -> None:
     options = parse(None, backend="torchair")
-    assert [copied.backend for copied in (options, copy.copy(options), copy.deepcopy(options))] == ["torchair"] * 3
+    assert [backend_of(copied) for copied in (options, copy.copy(options), copy.deepcopy(options))] == ["torchair"] * 3
 
 
 def test_operators_that_python_runs() -> None:
-    config = torchair.CompilerConfig()
-    config.mode = "npugraph_ex"
+    config = captured()
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cond((x.sum() > 0).float(), lambda x: x.sin(), lambda x: x.cos(), (x,)) * 2

@@ -188,7 +188,7 @@ class GeConcreteGraph:
         logger.debug("local compile options: %s", local_options)
         initialize_graph_engine(global_options)
         if self._request is None:
-            self._request = compile_request(parse(npugraph_options(self._config)), self._graph.name)
+            self._request = compile_request(parse(npugraph_options(self._config), backend="torchair"), self._graph.name)
         self._graph.executor.load(self._graph, local_options)
 
 

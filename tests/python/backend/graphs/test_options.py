@@ -412,8 +412,8 @@ def test_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="takes no mode") as caught:
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="reduce-overhead")(torch.ones(3))
     assert str(caught.value).splitlines()[0] == (
-        "backend 'npugraph_ex' takes no mode, got mode='reduce-overhead': it optimises without being asked, and its "
-        "settings are options={...}"
+        "backend 'npugraph_ex' takes no mode, got mode='reduce-overhead'; it has one mode, whose settings are in "
+        "options={...}"
     )
     assert torch.equal(
         torch.compile(lambda x: x + 1, backend="npugraph_ex", mode="default")(torch.ones(3)), torch.full((3,), 2.0)
@@ -426,8 +426,8 @@ def test_backends_with_a_configuration_refuse_other_arguments() -> None:
     for given, message in (
         (
             {"mode": "max-autotune"},
-            "backend 'npugraph_ex' takes no mode, got mode='max-autotune': it optimises without being asked, and "
-            "its settings are the compiler_config of get_npu_backend",
+            "backend 'npugraph_ex' takes no mode, got mode='max-autotune'; it has one mode, whose settings are in "
+            "the compiler_config of get_npu_backend",
         ),
         (
             {"options": {"verify": True}},
