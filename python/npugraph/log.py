@@ -10,13 +10,20 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 EVENT = 35
 logging.addLevelName(EVENT, "EVENT")
 
-# By the value of TNG_LOG_LEVEL. At 4 there are events alone, and the C++ half prints those.
-_LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "4": logging.CRITICAL + 1}
+# By the value of TNG_LOG_LEVEL. Events are printed at all of them, and at 4 there is nothing else.
+_LEVELS = {
+    "0": logging.DEBUG,
+    "1": logging.INFO,
+    "2": logging.WARNING,
+    "3": logging.ERROR,
+    "4": logging.CRITICAL + 1,
+}
 
 
 class _Format(logging.Formatter):
@@ -49,27 +56,33 @@ class _Console(logging.StreamHandler[TextIO]):
 
 class Logger(logging.Logger):
     """A logger that prints its records on ``console``, whether there are other handlers or not: those of its own level
-    and above, or, if it has none, those of ``console_level`` and above. It can also write all messages to a file,
-    whatever its own level and those of other loggers are."""
+    and above, or, if it has none, those of ``console_level`` and above, and events if ``console_events`` is True. It
+    can also write all messages to a file, whatever its own level and those of other loggers are."""
 
     console: logging.Handler
     console_level: int
+    console_events: bool
     file: logging.FileHandler | None = None
+    _file_lock = threading.Lock()  # for changes of ``file``
 
     def write_to(self, path: str | os.PathLike[str] | None) -> None:
         """Appends messages of all levels to the file ``path`` until the next call. None ends this."""
         wanted = None if path is None else os.path.abspath(path)
-        if self.file is not None and self.file.baseFilename == wanted:
-            return
-        if self.file is not None:
-            self.file.close()
-        self.file = None if wanted is None else logging.FileHandler(wanted, delay=True)
-        if self.file is not None:
-            self.file.setFormatter(logging.Formatter("[%(levelname)s] %(message)s"))
+        with self._file_lock:
+            before = self.file
+            if before is not None and before.baseFilename == wanted:
+                return
+            file = None if wanted is None else logging.FileHandler(wanted, delay=True)
+            if file is not None:
+                file.setFormatter(logging.Formatter("[%(levelname)s] %(message)s"))
+            self.file = file
+            if before is not None:
+                before.close()  # a thread that still has it opens it again
 
     def is_asked_for(self, level: int) -> bool:
-        """Whether somebody asked this logger, and not all loggers, for such records: by its own level or by a file."""
-        return self.file is not None or (self.level != logging.NOTSET and self.isEnabledFor(level))
+        """Whether somebody asked this logger, and not all loggers, for such records: by its own level, by TNG_LOG_LEVEL
+        or by a file."""
+        return self.file is not None or self._is_printed(level)
 
     def event(self, message: str, *args: Any) -> None:
         """Logs with level EVENT, but only if somebody asked for it. EVENT is above WARNING, and records of WARNING and
@@ -77,12 +90,21 @@ class Logger(logging.Logger):
         if self.is_asked_for(EVENT):
             self._log(EVENT, message, args, stacklevel=2)
 
+    def phases(self, name: str, phases: Iterable[tuple[str, float]]) -> None:
+        """Logs an event for each phase of the compile of ``name``, with its milliseconds. The C++ half prints those
+        that TNG_LOG_LEVEL alone asks for."""
+        if (self.file is None and self.level == logging.NOTSET) or not self.is_asked_for(EVENT):
+            return
+        for phase, milliseconds in phases:
+            self._log(EVENT, "%s: %s took %.3f ms", (name, phase, milliseconds), stacklevel=2)
+
     def isEnabledFor(self, level: int) -> bool:
         return self.file is not None or self._is_printed(level) or super().isEnabledFor(level)
 
     def handle(self, record: logging.LogRecord) -> None:
-        if self.file is not None:
-            self.file.handle(record)
+        file = self.file  # another thread may change it
+        if file is not None:
+            file.handle(record)
         super().handle(record)
 
     def callHandlers(self, record: logging.LogRecord) -> None:
@@ -96,14 +118,16 @@ class Logger(logging.Logger):
 
     def _is_printed(self, level: int) -> bool:
         if self.level == logging.NOTSET:
-            least, is_wanted = self.console_level, level != EVENT
+            is_wanted = self.console_events if level == EVENT else level >= self.console_level
         else:
-            least, is_wanted = self.level, True
-        return is_wanted and level >= least and level > self.manager.disable and not self.disabled
+            is_wanted = level >= self.level
+        return is_wanted and level > self.manager.disable and not self.disabled
 
 
 logger: Logger = logging.getLogger("npugraph")  # type: ignore[assignment]
 # The C++ half may have made the logger before, with the class of logging.
 logger.__class__ = Logger
 logger.console = _Console()
-logger.console_level = _LEVELS.get(os.environ.get("TNG_LOG_LEVEL", ""), logging.ERROR)
+_level = os.environ.get("TNG_LOG_LEVEL", "")
+logger.console_level = _LEVELS.get(_level, logging.ERROR)
+logger.console_events = _level in _LEVELS

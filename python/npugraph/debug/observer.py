@@ -46,8 +46,7 @@ class Observer(Nobody):
             unharmed(self._write_stage, self._folder, name, suffix, text)
 
     def compiled(self, artifact: Any, gm: fx.GraphModule, sources: Sequence[str], has_python: bool) -> None:
-        for phase, milliseconds in artifact.phases:
-            logger.event("%s: %s took %.3f ms", self._name, phase, milliseconds)
+        logger.phases(self._name, artifact.phases)
         last = gm
         if self.runs_all_passes:
             last = unharmed(self._follow_graph_passes, artifact) or gm

@@ -109,8 +109,7 @@ class TorchNpuGraphBase:
         self._core = _C.ge.compile(self._model, request, self._device)
         self._function = self._core.callable(boxed=boxed)
         logger.info("Compile Graph %s consume: %d ms.", self._name, (time.perf_counter() - begun) * 1e3)
-        for phase, milliseconds in self._core.phases():
-            logger.event("%s: %s took %.3f ms", self._name, phase, milliseconds)
+        logger.phases(self._name, self._core.phases())
         self._is_boxed = boxed
         self._model = b""  # the Program has its own constants
         self._state = "compiled"

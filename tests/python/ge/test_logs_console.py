@@ -125,6 +125,16 @@ def test_the_environment_has_a_level_for_programs_that_set_none() -> None:
     assert texts(TNG_LOG_LEVEL="2") == texts() == []
 
 
+def test_the_environment_asks_for_events_too() -> None:
+    """The C++ half prints those of phases."""
+    for level, has_infos in (("1", True), ("4", False)):
+        lines = outputs(COMPILES, TNG_LOG_LEVEL=level)[0]
+        assert len(RUN.findall(lines)) == 1
+        assert len(re.findall(r"^\[EVENT\].* graph_1: build took ", lines, re.MULTILINE)) == 1
+        assert ("[INFO] TORCHAIR" in lines) == has_infos
+    assert "[EVENT]" not in outputs(COMPILES, TNG_LOG_LEVEL="5")[0]
+
+
 RUN = re.compile(
     r"^\[EVENT\] .*torchair run at (\d+), process input: 0us, compile (\d+)us, graph run: \d+us$", re.MULTILINE
 )
