@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debug output of compiles: the files of ``TORCH_COMPILE_DEBUG=1``, tables of what passes did, and torch's logs.
 
-    torch_compile_debug/run_<time>-pid_<pid>[-rank_<rank>]/npugraph_ex/, or torchair/ for its backends
+    torch_compile_debug/run_<time>-pid_<pid>[-rank_<rank>]/npugraph_ex/, or torchair/ for backends of torchair
         debug.log                                  all messages of our logger, of every level
         model__<n>/                                one graph of Dynamo (compile__<n> of compile_fx)
             dynamo_out_graph.txt                   before AOTAutograd

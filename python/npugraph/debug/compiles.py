@@ -34,7 +34,7 @@ class Compiles:
 
         self._folder = unharmed(ModelFolder, backend, kind)
         if self._folder is not None:
-            logger.write_to(self._folder.path.parent / "debug.log")
+            logger.write_to(self._folder.log)
         if self._folder is not None and kind == "model":
             unharmed(self._write_graph, gm)
 

@@ -33,6 +33,7 @@ class ModelFolder:
     def __init__(self, backend: str, kind: str) -> None:
         self.path = run_folder(backend) / f"{kind}__{next(_numbers[kind])}"
         self.path.mkdir(parents=True, exist_ok=True)
+        self.log = self.path.with_name("debug.log")
 
 
 class GraphFolder:
@@ -41,6 +42,7 @@ class GraphFolder:
     def __init__(self, model: ModelFolder, phase: str) -> None:
         self.path = model.path / phase
         self.path.mkdir(exist_ok=True)
+        self.log = model.log
         self.constants = Constants(self.path)
         self._phase = phase
         self._id = next(_graph_ids)

@@ -43,6 +43,7 @@ class Observer(Nobody):
 
     def stage(self, name: str, suffix: str, text: Callable[[], str]) -> None:
         if self._folder is not None:
+            logger.write_to(self._folder.log)  # another backend may have compiled since the FX passes
             unharmed(self._write_stage, self._folder, name, suffix, text)
 
     def compiled(self, artifact: Any, gm: fx.GraphModule, sources: Sequence[str], has_python: bool) -> None:

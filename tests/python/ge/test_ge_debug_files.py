@@ -73,6 +73,15 @@ def test_each_graph_between_eager_operators_has_files(folder: Path) -> None:
     ]
 
 
+def test_each_backend_has_a_log_of_its_own(folder: Path) -> None:
+    fast, x = torch.compile(torch.sin, backend=torchair.get_npu_backend()), torch.ones(3, requires_grad=True)
+    loss = fast(x).sum()
+    torch.compile(torch.cos, backend="npugraph_ex")(torch.ones(3))
+    loss.backward()  # compiles the backward graph of GE
+    ge, ex = (next(folder.glob(f"run_*/{name}/debug.log")).read_text() for name in ("torchair", "npugraph_ex"))
+    assert ge.count("start compile graph: ") == 2 and "start compile graph: " not in ex
+
+
 def test_the_kind_is_that_of_graph_dump(folder: Path) -> None:
     config = torchair.CompilerConfig()
     config.debug.graph_dump.type = "txt"
