@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,27 @@ def test_graphs_are_dumped_before_and_after_their_passes(tmp_path: Path, kind: s
     add(GeConcreteGraph(config, name="graph_17"))(X, Y)
     names = sorted(re.sub(r"pid_\d+_ts_\d+", "*", path.name) for path in tmp_path.iterdir())
     assert names == [f"dynamo_{stage}_graph_17_rank_0_*.{kind}" for stage in ("optimized", "original")]
+
+
+def fail_once(graph: GeConcreteGraph) -> None:
+    (op,) = (op for op in graph.graph.op if op.type == "Add")
+    op.type = "Plus"
+    with pytest.raises(ValueError, match="Ascend IR has no operator of this type"):
+        graph(X, Y)
+    op.type = "Add"
+
+
+@pytest.mark.parametrize("before", [fail_once, GeConcreteGraph.optimize_graph_without_runtime])
+def test_the_original_graph_is_dumped_once(tmp_path: Path, before: Callable[[GeConcreteGraph], None]) -> None:
+    """And not again, when its passes have run."""
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type = "txt"
+    config.debug.graph_dump.path = str(tmp_path)
+    graph = add(GeConcreteGraph(config))
+    before(graph)
+    graph(X, Y)
+    (original,), (optimized,) = (list(tmp_path.glob(f"dynamo_{stage}_*")) for stage in ("original", "optimized"))
+    assert "_input_name_key" not in original.read_text() and "_input_name_key" in optimized.read_text()
 
 
 @pytest.mark.feature("11.18")

@@ -82,6 +82,22 @@ def test_each_backend_has_a_log_of_its_own(folder: Path) -> None:
     assert ge.count("start compile graph: ") == 2 and "start compile graph: " not in ex
 
 
+def test_an_export_has_files(folder: Path) -> None:
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type = "txt"
+    config.debug.graph_dump.path = folder
+    torchair.dynamo_export(torch.ones(3), model=lambda x: x.sin(), export_path=folder, config=config)
+    assert [path.name for path in files(folder)] == [
+        "000_aot_forward_graph.txt",
+        "001_aot_forward_original_ge_graph.txt",
+        "002_aot_forward_graph_after_normalise.txt",
+        "003_aot_forward_optimized_ge_graph.txt",
+    ]
+    for stage, is_normalised in (("original", False), ("optimized", True)):
+        (dumped,) = folder.glob(f"dynamo_{stage}_graph_0_*.txt")
+        assert ("_input_name_key" in dumped.read_text()) == is_normalised
+
+
 def test_the_kind_is_that_of_graph_dump(folder: Path) -> None:
     config = torchair.CompilerConfig()
     config.debug.graph_dump.type = "txt"

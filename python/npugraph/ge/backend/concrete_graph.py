@@ -17,19 +17,14 @@ from npugraph.facade import NotHereError
 from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.ge import dumps
 from npugraph.ge.backend.engine import initialize_graph_engine
-from npugraph.ge.backend.graph_dumps import show, show_stage
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
+from npugraph.ge.dumps.stages import normalise_and_show
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import inputs_of, normalise
 from npugraph.ge.tensor import Tensor, data_inputs
 from npugraph.log import EVENT, logger
 from npugraph.options import parse
 from npugraph.request import compile_request
-
-# The passes over a graph of GE, in order.
-PASSES: dict[str, Callable[[Any], None]] = {
-    "normalise": normalise,  # the last one, so that the graph says of what the others left where it runs
-}
 
 _ONE_BY_ONE = (
     "the compiler converts an FX graph as a whole; within context(), builders of torchair._ge_concrete_graph.ge_apis "
@@ -82,6 +77,7 @@ class GeConcreteGraph:
         self._fallback = fallback
         self._noted = noted
         self._observer = observer
+        self._is_shown = False
         self._lock = threading.Lock()
         self._function: Any = None
 
@@ -127,8 +123,8 @@ class GeConcreteGraph:
 
     def optimize_graph_without_runtime(self, *example_inputs: Any) -> None:
         """Runs the passes over graphs of GE, which the first call does in any case. They do not look at the inputs."""
-        for run in PASSES.values():
-            run(self._graph.proto)
+        with self._lock:
+            self._run_passes()
 
     def context(self) -> AbstractContextManager[GeGraph]:
         """Makes its graph the one to which builders of this thread add operators."""
@@ -173,12 +169,12 @@ class GeConcreteGraph:
         self._noted(artifact, function)
 
     def _run_passes(self) -> None:
-        shown = self._graph, self._config, self._observer
-        show_stage(*shown, "original")
-        for name, run in PASSES.items():
-            run(self._graph.proto)
-            show(*shown, f"graph_after_{name}")
-        show_stage(*shown, "optimized")
+        """Shows the graph the first time alone: later on it is not the original one."""
+        if self._is_shown:
+            normalise(self._graph.proto)
+        else:
+            self._is_shown = True
+            normalise_and_show(self._graph, self._config, self._observer)
 
     def _load(self) -> None:
         self._run_passes()

@@ -21,6 +21,7 @@ from npugraph.driver.steps import Target
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
 from npugraph.ge.config.row import GE
+from npugraph.ge.dumps.stages import normalise_and_show
 from npugraph.ge.export.files import ExportFiles, files_of
 from npugraph.ge.export.weights import make_constants, weights_of
 from npugraph.ge.fx.graph import SOURCE, Built, build
@@ -63,7 +64,7 @@ def dynamo_export(
         traced = convert_frame.fullgraph_capture(model, args, kwargs).backend_input
         if traced is None:
             raise ValueError("dynamo_export writes a graph of operators, and the call of the model has none")
-        export = _Export(files, export_name, _arguments_of(model), _names_of(model), traced.example_inputs)
+        export = _Export(config, files, export_name, _arguments_of(model), _names_of(model), traced.example_inputs)
         context = TracingContext(traced.fake_mode)
         context.tensor_to_context = traced.tensor_to_context
         with tracing(context):
@@ -104,12 +105,14 @@ class _Export:
 
     def __init__(
         self,
+        config: CompilerConfig,
         files: ExportFiles,
         name: str,
         arguments: frozenset[str],
         names: dict[int, str],
         inputs: Sequence[Any],
     ) -> None:
+        self._config = config
         self._files = files
         self._name = name
         self._arguments = arguments
@@ -141,6 +144,7 @@ class _Export:
                 tensors[index] = self._names.get(id(tensor), placeholders[place].name), tensor
         weights = weights_of(graph, tensors)
         is_inline = make_constants(graph, weights, self._files)
+        normalise_and_show(graph, self._config, work.observer)
         self._files.air.write_bytes(graph.SerializeToString())
         dumps.write(graph, self._files.view, "pbtxt")
         self._tell(built, len(weights), is_inline)

@@ -13,7 +13,7 @@ from npugraph.ge import attr, const, data_types, proto
 from npugraph.ge.export.files import ExportFiles
 from npugraph.ge.fx.graph import KIND
 from npugraph.ge.graph import GeGraph
-from npugraph.ge.normalise import INPUTS_OF_GRAPH, normalise
+from npugraph.ge.normalise import INPUTS_OF_GRAPH
 
 # Protobuf reads messages of less than 2 GiB. The rest is room for what readers add to a graph.
 MOST_INLINE_BYTES = 2**31 - 200 * 2**20
@@ -81,7 +81,6 @@ def make_constants(graph: GeGraph, weights: Sequence[Weight], files: ExportFiles
     inputs.sort(key=lambda op: (op.type == "RefData", op.attr["index"].i))
     for index, op in enumerate(inputs):
         op.attr["index"].i = index
-    normalise(graph.proto)
     return is_inline
 
 

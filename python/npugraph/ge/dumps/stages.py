@@ -11,18 +11,26 @@ from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.dumps import names
 from npugraph.ge.graph import GeGraph
+from npugraph.ge.normalise import normalise
 from npugraph.ranks import rank
 
 
-def show_stage(graph: GeGraph, config: CompilerConfig, observer: Nobody, stage: str) -> None:
-    """Shows the graph as it is before its passes, at the stage original, or after them, at the stage optimized."""
-    show(graph, config, observer, f"{stage}_ge_graph")
+def normalise_and_show(graph: GeGraph, config: CompilerConfig, observer: Nobody) -> None:
+    """Runs the passes over a graph, of which there is one, and shows the graph before and after it."""
+    _show_stage(graph, config, observer, "original")
+    normalise(graph.proto)
+    _show(graph, config, observer, "graph_after_normalise")
+    _show_stage(graph, config, observer, "optimized")
+
+
+def _show_stage(graph: GeGraph, config: CompilerConfig, observer: Nobody, stage: str) -> None:
+    _show(graph, config, observer, f"{stage}_ge_graph")
     kind = config.debug.graph_dump.type.value
     if kind is not None:
         _dump(graph, config, stage, kind)
 
 
-def show(graph: GeGraph, config: CompilerConfig, observer: Nobody, name: str) -> None:
+def _show(graph: GeGraph, config: CompilerConfig, observer: Nobody, name: str) -> None:
     """Shows the graph to the observer, under that name, as text of the kind that ``debug.graph_dump`` has."""
     kind = config.debug.graph_dump.type.value or "pbtxt"
     observer.stage(name, kind, lambda: dumps.dump(graph, kind))
