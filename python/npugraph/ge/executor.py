@@ -36,7 +36,7 @@ class TorchNpuGraphBase:
         self._options: dict[str, str] = {}
         self._placements: tuple[int, ...] = ()
         self._device = torch.device("cpu")
-        self._stream: LoadStream | None = None
+        self._load_stream: LoadStream | None = None
         self._core: Any = None
         self._function: Any = None
         self._is_boxed = False
@@ -80,7 +80,7 @@ class TorchNpuGraphBase:
         self._device = torch.device("cpu")
         if executor_type:
             self._device = device or torch.device("npu", torch.npu.current_device())
-        self._stream = LoadStream(self._name, self._device) if executor_type else None
+        self._load_stream = LoadStream(self._name, self._device) if executor_type else None
         self._state = "loaded"
 
     def set_hint_shape(self, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]) -> None:
@@ -125,8 +125,8 @@ class TorchNpuGraphBase:
 
     def run(self, arguments: tuple[Any, ...]) -> list[Any]:
         """``arguments`` are inputs, assigned outputs and a stream. Returns the results, in tensors of their own, or in
-        the assigned output of their place if that is not None. Runs on the stream, or on the current one for None; a
-        stream of npu that was not the current one of ``load`` is told in the log, once.
+        the assigned output of their place if that is not None. Runs on the stream, or on the current one for None. If
+        ``load`` was on another stream of npu, the log says so, once.
         Raises ``RuntimeError`` for an input that is not where ``load`` placed it, ``ValueError`` for a wrong number of
         inputs and for assigned outputs that differ from the results in number, sizes or element type. Nothing has run
         then, unless the graph computes the size that differs; no output is written in any case."""
@@ -136,8 +136,8 @@ class TorchNpuGraphBase:
         if assigned:
             check_assigned(self._name, assigned, self._results.of_run(inputs))
         with contextlib.nullcontext() if stream is None else stream:
-            if self._stream is not None:
-                self._stream.compare()
+            if self._load_stream is not None:
+                self._load_stream.compare()
             results = list(self._function(list(inputs)) if self._is_boxed else self._function(*inputs))
             check_assigned(self._name, assigned, [Result(made.dtype, tuple(made.shape)) for made in results])
             for index, output in enumerate(assigned):
@@ -151,9 +151,9 @@ class TorchNpuGraphBase:
         return dict(self._options)
 
     @property
-    def stream(self) -> LoadStream | None:
+    def load_stream(self) -> LoadStream | None:
         """The stream of the load; None for a graph of the host."""
-        return self._stream
+        return self._load_stream
 
     @property
     def core(self) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 import torchair
+from npugraph.fx.nobody import Nobody
 from npugraph.ge import proto
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
@@ -238,6 +240,16 @@ def test_the_original_graph_is_dumped_once(tmp_path: Path, before: Callable[[GeC
     graph(X, Y)
     (original,), (optimized,) = (list(tmp_path.glob(f"dynamo_{stage}_*")) for stage in ("original", "optimized"))
     assert "_input_name_key" not in original.read_text() and "_input_name_key" in optimized.read_text()
+
+
+def test_what_a_compile_needs_is_not_kept() -> None:
+    observer, owner = Nobody(), Nobody()
+    graph = add(GeConcreteGraph(torchair.CompilerConfig(), observer=observer, noted=lambda *_, keep=owner: None))
+    references = [weakref.ref(observer), weakref.ref(owner)]
+    del observer, owner
+    assert None not in [reference() for reference in references]
+    graph(X, Y)
+    assert [reference() for reference in references] == [None, None]
 
 
 @pytest.mark.feature("11.18")

@@ -9,14 +9,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 
 import npugraph
 import torchair
-from npugraph import _C
 from torchair.core.utils import EVENT_LEVEL, logger
 
 pytestmark = pytest.mark.feature("9.03")
@@ -153,9 +151,29 @@ def test_calls_of_graphs_are_events(grad: bool, capsys: pytest.CaptureFixture[st
     times, compiles = zip(*((int(at), int(compiled)) for at, compiled in runs), strict=True)
     assert len(times) == 3 and list(times) == sorted(times)
     assert compiles[0] > 0 and compiles[1:] == (0, 0)
-    logger.setLevel(logging.ERROR)
-    fast(x)
-    assert capsys.readouterr().out == ""
+
+
+def test_the_first_time_is_that_of_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    """And not one after the compile."""
+    npugraph.reset()
+    logger.setLevel(EVENT_LEVEL)
+    with torch.no_grad():
+        torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend())(torch.ones(3))
+    phase, *_, run = caplog.records
+    assert " took " in phase.msg and run.msg.startswith("torchair run at") and isinstance(run.args, tuple)
+    assert run.args[0] <= phase.created * 1e6
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_level_of_each_call_counts(is_cut: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    npugraph.reset()
+    fast = torch.compile(lambda x: (torch.sort(x)[0] if is_cut else x) + 1, backend=torchair.get_npu_backend())
+    for level, events in ((logging.ERROR, 0), (EVENT_LEVEL, 1), (logging.ERROR, 0), (logging.INFO, 1)):
+        logger.setLevel(level)
+        with torch.no_grad():
+            fast(torch.ones(3))
+        runs = RUN.findall(capsys.readouterr().out)
+        assert [compiled for _, compiled in runs] == ["0"] * events
 
 
 def test_each_graph_between_eager_operators_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,11 +182,3 @@ def test_each_graph_between_eager_operators_is_an_event(capsys: pytest.CaptureFi
     with torch.no_grad():
         torch.compile(lambda x: torch.sort(x + 1)[0] * 2, backend=torchair.get_npu_backend())(torch.ones(3))
     assert len(RUN.findall(capsys.readouterr().out)) == 2
-
-
-def test_without_events_calls_go_to_the_function_of_cpp(graphs: list[Any]) -> None:
-    npugraph.reset()
-    logger.setLevel(logging.ERROR)
-    with torch.no_grad():
-        torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend())(torch.ones(3))
-    assert type(graphs[0].compile()) is _C.Callable

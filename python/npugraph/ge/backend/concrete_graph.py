@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from npugraph.artifact import Artifact, registry
 from npugraph.facade import NotHereError
 from npugraph.fx.nobody import NOBODY, Nobody
@@ -20,6 +22,7 @@ from npugraph.ge.backend.engine import initialize_graph_engine
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.dumps.stages import normalise_and_show
 from npugraph.ge.graph import GeGraph
+from npugraph.ge.load_stream import LoadStream
 from npugraph.ge.normalise import inputs_of, normalise
 from npugraph.ge.tensor import Tensor, data_inputs
 from npugraph.log import EVENT, logger
@@ -49,14 +52,16 @@ def next_name() -> str:
 
 class GeConcreteGraph:
     """A new graph of that name, or ``graph``, with the options of its compile. Called with the inputs of the graph, it
-    returns its results. The first call starts the engine, loads and compiles; calls are thread-safe.
+    returns its results. The first call starts the engine, loads and compiles. Each call is an event of the log. Calls
+    are thread-safe.
 
     ``request`` is a ``_C.CompileRequest``; without it, the one that ``config`` asks for. A ``boxed`` function takes a
     list of the inputs, which it empties, any other one takes them one by one. ``fallback`` is called with a reason and
     the inputs, in place of the graph, if an input that the graph writes overlaps another one. ``noted`` is called once,
-    with the artifact and the C++ function of the inputs. ``observer`` sees the graph before and after its passes. The
-    graph outlives its compile, because users look at ``graph`` and ``dump`` after calls; it is small, because weights
-    are inputs of graphs of torch.compile."""
+    with the artifact and the C++ function of the inputs. ``observer`` sees the graph before and after its passes.
+    Graphs with the same ``load_streams``, which has one for each device of npu, warn once of another stream. The graph
+    outlives its compile, because users look at ``graph`` and ``dump`` after calls; it is small, because weights are
+    inputs of graphs of torch.compile."""
 
     def __init__(
         self,
@@ -67,8 +72,9 @@ class GeConcreteGraph:
         request: Any = None,
         boxed: bool = False,
         fallback: Callable[..., Any] | None = None,
-        noted: Callable[[Artifact, Any], None] = lambda artifact, function: None,
+        noted: Callable[[Artifact, Any], None] | None = None,
         observer: Nobody = NOBODY,
+        load_streams: dict[torch.device, LoadStream] | None = None,
     ) -> None:
         self._config = config
         self._graph = GeGraph(name=name) if graph is None else graph
@@ -77,6 +83,7 @@ class GeConcreteGraph:
         self._fallback = fallback
         self._noted = noted
         self._observer = observer
+        self._load_streams = {} if load_streams is None else load_streams
         self._is_shown = False
         self._lock = threading.Lock()
         self._function: Any = None
@@ -136,12 +143,10 @@ class GeConcreteGraph:
         dumps.write(self._graph, path, Path(path).suffix.removeprefix("."))
 
     def compile(self) -> Any:
-        """Compiles the graph, once, and returns the function of its inputs: that of C++, with what looks at each call
-        around it if the graph runs on npu, or if the logger is asked for events at this moment. If it raises an error,
-        the next call tries again."""
+        """Compiles the graph, once, and returns the C++ function of its inputs, which on npu compares streams first. If
+        it raises an error, the next call tries again."""
         with self._lock:
             if self._function is None:
-                begun = time.perf_counter_ns()
                 self._load()
                 logger.info("start compile graph: %s.", self._graph.name)
                 executor = self._graph.executor
@@ -151,14 +156,26 @@ class GeConcreteGraph:
                     function.fall_back_on(self._fallback)
                 self._note(function)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
-                compile_ns = time.perf_counter_ns() - begun
-                run = function if executor.stream is None else executor.stream.compared(function)
-                self._function = _logged(run, compile_ns) if logger.is_asked_for(EVENT) else run
+                self._function = self._watched(function)
+                self._observer, self._noted = NOBODY, None  # they hold the compile
         return self._function
 
     def __call__(self, *args: Any) -> Any:
-        function = self._function or self.compile()
-        return function(*args)
+        if not logger.is_asked_for(EVENT):
+            return (self._function or self.compile())(*args)
+        at, begun, compile_ns = time.time_ns(), time.perf_counter_ns(), 0
+        if self._function is None:
+            self.compile()
+            compile_ns = time.perf_counter_ns() - begun
+        results = self._function(*args)
+        run_ns = time.perf_counter_ns() - begun - compile_ns
+        times = at // 1000, compile_ns // 1000, run_ns // 1000
+        logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
+        return results
+
+    def _watched(self, function: Any) -> Any:
+        loaded = self._graph.executor.load_stream
+        return function if loaded is None else self._load_streams.setdefault(loaded.device, loaded).watching(function)
 
     def _note(self, function: Any) -> None:
         artifact = Artifact(self._graph.executor.core, npugraph_options(self._config))
@@ -166,7 +183,8 @@ class GeConcreteGraph:
         artifact.runs_as(function)
         function.owner = artifact  # which lives as long as the function
         registry.add(artifact)
-        self._noted(artifact, function)
+        if self._noted is not None:
+            self._noted(artifact, function)
 
     def _run_passes(self) -> None:
         """Shows the graph the first time alone: later on it is not the original one."""
@@ -186,19 +204,3 @@ class GeConcreteGraph:
         if self._request is None:
             self._request = compile_request(parse(npugraph_options(self._config), backend="torchair"), self._graph.name)
         self._graph.executor.load(self._graph, local_options)
-
-
-def _logged(run: Callable[..., Any], compile_ns: int) -> Callable[..., Any]:
-    """Returns ``run``, which was compiled in that time, as a function that logs an event after each call. The first
-    event has the time of the compile. No call processes inputs before the graph runs."""
-    compiles = iter([compile_ns])
-
-    def call(*args: Any) -> Any:
-        at, begun = time.time_ns(), time.perf_counter_ns()
-        result = run(*args)
-        ran = time.perf_counter_ns() - begun
-        times = at // 1000, next(compiles, 0) // 1000, ran // 1000
-        logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
-        return result
-
-    return call

@@ -20,6 +20,7 @@ from npugraph.ge.config import CompilerConfig
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition
 from npugraph.ge.fx.parts import part_name
+from npugraph.ge.load_stream import LoadStream
 from npugraph.request import compile_request
 
 
@@ -50,34 +51,49 @@ def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:
     for node in gm.graph.nodes:
         node.meta.clear()  # what runs is its code
     run = below_autocast(gm.forward) if is_recorded else gm.forward
-    described = zip(partition.parts, partition.inputs, strict=True)
-    pending = [(built, _graph(built, inputs, work, config)) for built, inputs in described]
+    load_streams: dict[torch.device, LoadStream] = {}
+    pending: list[GeConcreteGraph] = []
+    for index, (built, inputs) in enumerate(zip(partition.parts, partition.inputs, strict=True)):
+        graph = _graph(built, inputs, work, config, load_streams)
+        setattr(gm, part_name(index), _function(built, graph))
+        pending.append(graph)
 
     def call(*args: Any) -> Any:
         if pending:
-            for index, (built, graph) in enumerate(list(pending)):
-                setattr(gm, part_name(index), _function(built, graph.compile()))
-            pending.clear()  # the messages are needed no more
+            for graph in list(pending):
+                graph.compile()
+            pending.clear()
         return run(*args)
 
     return call if is_recorded else boxed_call(call)
 
 
-def _graph(built: Built, inputs: Sequence[InputInfo], work: Work, config: CompilerConfig) -> GeConcreteGraph:
-    request = compile_request(work.config, built.graph.name, work.route.kind)
-    noted = belongs_to_model(work, [inputs[place].kind for place in built.fed])
-    return GeConcreteGraph(config, graph=built.graph, request=request, noted=noted, observer=work.observer)
+def _graph(
+    built: Built,
+    inputs: Sequence[InputInfo],
+    work: Work,
+    config: CompilerConfig,
+    load_streams: dict[torch.device, LoadStream],
+) -> GeConcreteGraph:
+    return GeConcreteGraph(
+        config,
+        graph=built.graph,
+        request=compile_request(work.config, built.graph.name, work.route.kind),
+        noted=belongs_to_model(work, [inputs[place].kind for place in built.fed]),
+        observer=work.observer,
+        load_streams=load_streams,
+    )
 
 
-def _function(built: Built, run: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a graph of operators of which the engine runs ``built``. It does not keep the graph alive."""
+def _function(built: Built, graph: GeConcreteGraph) -> Callable[..., Any]:
+    """The function of a graph of operators of which the engine runs ``built``."""
     if built.is_plain:
-        return run
+        return graph
     fed, entries = built.fed, built.outputs.entries
 
     def call(*inputs: Any) -> Any:
         outputs = [entry(inputs) for entry in entries]
-        results = run(*[inputs[place] for place in fed])
+        results = graph(*[inputs[place] for place in fed])
         return [finish(results) for finish in outputs]
 
     return call

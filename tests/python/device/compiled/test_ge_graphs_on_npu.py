@@ -111,17 +111,24 @@ def test_a_run_on_another_stream_than_that_of_the_load_is_told_once(
     )
 
 
-@pytest.mark.parametrize("is_cut", [False, True])
+def sorted_(x: torch.Tensor) -> torch.Tensor:
+    return torch.sort(x)[0]
+
+
+ONE = {
+    "whole": lambda x: x + 1,
+    "one part": lambda x: sorted_(x) + 1,
+    "two parts": lambda x: sorted_(x + 2) - 1,
+}
+
+
+@pytest.mark.parametrize("case", ONE)
 @torch.no_grad()
 def test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once(
-    is_cut: bool, said: Callable[[], list[str]]
+    case: str, said: Callable[[], list[str]]
 ) -> None:
     npugraph.reset()
-
-    def fn(x: torch.Tensor) -> torch.Tensor:
-        return (torch.sort(x)[0] if is_cut else x) + 1
-
-    fast, x = torch.compile(fn, backend=torchair.get_npu_backend()), X.npu()
+    fast, x = torch.compile(ONE[case], backend=torchair.get_npu_backend()), X.npu()
     first, other = torch.npu.Stream(), torch.npu.Stream()
     told = []
     for stream in (first, first, other, other):
