@@ -108,7 +108,8 @@ class GeConcreteGraph:
 
     @property
     def outputs(self) -> list[Tensor]:
-        """The results of the graph, in order; empty as long as it has no ``NetOutput``."""
+        """The results of the graph, in order; empty as long as it has no ``NetOutput``. A result without an element
+        type gets DT_FLOAT with the passes; the tensors that a call returns have the types that the engine finds."""
         operators = {op.name: op for op in self._graph.op}
         sources = [source for op in self._graph.op if op.type == "NetOutput" for source in data_inputs(op)]
         places = [source.rpartition(":") for source in sources]
