@@ -32,6 +32,7 @@ _MODULES = (
     "npu_export",
     "npu_fx_compiler",
     "patterns",
+    "tools",
 )
 _FORMATS = "memory of tensors is plain, and a format of Ascend is a tag of torch_npu"
 # Names that are not here, with the reasons.

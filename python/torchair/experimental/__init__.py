@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torchair had under this name before. Nothing of it is here; a name that is read says why."""
+"""Names that are not here; reading ``inference`` says why."""
 
 from npugraph.facade import lazy_names
 from torchair import _ABSENT
