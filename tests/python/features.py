@@ -125,7 +125,7 @@ SECTIONS = {
         "6.11": "`dump_config` selects the layers, steps and tensors of a dump on the device.",
         "6.12": "`fusion_config` names a file that switches fusion passes.",
         "6.13": "`ge_config.optimization_switch` switches passes by their names.",
-        "6.14": "`ge_config.oo_level` sets the level of optimization.",
+        "6.14": "`ge_config` sets the level of optimization, and switches constant folding and dead code elimination.",
         "6.15": "`ge_config.export_compile_stat` says when statistics of a compile are written.",
         "6.16": "`ge_config.enable_single_stream` runs a static graph on one stream.",
         "6.17": "`ge_config.aicore_num` sets the number of cores.",
@@ -278,15 +278,15 @@ _NOT_IN_GE_MODE = (
 
 
 def _recorded(*engine: str) -> str:
-    """The remark of an option of torchair that is only recorded. ``engine`` are the names by which the engine gets
-    it."""
-    passed = f", checked and passed to the engine as {' and '.join(f'`{name}`' for name in engine)}" if engine else ""
-    tests = ("test_options_of_the_engine", "test_options_that_are_recorded")[0 if engine else 1 :]
+    """The remark of an option of torchair that is only recorded. ``engine`` has its name in the engine, or those of
+    several options."""
+    options, they_have = ("options are", "They have") if len(engine) > 1 else ("option is", "It has")
+    accepted, tests = "accepted and checked", ["test_options_that_are_recorded"]
+    if engine:
+        accepted = f"accepted, checked and passed to the engine as {' and '.join(f'`{name}`' for name in engine)}"
+        tests.insert(0, "test_options_of_the_engine")
     named = ", ".join(f"`test_config_options::{test}`" for test in tests)
-    return (
-        f"Partly built. The option is accepted{passed or ' and checked'}. It has no effect here, and a warning says so "
-        f"({named})."
-    )
+    return f"Partly built. The {options} {accepted}. {they_have} no effect here, and a warning says so ({named})."
 
 
 REMARKS = {
@@ -337,11 +337,11 @@ REMARKS = {
     "6.24": "Partly built. Inputs that a graph writes are `RefData` in any case, and are written in place "
     "(`test_fx_graph::test_written_inputs_are_assigned_at_the_end`, `test_backend::test_written_inputs_are_written`). "
     "The option is accepted and changes nothing (`test_config_options::test_options_that_are_recorded`).",
-    "6.25": "Partly built. `remove_noop_ops` and `pattern_fusion_pass` act in all modes "
-    "(`test_config_options::test_options_of_the_backend`, "
+    "6.25": "Partly built. `remove_noop_ops` and `pattern_fusion_pass` act in all modes, and the options of static "
+    "kernels and of super kernels act in the legacy mode (`test_config_options::test_options_of_the_backend`, "
     "`test_entry::test_replacement_rules_act_before_the_conversion`). `memory_efficiency` is accepted, checked and "
-    "passed to the engine as `ge.featureBaseRefreshable` (`test_config_options::test_options_of_the_engine`), and the "
-    "others are accepted and checked; they have no effect here, and a warning says so "
+    "passed to the engine as `ge.featureBaseRefreshable` (`test_config_options::test_options_of_the_engine`). The "
+    "others are accepted and checked. Like it, they have no effect here, and a warning says so "
     "(`test_config_options::test_options_that_are_recorded`).",
     "6.29": "Partly built. Normalisation is the only one "
     "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`).",
@@ -390,6 +390,10 @@ REMARKS = {
     "9.04": "Not built yet. GE mode does not have it. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
     "10.05": "Partly built. Tests have calls of the converters (`test_converters_pointwise`, `test_converters_layout`, "
     "`test_converters_computed`). The converters declare none themselves.",
+    "11.07": "Partly built. The error is torch's own: Dynamo raises it before it calls a backend "
+    "(`test_custom_operators::test_an_operator_without_a_meta_function_is_named`).",
+    "11.08": "Partly built. The error is torch's own: Dynamo raises it before it calls a backend "
+    "(`test_custom_operators::test_a_meta_function_that_returns_a_tensor_of_another_device_is_named`).",
     "11.13": "Partly built. Such a run works here, and the log warns of it once "
     "(`test_ge_graphs_on_npu::test_a_run_on_another_stream_than_that_of_the_load_is_told_once`, "
     "`test_ge_graphs_on_npu::test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once`).",

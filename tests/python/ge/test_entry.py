@@ -105,6 +105,26 @@ def test_passes_of_the_user_run_before_the_conversion(graphs: list[Any]) -> None
 
 
 @pytest.mark.feature("6.28")
+def test_fx_passes_run_in_their_order() -> None:
+    """Noops go and views become reshapes between the two passes of the user."""
+    seen = []
+
+    def note(place: str) -> Callable[[Any, Any, Any], None]:
+        def run(gm: Any, inputs: Any, config: Any) -> None:
+            names = [str(node.target) for node in gm.graph.nodes if node.op == "call_function"]
+            seen.append((place, names))
+
+        return run
+
+    config = configured(post_grad_custom_pre_pass=note("pre"), post_grad_custom_post_pass=note("post"))
+    torch.compile(lambda x: x.sin().clone().view(8, 4).exp(), backend=torchair.get_npu_backend(config))(X)
+    assert seen == [
+        ("pre", ["aten.sin.default", "aten.clone.default", "aten.view.default", "aten.exp.default"]),
+        ("post", ["aten.sin.default", "aten.reshape.default", "aten.exp.default"]),
+    ]
+
+
+@pytest.mark.feature("6.28")
 def test_replacement_rules_act_before_the_conversion(graphs: list[Any]) -> None:
     def negated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.neg(torch.sub(x, y))

@@ -259,6 +259,9 @@ def test_operators_that_write_in_place(caplog: pytest.LogCaptureFixture, library
 
     run = Run(function, caplog)
     run.check(t(4, 6))
+    assert (run.num_graphs, run.num_eager_parts) == (2, 1)
+    (warning,) = run.warnings
+    assert "torch.ops.ge_missing.double_.default ge_converter is not implemented! At " in warning
 
 
 @pytest.fixture

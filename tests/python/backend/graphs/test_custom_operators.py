@@ -227,7 +227,6 @@ def library() -> Iterator[torch.library.Library]:
 BACKENDS = pytest.mark.parametrize("backend", ["npugraph_ex", torchair.get_npu_backend()], ids=["ex", "ge"])
 
 
-@pytest.mark.feature("7.04", "11.07")
 @BACKENDS
 def test_an_operator_without_a_meta_function_is_named(backend, library) -> None:
     """Without ``fullgraph`` the graph breaks there."""
@@ -243,7 +242,6 @@ def test_an_operator_without_a_meta_function_is_named(backend, library) -> None:
     torch.testing.assert_close(torch.compile(fn, backend=backend)(x), fn(x))
 
 
-@pytest.mark.feature("7.04", "11.08")
 @BACKENDS
 def test_a_meta_function_that_returns_a_tensor_of_another_device_is_named(backend, library) -> None:
     library.impl("twice", lambda x: torch.empty(x.shape), "Meta")
@@ -253,7 +251,9 @@ def test_a_meta_function_that_returns_a_tensor_of_another_device_is_named(backen
 
 
 @pytest.mark.feature("7.08")
-def test_a_rule_replaces_operators_by_one_of_the_user() -> None:
+def test_a_rule_replaces_operators_by_one_of_the_user(caplog) -> None:
+    """In GE mode, where it has no converter, it then runs eagerly."""
+
     def written_out(x, y):
         return torch.neg(x) * 3 - y
 
@@ -267,7 +267,12 @@ def test_a_rule_replaces_operators_by_one_of_the_user() -> None:
     (rule,) = (rule for rule in npugraph_ex.replacements() if rule not in rules)
     try:
         (artifact,) = check(lambda x: written_out(x, x + 1) * 2, vector)
+        torch._dynamo.reset()
+        x = torch.randn(5)
+        ge = torch.compile(lambda x: written_out(x, x + 1) * 2, backend=torchair.get_npu_backend())
+        torch.testing.assert_close(ge(x), written_out(x, x + 1) * 2)
     finally:
         rule.remove()
+    assert "torch.ops.backend_tests.fused.default ge_converter is not implemented!" in caplog.text
     assert "backend_tests.fused" in task_names(artifact)
     assert [made.rule for made in artifact.replacements] == [rule.name]
