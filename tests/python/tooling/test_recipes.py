@@ -108,12 +108,13 @@ npugraph.graph 1 @lowers {
 
 
 class Tree:
-    """A copy of the files that git does not ignore."""
+    """A copy of the files that git does not ignore. Files that are deleted are still in its index."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         command = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
-        for file in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+        files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+        for file in filter(lambda file: (ROOT / file).exists(), files):
             (root / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, root / file)
         self.touched: set[str] = set()
