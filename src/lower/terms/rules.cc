@@ -32,12 +32,35 @@ bool has_simple_numbers(const ir::Node& node) {
 bool chooses_zeros(const ir::Op& op) {
   return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
 }
+// Whether each operand has the size 1 or that of `space` in each dimension. Sizes that are equal by a guard of the front
+// end alone do not count: the guard may also say that they are 1.
+bool fits_broadcast(const ir::Graph& graph, const ir::Node& node, const ir::TensorType& space) {
+  return std::ranges::all_of(ir::operands(node), [&](ir::ValueId operand) {
+    const auto* type = tensor_type(graph, operand);
+    if (type == nullptr || type->sizes.size() > space.sizes.size()) return false;
+    const size_t missing = space.sizes.size() - type->sizes.size();
+    for (size_t d = 0; d < type->sizes.size(); ++d) {
+      if (!type->sizes[d].is_int(1) && !(type->sizes[d] == space.sizes[missing + d])) return false;
+    }
+    return true;
+  });
+}
 bool fits_any_scalar(const ir::Graph& graph, const ir::Node& node) {
   return has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
 }
 // Formulas that fail do so in the loop itself, where other nodes may have stored results already.
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
   return !chooses_zeros(*node.op) && !node.op->is(ir::Trait::kMayThrow) && fits_any_scalar(graph, node);
+}
+bool fits_result(const ir::Graph& graph, const ir::Node& node) {
+  const auto* result = node.results[0] == ir::kNone ? nullptr : tensor_type(graph, node.results[0]);
+  return result != nullptr && fits_broadcast(graph, node, *result);
+}
+bool fits_any_elementwise(const ir::Graph& graph, const ir::Node& node) {
+  return fits_any_scalar(graph, node) && fits_result(graph, node);
+}
+bool fits_elementwise(const ir::Graph& graph, const ir::Node& node) {
+  return fits_scalar(graph, node) && fits_result(graph, node);
 }
 // `load` gives the term of an operand.
 template <typename Load>
@@ -109,9 +132,10 @@ bool fits_any_write(const ir::Graph& graph, const ir::Node& node) {
   const bool converts = aten::copy::is(*functional);
   const bool same_types = std::all_of(operands.begin(), operands.end(), [&](ir::ValueId id) {
     const auto* type = tensor_type(graph, id);
-    return type != nullptr && (converts || type->dtype == self->dtype) && type->sizes.size() <= self->sizes.size();
+    return type != nullptr && (converts || type->dtype == self->dtype);
   });
-  return same_types && ir::has_distinct_elements(*self, graph.symbols) && fits_any_scalar(graph, *functional);
+  return same_types && fits_broadcast(graph, node, *self) && ir::has_distinct_elements(*self, graph.symbols) &&
+         fits_any_scalar(graph, *functional);
 }
 bool fits_write(const ir::Graph& graph, const ir::Node& node) {
   return fits_any_write(graph, node) && fits_scalar(graph, *functional_form(node));
@@ -146,7 +170,7 @@ constexpr RuleRow kRules[] = {
 };
 
 const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
-  static constexpr Rule kScalar = {fits_scalar, write_scalar, TermKind::kElementwise};
+  static constexpr Rule kScalar = {fits_elementwise, write_scalar, TermKind::kElementwise};
   static constexpr Rule kOnlyPart = {fits_only_part, write_only_part, TermKind::kElementwise};
   static const ops::OperatorRows<Rule> rules = {kRules,          reduction_rules(),     index_rules(),
                                                 scatter_rules(), rearrangement_rules(), triangle_rules(),
@@ -163,7 +187,7 @@ const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
 const LoneRule* find_lone_rule(const ir::Graph& graph, const ir::Node& node) {
   static const ops::OperatorRows<LoneRule> rules = {lone_product_rules(), lone_reduction_rules(), lone_scatter_rules(),
                                                     lone_rearrangement_rules(), lone_pool_rules()};
-  static constexpr LoneRule kScalar = {fits_any_scalar, write_scalar, space_of_result, no_walk};
+  static constexpr LoneRule kScalar = {fits_any_elementwise, write_scalar, space_of_result, no_walk};
   static constexpr LoneRule kInPlace = {fits_any_write, write_write, space_of_self, no_walk};
   if (node.results.empty() || !node.views.empty() || !node.defines.empty()) return nullptr;
   const LoneRule* rule = rules.find(*node.op);

@@ -25,6 +25,8 @@ FEATURES = {
         "symbolic scalar",
         "slice to another size",
         "slice by a sum of sizes",
+        "row of a computed size",
+        "broadcast of a row",
         "cat of other sizes",
         "index of another size",
         "tensor of a sum of sizes",

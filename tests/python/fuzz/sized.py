@@ -76,10 +76,11 @@ class _Compiled:
         graph.recompile()
         with tracing(TracingContext(mode)):
             self._run = backend(graph, [*sizes, *fakes])
-        self._guards = self._env.produce_guards_expression(fakes, ignore_static=False)
+        sources = [LocalSource(f"t{number}") for number in range(len(fakes))]  # as evaluate_guards_expression has them
+        self._guards = self._env.produce_guards(fakes, sources, ignore_static=False)
 
     def fits(self, args: Sequence[torch.Tensor]) -> bool:
-        return self._guards is None or self._env.evaluate_guards_expression(self._guards, args)
+        return all(self._env.evaluate_guards_expression(guard, args) for guard in self._guards)
 
     def __call__(self, args: Sequence[torch.Tensor]) -> Any:
         sizes = (_geometry(args[number])[index] for number, index in self._places)

@@ -83,6 +83,12 @@ _FITS: dict[str, Callable[[torch.Tensor, Any], bool]] = {
     "condition": lambda t, x: t.dtype == torch.bool and _broadcasts(t, x),
     "same": lambda t, x: t.dtype == x.dtype and t.shape == x.shape,
     "into": lambda t, x: _broadcasts(t, x) and t.dim() <= x.dim(),
+    "single": lambda t, x: (
+        t.dtype != torch.bool
+        and t.dim() == x.dim()
+        and t.shape != x.shape
+        and all(a in (1, b) for a, b in zip(t.shape, x.shape, strict=True))
+    ),
     "row": lambda t, x: x.dim() > 0 and t.shape == x.shape[1:] and t.dtype == x.dtype,
     "tokens": lambda t, x: t.is_floating_point() and t.dim() in (3, 4),
     "signal": lambda t, x: t.is_floating_point() and t.dim() == 3 and t.shape[1] == 4,

@@ -112,6 +112,7 @@ class SymbolicConverter:
     def __init__(self) -> None:
         self.symbols: dict[str, tuple[Any, Any]] = {}  # name -> (ScalarKind, sympy symbol or None)
         self._memo: dict[sympy.Basic, Any] = {}
+        self._sizes: set[sympy.Basic] = set()  # of which it is known whether guards fix them at 1
 
     def __call__(self, value: Any) -> Any:
         """Expr of a ``torch.SymInt``, ``SymFloat``, ``SymBool`` or plain number. Raises ``Unsupported``."""
@@ -124,9 +125,10 @@ class SymbolicConverter:
         expr = value.node.expr
         # A guard may fix a size at 1, as that of a broadcast dimension. torch itself replaces symbols that are fixed at
         # 1, but not expressions.
-        is_new_size = expr not in self._memo and not expr.is_Atom and isinstance(value, torch.SymInt)
-        if is_new_size and statically_known_true(value == 1):
-            self._memo[expr] = Expr.integer(1)
+        if isinstance(value, torch.SymInt) and not expr.is_Atom and expr not in self._sizes:
+            self._sizes.add(expr)
+            if statically_known_true(value == 1):
+                self._memo[expr] = Expr.integer(1)
         return self.convert(expr)
 
     def convert(self, expr: sympy.Basic) -> Any:

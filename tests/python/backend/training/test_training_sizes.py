@@ -69,3 +69,27 @@ def test_gradients_of_parts_without_elements() -> None:
         gradients = [torch.randn(n), torch.randn(0)]
         got, want = (torch.autograd.grad(f(x), x, gradients) for f in (compiled, program))
         torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize(
+    "combine", [torch.add, torch.mul, lambda a, b: (a.exp() * b).relu(), lambda a, b: (a * b).sum(0) + a]
+)
+def test_gradients_where_a_guard_fixes_a_computed_size_at_one(combine) -> None:
+    """The broadcast says that n // 4 is 1. The backward graph has that size as a part of an input before it has a
+    tensor with it."""
+
+    def program(x):
+        part = x.narrow(0, x.shape[0] // 2, x.shape[0] // 4) @ x
+        return part, combine(part, x)
+
+    compiled = compile_ex(program, dynamic=True)
+    for n in (4, 5, 6, 7):
+        x = torch.randn(n, n).t()
+        gradients = []
+        for run in (compiled, program):
+            x = x.detach().requires_grad_()
+            results = run(x)
+            sum((result * torch.linspace(-1, 2, result.numel()).view_as(result)).sum() for result in results).backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-4)
+    assert len(npugraph.artifacts()) == 2
