@@ -182,7 +182,7 @@ SIZES = [
     *_pure("slice by a sum of sizes", "{x}.narrow(0, {m} // 2, {o} // 2)", "{x}[: {m} + {o}]", "{x}[:: {m}]"),
     # A guard says that the size is 1, and not its expression.
     *_pure("row of a computed size", "{x}.narrow({d}, {x}.shape[{d}] // 2, ({m} + 2) // ({m} + 1))"),
-    *_pure("broadcast of a row", "{x:number} * {y:single}", "{x:number} + {y:single}", "{x:float}.exp() - {y:single}"),
+    *_pure("broadcast of a row", "{x:number} * {y:single}", "{x:number} + {y:single}", "{x:float} - {y:single}"),
     *_pure("cat of other sizes", "torch.cat([{x}, {y:beside}])", "torch.cat([{y:beside}, {x}, {x}[1:]])"),
     *_pure("cat of other sizes", "torch.cat([{x:plane}, {x}.new_ones(({m}, {x}.shape[1]))])", "F.pad({x}, (0, {m}))"),
     *_pure("cat of other sizes", "torch.cat([{x}[: {m}], {y:beside}])", "torch.cat([{x}, {x}[: {m} + 1]])"),
