@@ -245,7 +245,7 @@ def test_nearest_upsampling_stays_whole():
     artifact, _ = run(enlarged, torch.randn(1, 2, 3, 4, device="npu"))
     graph = artifact.graph("import")
     assert graph.count("= aten.upsample_nearest2d(") == 1
-    assert "index" not in graph
+    assert "aten.index" not in graph and "aten._unsafe_index" not in graph
 
 
 CORPUS = {
