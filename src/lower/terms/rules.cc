@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/alias.h"
+#include "ir/bounds.h"
 #include "lower/terms/rule.h"
 #include "ops/scalar.h"
 #include "ops/table.h"
@@ -32,15 +33,18 @@ bool has_simple_numbers(const ir::Node& node) {
 bool chooses_zeros(const ir::Op& op) {
   return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
 }
-// Whether each operand has the size 1 or that of `space` in each dimension. Sizes that are equal by a guard of the front
-// end alone do not count: the guard may also say that they are 1.
+// Whether each operand certainly has the size 1 or that of `space` in each dimension. A guard of the front end that makes
+// unequal expressions equal may also make the size of an operand 1, unless it is at least 2.
 bool fits_broadcast(const ir::Graph& graph, const ir::Node& node, const ir::TensorType& space) {
   return std::ranges::all_of(ir::operands(node), [&](ir::ValueId operand) {
     const auto* type = tensor_type(graph, operand);
     if (type == nullptr || type->sizes.size() > space.sizes.size()) return false;
     const size_t missing = space.sizes.size() - type->sizes.size();
     for (size_t d = 0; d < type->sizes.size(); ++d) {
-      if (!type->sizes[d].is_int(1) && !(type->sizes[d] == space.sizes[missing + d])) return false;
+      const Expr& size = type->sizes[d];
+      const bool fits =
+          size.is_int(1) || size == space.sizes[missing + d] || ir::is_nonnegative(size - 2, graph.symbols);
+      if (!fits) return false;
     }
     return true;
   });
