@@ -82,16 +82,15 @@ class Run {
     for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
       const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
       if (p_.cuts_a) return cut_row(row, item);
-      copy_row(row, p_.a, code_.widen_a, p_.k, static_cast<char*>(call_.workspace) + item * dense_row_bytes(),
-               elements(p_.steps));
+      copy_row(row, p_.a.dtype, p_.a.column, code_.widen_a, p_.k,
+               static_cast<char*>(call_.workspace) + item * dense_row_bytes(), elements(p_.steps));
     });
   }
 
-  // Copies `count` elements, which are adjacent along k, to the type that is multiplied; those up to `padded` become
-  // zeros.
-  void copy_row(const char* from, const Place& place, WidenFunction* widen, int64_t count, char* to,
+  // copy_elements() to the type that is multiplied, by `widen` if that is not null.
+  void copy_row(const char* from, DType dtype, int64_t stride, WidenFunction* widen, int64_t count, char* to,
                 int64_t padded) const {
-    if (widen == nullptr) return copy_elements(from, place.dtype, place.column, count, to, p_.multiplied(), padded);
+    if (widen == nullptr) return copy_elements(from, dtype, stride, count, to, p_.multiplied(), padded);
     const int64_t size = size_of(p_.multiplied());
     widen(from, count, to);
     std::memset(to + count * size, 0, (padded - count) * size);
@@ -192,8 +191,8 @@ class Run {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
       return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
-      copy_row(from + std::min(r, count - 1) * row_stride, place, widen, elements_from(first, steps),
-               staged + r * steps * 4, elements(steps));
+      copy_row(from + std::min(r, count - 1) * row_stride, place.dtype, place.column, widen,
+               elements_from(first, steps), staged + r * steps * 4, elements(steps));
     }
   }
 
@@ -316,11 +315,9 @@ class Run {
 
   // B is widened for its panels to f32 only.
   void widen_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
-    const int64_t row_bytes = p_.shape.columns() * 4;
-    for (int64_t s = first; s < first + steps; ++s, to += row_bytes) {
-      code_.widen_b(b_at(batch, column, s), columns, to);
-      std::memset(to + columns * 4, 0, row_bytes - columns * 4);
-    }
+    const int64_t width = p_.shape.columns();
+    for (int64_t s = first; s < first + steps; ++s, to += width * 4)
+      copy_row(b_at(batch, column, s), p_.b.dtype, p_.b.row, code_.widen_b, columns, to, width);
   }
 
   // acc: [panel][row of tiles][column of C].

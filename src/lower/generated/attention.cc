@@ -3,17 +3,12 @@
 
 #include "lower/arguments.h"
 #include "lower/generated/generated_node.h"
-#include "target/target.h"
 
 namespace npugraph::lower {
 namespace {
 
 using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
 using Attention = own::attention;
-
-bool is_element(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16 || (dtype == DType::kF16 && target::host_target().f16c);
-}
 
 // Whether queries, keys and values are [b, heads, rows, elements] of one type, and the number of query heads is a
 // multiple of that of key heads (for symbolic numbers the operator itself demands it).
@@ -23,7 +18,7 @@ bool are_heads(const ir::TensorType* q, const ir::TensorType* k, const ir::Tenso
   }
   const auto heads = q->sizes[1].as_int(), groups = k->sizes[1].as_int();
   const bool whole = !heads || !groups || (*groups > 0 && *heads % *groups == 0);
-  return is_element(q->dtype) && whole && v->sizes[1] == k->sizes[1];
+  return is_generated_float(q->dtype) && whole && v->sizes[1] == k->sizes[1];
 }
 
 bool is_read(const ir::Uses& uses, ir::ValueId value) {
@@ -47,7 +42,7 @@ bool read_number(const Attr& argument, std::optional<Number>& to) {
 
 // Whether generated code takes the mask. `booleans`: also one of booleans, which a flash kernel gets as numbers.
 bool is_mask(const ir::TensorType* mask, bool booleans) {
-  if (mask == nullptr || (!is_element(mask->dtype) && !(booleans && mask->dtype == DType::kBool))) return false;
+  if (mask == nullptr || (!is_generated_float(mask->dtype) && !(booleans && mask->dtype == DType::kBool))) return false;
   return mask->sizes.size() == 2 || mask->sizes.size() == 4;
 }
 

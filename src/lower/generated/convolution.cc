@@ -3,7 +3,6 @@
 
 #include "lower/arguments.h"
 #include "lower/generated/generated_node.h"
-#include "target/target.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {
@@ -21,10 +20,6 @@ std::optional<std::vector<int64_t>> as_ints(const std::vector<Expr>* list, size_
     numbers.push_back(*number);
   }
   return numbers;
-}
-
-bool is_element(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16 || (dtype == DType::kF16 && target::host_target().f16c);
 }
 
 // Returns nullopt for transposed convolutions, for groups that are computed neither as products nor directly, and for
@@ -65,7 +60,7 @@ std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const 
   const ir::TensorType* weight = tensor_type(graph, Conv::weight(node));
   const ir::TensorType* bias = tensor_type(graph, Conv::bias(node));
   const ir::TensorType& result = graph.value(node.results.front()).tensor();
-  if (input == nullptr || weight == nullptr || !is_element(input->dtype)) return {};
+  if (input == nullptr || weight == nullptr || !is_generated_float(input->dtype)) return {};
   for (const ir::TensorType* other : {weight, bias == nullptr ? weight : bias}) {
     if (other->dtype != input->dtype || !is_contiguous(other->sizes, other->strides)) return {};
   }

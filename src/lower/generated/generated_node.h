@@ -21,6 +21,10 @@ struct GeneratedNode {
   std::vector<ir::ValueId> writes;  // results
 };
 
+// Whether generated products, attention and convolutions take floats of this type on this host: f32, bf16 and, if the
+// processor converts it, f16.
+bool is_generated_float(DType dtype);
+
 // Each returns nullopt for other nodes, and for nodes that cannot be generated. The rules of each have a file
 // of their own.
 std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::Uses& uses, const ir::Node& node);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lower/arguments.h"
+#include "lower/generated/generated_node.h"
 #include "lower/generated/quant.h"
 #include "lower/kernel_choice.h"
 #include "lower/terms/rules.h"
@@ -334,10 +335,7 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   };
   const ir::ValueId first = node.results.front();
   const auto* result = graph.value(first).is_tensor() ? &graph.value(first).tensor() : nullptr;
-  const auto can_multiply = [](DType dtype) {
-    return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
-  };
-  if (result == nullptr || !can_multiply(result->dtype)) return false;
+  if (result == nullptr || !is_generated_float(result->dtype)) return false;
   const auto operands = ir::operands(node);
   const auto fits = [&](ir::ValueId id) {
     return graph.value(id).is_tensor() && graph.value(id).tensor().dtype == result->dtype;
