@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
 
 from npugraph.ge.backend import target
+from npugraph.ge.fx import partition
 
 
 @pytest.fixture
@@ -22,3 +24,16 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(target, "GeConcreteGraph", Noted)
     return made
+
+
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
+    """The graphs of torch that are converted from now on."""
+    noted: list[weakref.ref[Any]] = []
+
+    def convert(gm: Any, *args: Any, **kwargs: Any) -> Any:
+        noted.append(weakref.ref(gm.graph))
+        return partition.convert(gm, *args, **kwargs)
+
+    monkeypatch.setattr(target, "convert", convert)
+    return noted

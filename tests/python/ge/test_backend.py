@@ -18,7 +18,6 @@ import torchair
 from npugraph.counters import ProcessCounts
 from npugraph.ge.backend import target
 from npugraph.ge.converters import registry
-from npugraph.ge.fx import partition
 from npugraph.log import EVENT, logger
 from torchair import get_npu_backend
 
@@ -216,14 +215,7 @@ def test_a_backward_graph_whose_written_input_overlaps_another_one() -> None:
 
 
 @torch.no_grad()
-def test_graphs_of_torch_are_needed_no_more_when_they_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
-    converted: list[weakref.ref[Any]] = []
-
-    def convert(gm: Any, *args: Any, **kwargs: Any) -> Any:
-        converted.append(weakref.ref(gm.graph))
-        return partition.convert(gm, *args, **kwargs)
-
-    monkeypatch.setattr(target, "convert", convert)
+def test_graphs_of_torch_are_needed_no_more_when_they_are_converted(converted: list[weakref.ref[Any]]) -> None:
     fast = compiled(lambda x: (x * 2, x.t()))
     fast(torch.ones(2, 3))
     gc.collect()

@@ -13,11 +13,10 @@ import pytest
 import torch
 
 from npugraph.ge import apis as ge
-from npugraph.ge.backend import parts, target
+from npugraph.ge.backend import parts
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import MissingConverters, register_fx_node_ge_converter, registry
-from npugraph.ge.fx import partition
 from tests.python.ge.converted import random_tensor as t
 from tests.python.ge.cut_runs import Run
 
@@ -215,20 +214,13 @@ def test_no_call_keeps_its_inputs_or_results(caplog: pytest.LogCaptureFixture) -
 
 
 @torch.no_grad()
-def test_graphs_of_torch_are_needed_no_more_when_they_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_of_torch_are_needed_no_more_when_they_are_converted(converted: list[weakref.ref[Any]]) -> None:
     """Although the function lives."""
-    graphs: list[weakref.ref[Any]] = []
-
-    def convert(gm: Any, *args: Any, **kwargs: Any) -> Any:
-        graphs.append(weakref.ref(gm.graph))
-        return partition.convert(gm, *args, **kwargs)
-
-    monkeypatch.setattr(target, "convert", convert)
     torch._dynamo.reset()
     fast = torch.compile(lambda x: (torch.sort(x * 2)[0].t() + 1).t(), backend=get_npu_backend())
     fast(t(4, 6))
     gc.collect()
-    assert [graph() for graph in graphs] == [None]
+    assert [graph() for graph in converted] == [None]
 
 
 # Effects
