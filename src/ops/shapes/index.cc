@@ -6,6 +6,7 @@
 #include "ops/shapes/promote.h"
 #include "ops/shapes/shapes.h"
 #include "ops/shapes/strides.h"
+#include "ops/views/views.h"
 #include "tensor/shape.h"
 
 namespace npugraph::ops::shapes {
@@ -71,10 +72,24 @@ void move_to_front(ir::TensorType& self, Indices& indices) {
   }
 }
 
+// The index as the iteration takes it: broadcast, and viewed with dimensions of size 1 before and after its own. The view
+// gives these dimensions strides, which count where the index orders the dimensions of the result. nullopt if symbols leave
+// them open.
+std::optional<ir::TensorType> between_ones(const ir::TensorType& index, const std::vector<Expr>& index_sizes,
+                                           size_t before, size_t after) {
+  const ir::TensorType given{index.dtype, index_sizes, broadcast_strides(index, index_sizes), index.device};
+  std::vector<Expr> sizes(before, 1);
+  sizes.insert(sizes.end(), index_sizes.begin(), index_sizes.end());
+  sizes.resize(sizes.size() + after, 1);
+  auto strides = views::reshape_strides(given, sizes);
+  if (!strides) return std::nullopt;
+  return ir::TensorType{index.dtype, std::move(sizes), std::move(*strides), index.device};
+}
+
 // The operands of the iteration that computes `self` at `indices`, which are adjacent: first `self`, with the indexed
-// dimensions replaced by those of the indices, then the indices.
-std::vector<ir::TensorType> operands_of_index(const Indices& indices, const ir::TensorType& self,
-                                              const std::vector<Expr>& index_sizes) {
+// dimensions replaced by those of the indices, then the indices. nullopt if symbols leave a stride open.
+std::optional<std::vector<ir::TensorType>> operands_of_index(const Indices& indices, const ir::TensorType& self,
+                                                             const std::vector<Expr>& index_sizes) {
   std::vector<ir::TensorType> operands{ir::TensorType{self.dtype, {}, {}, self.device}};
   size_t after = 0;
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -90,9 +105,11 @@ std::vector<ir::TensorType> operands_of_index(const Indices& indices, const ir::
     operands.front().strides.push_back(self.strides[i]);
     if (operands.size() > 1) ++after;
   }
+  const size_t before = operands.front().sizes.size() - index_sizes.size() - after;
   for (auto operand = operands.begin() + 1; operand != operands.end(); ++operand) {
-    operand->sizes.resize(operand->sizes.size() + after, 1);
-    operand->strides.resize(operand->strides.size() + after, 0);
+    auto viewed = between_ones(*operand, index_sizes, before, after);
+    if (!viewed) return std::nullopt;
+    *operand = std::move(*viewed);
   }
   return operands;
 }
@@ -165,10 +182,11 @@ Types index(const Call& call) {
   ir::TensorType self = *argument;
   if (!is_adjacent(*indices)) move_to_front(self, *indices);
   const auto operands = operands_of_index(*indices, self, *index_sizes);
+  if (!operands) return std::nullopt;
   std::vector<const ir::TensorType*> pointers;
-  pointers.reserve(operands.size());
-  for (const auto& operand : operands) pointers.push_back(&operand);
-  const auto& sizes = operands.front().sizes;
+  pointers.reserve(operands->size());
+  for (const auto& operand : *operands) pointers.push_back(&operand);
+  const auto& sizes = operands->front().sizes;
   auto strides = elementwise_strides(call, sizes, pointers);
   if (!strides) return std::nullopt;
   return std::vector<ir::Type>{ir::TensorType{self.dtype, sizes, std::move(*strides), self.device}};

@@ -133,16 +133,6 @@ std::vector<Expr> fresh_strides(const ir::Graph& graph, std::vector<Expr> sizes,
   return dense_strides(sizes, order);
 }
 
-std::vector<Expr> broadcast_strides(const ir::TensorType& type, const std::vector<Expr>& sizes) {
-  std::vector<Expr> strides(sizes.size());
-  const size_t added = sizes.size() - type.sizes.size();
-  for (size_t i = 0; i < type.sizes.size(); ++i) {
-    const bool repeated = type.sizes[i].is_int(1) && !sizes[added + i].is_int(1);
-    strides[added + i] = repeated ? Expr(0) : type.strides[i];
-  }
-  return strides;
-}
-
 // Strides of a fresh tensor if symbols leave the order of its dimensions open.
 std::optional<std::vector<Expr>> open_strides(const Call& call, const std::vector<Expr>& sizes) {
   return call.open_strides == OpenStrides::kRowMajor ? std::optional(contiguous_strides(sizes)) : std::nullopt;
@@ -170,6 +160,16 @@ std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vec
     }
   }
   return sizes;
+}
+
+std::vector<Expr> broadcast_strides(const ir::TensorType& type, const std::vector<Expr>& sizes) {
+  std::vector<Expr> strides(sizes.size());
+  const size_t added = sizes.size() - type.sizes.size();
+  for (size_t i = 0; i < type.sizes.size(); ++i) {
+    const bool repeated = type.sizes[i].is_int(1) && !sizes[added + i].is_int(1);
+    strides[added + i] = repeated ? Expr(0) : type.strides[i];
+  }
+  return strides;
 }
 
 std::optional<std::vector<Expr>> elementwise_strides(const Call& call, const std::vector<Expr>& sizes,

@@ -12,6 +12,9 @@ namespace npugraph::ops {
 // Broadcast of all sizes; nullopt if symbols leave it open, UserError (with `name`) if they do not fit.
 std::optional<std::vector<Expr>> broadcast(std::string_view name, const std::vector<const ir::TensorType*>& operands);
 
+// Strides of a tensor that is broadcast to `sizes`: 0 where its elements repeat.
+std::vector<Expr> broadcast_strides(const ir::TensorType& type, const std::vector<Expr>& sizes);
+
 // Strides that TensorIterator gives a fresh output of `sizes` for these operands, in their order. If symbols leave
 // them open, call.open_strides says what is returned; so do the functions below.
 std::optional<std::vector<Expr>> elementwise_strides(const Call& call, const std::vector<Expr>& sizes,

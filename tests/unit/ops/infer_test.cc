@@ -23,6 +23,7 @@ constexpr std::string_view kValues =
     "input %ct : c64[3, 4]{1, 3}  input %s1 : f32[s1, 64]\n"
     "input %it : i64[3, 2]{1, 3}  input %ic : i64[3]  input %ids : i64[6]  input %wh : bf16[4, 5]  input %ch : f32[3]\n"
     "input %key : f32[1, 1, 1, n]  input %query : f32[1, 1, n, 1]  input %image : f32[2, n, 8, n]{64*n, 1, 8, 8}\n"
+    "input %ones : f32[2, 1, 4, 1, 4]{1, 32, 8, 8, 2}  input %turned : i64[2, 1, 4, 4]{1, 32, 8, 2}\n"
     "input %o : opaque \"sparse\"\n";
 
 // The types that the rule infers for this call, with the offsets of views; "?", or the error.
@@ -138,6 +139,8 @@ TEST(Infer, IndicesOrderWhatSelfLeavesOpen) {
   EXPECT_EQ(infer("aten.index.Tensor(%m, [%it])"), "f32[3, 2, 5]{5, 15, 1}");
   EXPECT_EQ(infer("aten.index.Tensor(%m, [none, %it])"), "f32[4, 3, 2]{6, 1, 3}");
   EXPECT_EQ(infer("aten.index.Tensor(%y, [%it, none, %it])"), "f32[3, 2, 3]{3, 9, 1}");
+  EXPECT_EQ(infer("aten.index.Tensor(%ones, [%turned])"), "f32[2, 1, 4, 4, 1, 4, 1, 4]{4, 512, 128, 32, 32, 8, 32, 1}")
+      << "strides in dimensions of size 1 decide, too";
   EXPECT_EQ(infer("aten.index.Tensor(%m, [%it, %it, %it])"), "aten.index.Tensor: 3 indices for a tensor of rank 2");
   EXPECT_EQ(infer("aten.index.Tensor(%x, [%b]) defines(n = result 0 dim 0)"), "f32[n]{1}");
   EXPECT_EQ(infer("aten.index.Tensor(%x, [%b])"), "?") << "nothing says how many elements the mask has";

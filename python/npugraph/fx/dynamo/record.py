@@ -31,6 +31,7 @@ from npugraph.fx.dynamo.memory_state import MemoryState, NotRecorded, Tracked, V
 from npugraph.fx.dynamo.symbol_nodes import Symbolic, SymbolNodes
 from npugraph.fx.schema import is_view
 from npugraph.fx.streams.stream_marks import marks
+from npugraph.fx.true_strides import with_true_strides
 from npugraph.fx.values import evaluate, origin_of
 
 aten = torch.ops.aten
@@ -227,7 +228,7 @@ class _Recorder(TorchDispatchMode):
         return result
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._results.of(func, args, kwargs)
+        result = with_true_strides(func, args, self._results.of(func, args, kwargs))
         if func is aten._local_scalar_dense.default and isinstance(result, Symbolic):
             return self._read(args[0], result)
         if not isinstance(result, (torch.Tensor, list, tuple)):

@@ -20,7 +20,7 @@ from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
 from npugraph.fx.nobody import NOBODY, Nobody
-from npugraph.fx.passes.output_strides import keep_strides, results
+from npugraph.fx.output_strides import keep_strides, results
 from npugraph.fx.values import evaluate, is_same
 from npugraph.options import CompilerConfig
 

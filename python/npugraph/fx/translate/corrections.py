@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import _prims_common, fx
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
+from npugraph.fx.output_strides import keep_strides, results
 from npugraph.fx.schema import is_of_ascend
+from npugraph.fx.true_strides import with_true_strides
 
 aten = torch.ops.aten
 
@@ -49,15 +51,22 @@ _NORMS = {
 }
 
 
-def correct_values(nodes: Iterable[fx.Node]) -> None:
-    """Corrects wrong values in ``node.meta["val"]``, and the values that were computed from them."""
+def correct_values(graph: fx.Graph) -> None:
+    """Corrects wrong values in ``node.meta["val"]``, and the values that were computed from them.
+
+    Results keep the strides that they had. Whoever made the graph relied on these: a ``contiguous()`` of a tensor that
+    seemed to be contiguous is not in the graph."""
+    promised = results(graph)
+    _correct(graph.nodes)
+    keep_strides(graph, promised)
+
+
+def _correct(nodes: Iterable[fx.Node]) -> None:
     changed: set[fx.Node] = set()
     for node in nodes:
         norm = _NORMS.get(node.target)
         if norm is not None:
             changed |= _correct_norm(node, norm)
-        elif node.target is aten.roll.default:
-            changed |= _correct_roll(node)
         elif _has_quantized_results(node):
             node.meta["val"] = pytree.tree_map_only(
                 torch.Tensor, lambda _: _C.Opaque("quantized"), node.meta.get("val")
@@ -65,8 +74,8 @@ def correct_values(nodes: Iterable[fx.Node]) -> None:
         else:
             if not changed.isdisjoint(node.all_input_nodes) and _compute_again(node):
                 changed.add(node)
-            if node.target is aten.index.Tensor:
-                changed |= _correct_index(node)
+            if _correct_strides(node):
+                changed.add(node)
 
 
 def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
@@ -87,46 +96,12 @@ def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
     return {node, *statistics}
 
 
-def _correct_roll(node: fx.Node) -> set[fx.Node]:
-    """On the CPU, ``roll`` is made of concatenations, so its result has their strides."""
-    value, shifts, dims = fx.map_arg((*node.args, [])[:3], lambda n: n.meta["val"])
-    if not dims or value.dim() < 4 or value.is_contiguous() or value.numel() == 0:
-        return set()
-    for shift, dim in zip(shifts, dims, strict=True):
-        size = value.size(dim)
-        start = (size - shift) % size
-        value = torch.cat([value.narrow(dim, start, size - start), value.narrow(dim, 0, start)], dim)
-    if value.stride() == node.meta["val"].stride():
-        return set()
-    node.meta["val"] = value
-    return {node}
-
-
-def _correct_index(node: fx.Node) -> set[fx.Node]:
-    """The strides of ``index`` depend on those of its indices, too: TensorIterator orders the dimensions by all
-    operands."""
-    value, indices = fx.map_arg(node.args, lambda n: n.meta["val"])
-    positions = [i for i, index in enumerate(indices) if index is not None]
-    masks = (torch.bool, torch.uint8)  # a mask stands for as many indices as it has dimensions
-    if not positions or any(indices[i].dtype in masks for i in positions):
-        return set()
-    given = torch.broadcast_tensors(*(indices[i] for i in positions))
-    before = positions[0]
-    if positions[-1] - before + 1 != len(positions):
-        value, before = value.movedim(positions, list(range(len(positions)))), 0
-    behind = before + len(positions)
-    after = value.dim() - behind
-    result = node.meta["val"]
-    strides = [*value.stride()[:before], *[0] * given[0].dim(), *value.stride()[behind:]]
-    operands = [value.as_strided(result.shape, strides)]
-    operands += [index[(None,) * before + (...,) + (None,) * after].expand(result.shape) for index in given]
-    order, _ = _prims_common.compute_elementwise_output_logical_to_physical_perm(*operands)
-    dense = _prims_common.make_contiguous_strides_for(_prims_common.apply_perm(result.shape, order))
-    strides = _prims_common.apply_perm(dense, _prims_common.invert_perm(order))
-    if tuple(strides) == result.stride():
-        return set()
-    node.meta["val"] = result.new_empty_strided(result.shape, strides)
-    return {node}
+def _correct_strides(node: fx.Node) -> bool:
+    before = node.meta.get("val")
+    if isinstance(before, torch.Tensor):
+        args = fx.map_arg(node.args, lambda n: n.meta["val"])
+        node.meta["val"] = with_true_strides(node.target, args, before)
+    return node.meta.get("val") is not before
 
 
 def _origins(node: fx.Node) -> list[fx.Node]:

@@ -93,7 +93,7 @@ def import_graph(
 ) -> Imported:
     """Imports a functional graph of operators. ``inputs`` describes its placeholders in order. ``strands`` is the
     result of ``mark_sections``. Without ``nested_compiler`` control flow runs in Python."""
-    correct_values(gm.graph.nodes)
+    correct_values(gm.graph)
     importer = _Importer(gm, name, nested_compiler)
     importer.note_given(node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder"))
     if strands is not None:
@@ -392,7 +392,7 @@ class _Importer:
         """Imports a graph that a call runs. Also returns the symbols of the outer graph that it takes as inputs behind
         its own. Raises ``Unsupported``."""
         gm = self.nested_compiler.prepare(own_copy(gm))
-        correct_values(gm.graph.nodes)
+        correct_values(gm.graph)
         importer = _Importer(gm, name, self.nested_compiler)
         importer.outer = self
         placeholders = gm.graph.find_nodes(op="placeholder")

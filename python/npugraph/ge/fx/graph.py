@@ -73,7 +73,7 @@ def build(
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
     its placeholders in order. ``refuse`` says what the engine does not compute. Raises ``MissingConverters`` with all
     nodes that cannot be converted."""
-    correct_values(gm.graph.nodes)
+    correct_values(gm.graph)
     graph = GeGraph(name=name)
     builder = _Builder(gm, graph, refuse)
     with graph.context():

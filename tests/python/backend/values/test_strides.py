@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.python.backend.checks import check
+from tests.python.backend.checks import assert_same, check, compile_ex
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +95,22 @@ def test_turned_indices(dynamic: bool) -> None:
         return lambda: (torch.arange(3 * n).view(3, n).t(),)
 
     check(fn, turned(4), turned(5), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("trains", [False, True])
+def test_copies_of_what_fake_tensors_take_for_contiguous(trains: bool, dynamic: bool) -> None:
+    def make(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        turned = torch.arange(8.0 * n).view(1, n, 4, 2).movedim(-1, 0)
+        return turned.clone().requires_grad_(trains), turned.long() % 2
+
+    def fn(x, i):
+        return x.unflatten(2, (-1, 1))[i].mT.contiguous()
+
+    with torch.set_grad_enabled(trains):
+        compiled = compile_ex(fn, dynamic=dynamic)
+        for n in (4, 5):
+            assert_same(compiled(*make(n)), fn(*make(n)))
 
 
 def test_masks_beside_indices() -> None:

@@ -37,7 +37,7 @@ def keep_strides(graph: fx.Graph, before: list[Any]) -> None:
         value = _strided(node)
         if value is None or wanted is None or expressions(value.shape) != expressions(wanted.shape):
             continue
-        if expressions(value.stride()) == expressions(wanted.stride()) or (order := _order(wanted)) is None:
+        if _lies_like(value, wanted) or (order := _order(wanted)) is None:
             continue
         _give_order(graph, node, order)
 
@@ -57,6 +57,12 @@ def _leaves(args: Any) -> Any:
 def _strided(node: fx.Node) -> Any:
     value = node.meta.get("val")
     return value if isinstance(value, torch.Tensor) and value.layout is torch.strided else None
+
+
+def _lies_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether tensors of equal sizes have equal strides where strides matter."""
+    strides = zip(expressions(one.shape), expressions(one.stride()), expressions(other.stride()), strict=True)
+    return all(size == 1 or mine == theirs for size, mine, theirs in strides)
 
 
 def _order(value: torch.Tensor) -> list[int] | None:
