@@ -25,7 +25,7 @@ from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.corrections import correct_values
 from npugraph.fx.translate.nested import flow_of, own_copy
 from npugraph.fx.translate.python_node import Objects, make_callable
-from npugraph.fx.translate.symbolic import Expr, SymbolicConverter, Unsupported, bounds, is_nested_int, is_symbolic
+from npugraph.fx.translate.symbolic import Expr, SymbolicConverter, Unsupported, is_nested_int, is_symbolic
 from npugraph.fx.values import attribute
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ class _Importer:
         self.shape_env: Any = None
 
     def finish(self) -> Imported:
-        for name, (kind, symbol) in self.convert.symbols.items():
-            self.core.add_symbol(name, kind, *bounds(self.shape_env, symbol))
+        for name, (kind, _) in self.convert.symbols.items():
+            self.core.add_symbol(name, kind, *self.convert.bounds(name, self.shape_env))
         names_places = self.core.names_places()
         return Imported(
             gm=self.gm,
@@ -164,6 +164,8 @@ class _Importer:
         self.note_shape_env(value)
         self.sourced |= _symbols_among([value, *getattr(value, "shape", ())])
         if isinstance(value, torch.Tensor) and not node.meta.get("effect_token"):
+            if self.outer is None and value.layout is torch.strided:
+                self.sourced |= self.convert.name_sizes(value, self.given)
             self.core.add_input(node, value, info.kind, info.source)
         elif (is_symbolic(value) and not is_nested_int(value)) or isinstance(value, (bool, int, float)):
             self.scalars[node] = self.input_scalar(value)

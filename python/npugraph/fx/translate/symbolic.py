@@ -10,9 +10,11 @@ from typing import Any
 import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom
+from torch._prims_common import is_contiguous_or_false
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy import functions as f
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from npugraph import _C
 
@@ -112,6 +114,7 @@ class SymbolicConverter:
     def __init__(self) -> None:
         self.symbols: dict[str, tuple[Any, Any]] = {}  # name -> (ScalarKind, sympy symbol or None)
         self._memo: dict[sympy.Basic, Any] = {}
+        self._bounds: dict[str, tuple[int, int]] = {}  # of symbols that stand for sizes
         self._sizes: set[sympy.Basic] = set()  # of which it is known whether guards fix them at 1
 
     def __call__(self, value: Any) -> Any:
@@ -145,6 +148,33 @@ class SymbolicConverter:
     def name(self, expr: sympy.Expr, symbol: sympy.Symbol) -> None:
         """Makes ``symbol`` stand for ``expr`` from here on."""
         self._memo[expr] = self.symbol(symbol)
+
+    def name_sizes(self, tensor: torch.Tensor, given: set[str]) -> set[str]:
+        """Makes new symbols stand for those sizes of an input that are expressions of symbols which are not ``given``.
+        Strides that follow from such sizes are expressions of the new symbols. Returns the names of these."""
+        named = set()
+        for size in tensor.shape:
+            if self._is_open(size, given):
+                symbol = sympy.Symbol(f"size{len(self.symbols)}", integer=True)
+                self.name(size.node.expr, symbol)
+                self._bounds[symbol.name] = _clipped(size.node.shape_env.bound_sympy(size.node.expr))
+                named.add(symbol.name)
+        if named and is_contiguous_or_false(tensor):
+            step = Expr.integer(1)
+            for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+                if self._is_open(stride, given):
+                    self._memo[stride.node.expr] = step
+                step = make("mul", [step, make("max", [Expr.integer(1), self(size)])])
+        return named
+
+    def _is_open(self, size: Any, given: set[str]) -> bool:
+        if not isinstance(size, torch.SymInt) or size.node.expr.is_Atom or size.node.expr in self._memo:
+            return False
+        return any(symbol.name not in given for symbol in size.node.expr.free_symbols)
+
+    def bounds(self, name: str, shape_env: Any) -> tuple[int, int]:
+        """Inclusive range of a symbol of this graph as the front end knows it, clipped to 64 bits."""
+        return self._bounds.get(name) or bounds(shape_env, self.symbols[name][1])
 
     def define(self, value: Any) -> tuple[str, Any]:
         """Makes a new symbol that stands for the expression of ``value`` from here on. Returns its name and kind."""
@@ -190,6 +220,10 @@ def bounds(shape_env: Any, symbol: sympy.Symbol | None) -> tuple[int, int]:
     known = shape_env.var_to_range.get(symbol) if shape_env is not None else None
     if known is None or symbol is None or not symbol.is_integer:
         return _INT64_MIN, _INT64_MAX
+    return _clipped(known)
+
+
+def _clipped(known: ValueRanges[Any]) -> tuple[int, int]:
     return _clip(known.lower), _clip(known.upper)
 
 

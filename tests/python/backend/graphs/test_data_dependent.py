@@ -143,6 +143,35 @@ def test_gradients_of_pinned_sizes(dynamic) -> None:
         assert torch.equal(*gradients)
 
 
+PARTS = {
+    "rows": lambda x, k: x.narrow(0, k, k).sin(),
+    "columns": lambda x, k: (x.t().narrow(1, k, k) * 2).exp(),
+    "of a new tensor": lambda x, k: (x + x.new_ones(k, 1, 4).sum(0)).narrow(0, k, k) * 3,
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS.keys())
+def test_gradients_of_parts_between_items(part) -> None:
+    """The backward graph has the size of the part in symbols of its own."""
+
+    def fn(x, n):
+        k = n.item()
+        torch._check(2 * k <= x.shape[0])
+        return part(x, k)
+
+    compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, dynamic=True)
+    for rows, k in ((8, 3), (9, 4), (6, 3), (6, 1)):
+        gradients = []
+        x = torch.randn(rows, 4)
+        for run in (fn, compiled):
+            x = x.detach().requires_grad_()
+            with torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("error", NpugraphWarning)
+                run(x, torch.tensor(k)).square().sum().backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients)
+
+
 def test_items_that_a_later_operation_pins() -> None:
     def fn(x, n):
         k = n.item()
