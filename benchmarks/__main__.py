@@ -121,7 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
     verdicts = report.bars(record.results)
     if verdicts:
         print("\nbars\n" + "\n".join(verdicts))
-    return 0
+    errors = [error for result in record.results for error in report.errors(result)]
+    for error in errors:
+        print(error)
+    return 1 if errors else 0
 
 
 def default_sides(parsed: argparse.Namespace) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ class GeometricBar:
 @dataclass(frozen=True)
 class ShareBar:
     """In every case of ``benchmark`` that ends in ``ending``, ``side`` must reach at least the share ``limit`` of the
-    machine's limit (MFU, MBU or copy speed)."""
+    machine's limit (MFU, MBU or copy speed). A case with an impossible share misses the bar."""
 
     benchmark: str
     ending: str
@@ -104,7 +104,10 @@ class ShareBar:
 
     def verdict(self, results: Iterable[Result]) -> str | None:
         shares = {
-            result.case: (result.share(side) if result.accurate(side) else 0.0, result.limit)
+            result.case: (
+                result.share(side) if result.accurate(side) and side not in result.impossible() else 0.0,
+                result.limit,
+            )
             for result in cases(results, self.benchmark, self.ending)
             if result.limit
             for side in (result.side(self.side),)

@@ -20,6 +20,7 @@ from benchmarks.model_case import ERROR_FACTOR, allowed_error
 
 SAMPLE_SECONDS = 0.02
 WARM_UP_CALLS = 3
+HARD_LIMITS = ("MFU", "MBU")
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class Result:
     def share(self, side: SideResult) -> float:
         """Returns the share of the machine's limit that ``side`` reaches."""
         return self.limit_seconds / side.median
+
+    def impossible(self) -> list[SideResult]:
+        """Returns the sides that are faster than the machine: their limit was measured too low. Caches may exceed the
+        speed of copying memory, which is no such limit."""
+        return [side for side in self.sides if self.limit in HARD_LIMITS and self.share(side) > 1]
 
     def side(self, name: str) -> SideResult | None:
         return next((side for side in self.sides if side.name == name), None)

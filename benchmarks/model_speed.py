@@ -32,7 +32,7 @@ FAR_BEHIND = 1.5  # times the fastest side's time in the first round
 
 def run(request: Request) -> Iterator[Result]:
     side_names = [side for side in request.sides if side in peers.MODELS]
-    peaks = machine.limits()
+    limits = machine.Limits()
     rounds = QUICK_ROUNDS if request.quick else ROUNDS
     for name, size in QUICK if request.quick and request.cases == ("*",) else cases():
         dtypes = [dtype for dtype in DTYPES if request.wants(NAME, f"{name} {size} {dtype}")]
@@ -43,7 +43,9 @@ def run(request: Request) -> Iterator[Result]:
             torch.save(reference64(CASES[name], size=size)[:1], reference)
             flops = count_flops(name, size)
             for dtype in dtypes:
-                yield compare(name, size, dtype, side_names, rounds, reference, flops / peaks[dtype])
+                result = compare(name, size, dtype, side_names, rounds, reference)
+                result.limit, result.limit_seconds = "MFU", flops / limits.beside(dtype)
+                yield result
 
 
 def cases() -> Iterator[tuple[str, str]]:
@@ -54,17 +56,12 @@ def cases() -> Iterator[tuple[str, str]]:
     yield from ((name, "base") for name in IMAGES)
 
 
-def compare(
-    name: str, size: str, dtype: str, side_names: Sequence[str], rounds: int, reference: Path, least: float
-) -> Result:
-    """``least`` is the time in seconds that the products of the model take at the machine's peak."""
-
+def compare(name: str, size: str, dtype: str, side_names: Sequence[str], rounds: int, reference: Path) -> Result:
     def take(side: str) -> processes.Sample:
         arguments = (side, name, size, dtype, reference, SECONDS)
         return processes.run_module("benchmarks.samples.model_speed", arguments, peers.interpreter(side))
 
     result = processes.compare(NAME, f"{name} {size} {dtype}", side_names, rounds, take, contenders)
-    result.limit, result.limit_seconds = "MFU", least
     result.error_factor = ERROR_FACTORS[dtype]
     return result
 

@@ -36,6 +36,15 @@ def lines(result: Result) -> str:
     return "\n".join(sides + [f"  {name}: {value}" for name, value in notes.items()])
 
 
+def errors(result: Result) -> list[str]:
+    """Returns a line for each side whose figure cannot be true."""
+    return [
+        f"error: {result.benchmark} {result.case}: {result.limit} of {side.name} is {result.share(side):.2f}, "
+        "which no machine reaches; the limit was measured too low"
+        for side in result.impossible()
+    ]
+
+
 def side_line(result: Result, side: SideResult) -> str:
     times = (side.median, min(side.seconds), max(side.seconds))
     columns = " ".join(f"{duration(value):>9}" for value in times)

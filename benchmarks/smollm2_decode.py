@@ -38,7 +38,7 @@ def run(request: Request) -> Iterator[Result]:
     if not any(contexts.values()):
         return
     quick = request.quick
-    read_speed = machine.limits()["read"]
+    limits = machine.Limits()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wide = write_model(folder).double()
@@ -48,7 +48,10 @@ def run(request: Request) -> Iterator[Result]:
             for dtype in dtypes:
                 known = QUANTISED_SIDES if dtype == QUANTISED else TORCH_SIDES
                 chosen = [side for side in request.sides if side in known and not (quick and side == "inductor")]
-                yield compare(folder, context, dtype, chosen, QUICK_ROUNDS if quick else ROUNDS, read_speed)
+                result = compare(folder, context, dtype, chosen, QUICK_ROUNDS if quick else ROUNDS)
+                result.limit = "MBU"
+                result.limit_seconds = bytes_of_a_step(folder, context, dtype) / limits.beside("read")
+                yield result
 
 
 def write_model(folder: Path) -> torch.nn.Module:
@@ -63,16 +66,13 @@ def write_model(folder: Path) -> torch.nn.Module:
     return model
 
 
-def compare(
-    folder: Path, context: int, dtype: str, side_names: Sequence[str], rounds: int, read_speed: float
-) -> Result:
+def compare(folder: Path, context: int, dtype: str, side_names: Sequence[str], rounds: int) -> Result:
     def take(side: str) -> processes.Sample:
         arguments = (side, folder, dtype, STEPS)
         return processes.run_module("benchmarks.samples.smollm2_decode", arguments, peers.interpreter(side))
 
     result = processes.compare(NAME, f"{context} tokens {dtype}", side_names, rounds, take)
     result.notes["tokens/s"] = ", ".join(f"{side.name} {1 / side.median:.1f}" for side in result.sides)
-    result.limit, result.limit_seconds = "MBU", bytes_of_a_step(folder, context, dtype) / read_speed
     if dtype == QUANTISED:  # llama.cpp quantises activations, so its error sets the bound
         result.baseline = peers.LLAMA if result.side(peers.LLAMA) else "eager"
     else:

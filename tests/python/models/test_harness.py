@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import changing_sizes, memory, model_speed, plots, processes, report, sides
+from benchmarks import changing_sizes, machine, memory, model_speed, plots, processes, report, sides
 from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, ShareBar
 from benchmarks.harness import Request, Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
@@ -253,3 +253,22 @@ def test_only_wanted_cases_that_are_not_known_are_measured() -> None:
 )
 def test_relative_error(y: torch.Tensor, y64: torch.Tensor, error: float) -> None:
     assert relative_error(y, y64) == error
+
+
+def test_a_share_above_the_limit_of_the_machine_is_an_error() -> None:
+    fast = Result("speed", "model float32", [EAGER, SideResult("npugraph_ex", [1.0], 1e-7)], limit="MFU")
+    fast.limit_seconds = 1.26
+    (error,) = report.errors(fast)
+    assert "MFU of npugraph_ex is 1.26" in error
+    assert ShareBar("speed", "float32", limit=0.8).verdict([fast]).startswith("NOT MET")
+    fast.limit = "share of copy speed"  # caches are faster
+    assert not report.errors(fast)
+
+
+def test_limits_of_the_machine_are_measured_until_two_agree() -> None:
+    runs = iter([{"read": 7.0}, {"read": 9.9}, {"read": 8.0}, {"read": 10.0}])
+    assert machine.limits(lambda: next(runs)) == {"read": 10.0}
+    assert not list(runs)
+    falling = iter(range(100, 0, -5))
+    with pytest.raises(machine.UnsteadyMachine, match="differ"):
+        machine.limits(lambda: {"read": 1 / next(falling)})
