@@ -16,10 +16,11 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
@@ -127,7 +128,10 @@ def as_text(call: Recorded, name: str) -> str | None:
             node.meta["val"] = leaf
             nodes[id(leaf)] = node
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda x: nodes[id(x)], (call.args, call.kwargs))
-    inputs = [InputInfo("user", node.name) for node in nodes.values()]
+    for symbol in sorted(sizes_among(nodes.values()), key=str):  # a graph gets the symbols that its sizes are made of
+        node = graph.placeholder(str(symbol))
+        node.meta["val"] = call.shape_env.create_symintnode(symbol, hint=None)
+    inputs = [InputInfo("user", node.name) for node in graph.find_nodes(op="placeholder")]
     made = graph.create_node("call_function", call.function, args, kwargs, "y")
     made.meta["val"] = call.result
     if call.defined:
@@ -135,6 +139,11 @@ def as_text(call: Recorded, name: str) -> str | None:
     graph.output(None)
     gm = fx.GraphModule(torch.nn.Module(), graph)
     return str(import_graph(gm, name, inputs).graph)
+
+
+def sizes_among(nodes: Iterable[fx.Node]) -> set[sympy.Symbol]:
+    sizes = [size for node in nodes for size in node.meta["val"].shape if isinstance(size, torch.SymInt)]
+    return set().union(*(size.node.expr.free_symbols for size in sizes))
 
 
 def symbolic(mode: FakeTensorMode, value: Any) -> Any:
