@@ -9,7 +9,7 @@ PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test long bench bench-peers format lint asan tsan asan-torch red-zones wheel fresh clean
+.PHONY: help setup build demo test long bench bench-peers format lint asan tsan aarch64 asan-torch red-zones wheel fresh clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -59,6 +59,12 @@ asan tsan: setup  ## the torch-free half under sanitizers
 	@scripts/build $@
 	@.venv/bin/ctest --preset $@ --no-tests=error
 	@scripts/lit build/$@
+
+aarch64: setup  ## the torch-free half for AArch64, built on x86-64 and tested under emulation
+	@scripts/setup_aarch64
+	@scripts/build aarch64
+	@.venv/bin/ctest --preset aarch64 --no-tests=error
+	@scripts/lit build/aarch64 --param emulator="qemu-aarch64-static -L /usr/aarch64-linux-gnu" tests/ir
 
 asan-torch: build  ## the Python tests on a build with the address sanitizer; ARGS go to pytest
 	@scripts/asan_torch $(ARGS)

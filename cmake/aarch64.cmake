@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Toolchain file: cross-compiles for AArch64 on x86-64 and runs what was built under user-mode emulation.
-# scripts/setup_aarch64 installs both and fills NPUGRAPH_SYSROOT with the libraries.
+# scripts/setup_aarch64 installs both, and the libraries in build/aarch64-sysroot.
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)
-set(CMAKE_CXX_COMPILER_TARGET aarch64-linux-gnu)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 
-set(NPUGRAPH_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/aarch64-sysroot)
-set(CMAKE_FIND_ROOT_PATH ${NPUGRAPH_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH ${CMAKE_CURRENT_LIST_DIR}/../build/aarch64-sysroot)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

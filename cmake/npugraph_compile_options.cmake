@@ -29,7 +29,7 @@ if(NPUGRAPH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_program(NPUGRAPH_MOLD mold)
-if(NPUGRAPH_MOLD)
+if(NPUGRAPH_MOLD AND NOT CMAKE_CROSSCOMPILING)  # cross compilers do not find it
   add_link_options(-fuse-ld=mold)
 endif()
 add_link_options(-Wl,--as-needed)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text-IR tests: a file that holds its own command lines (RUN:) and what they must print (CHECK:).
 
-The tools come from --param tools=DIR, by default those of build/release.
+The tools come from --param tools=DIR, by default those of build/release. --param emulator=COMMAND runs tools that were
+built for another processor.
 """
 
 import os
@@ -24,6 +25,9 @@ config.environment["PATH"] = os.pathsep.join(  # noqa: F821
     [tools, str(Path(sys.executable).parent), os.environ["PATH"]]
 )
 config.substitutions.append((r"\bFileCheck\b", str(Path(sys.executable).parent / "filecheck")))  # noqa: F821
+if emulator := lit_config.params.get("emulator"):  # noqa: F821
+    for tool in ("npugraph-opt", "npugraph-run"):
+        config.substitutions.append((rf"\b{tool}\b", f"{emulator} {tools}/{tool}"))  # noqa: F821
 config.environment["NPUGRAPH_CACHE"] = "0"  # noqa: F821
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
     if name in os.environ:

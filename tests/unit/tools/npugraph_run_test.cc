@@ -49,7 +49,7 @@ class NpugraphRun : public testing::Test {
   }
 
   Outcome run(const std::string& arguments) const {
-    FILE* pipe = popen((std::string(NPUGRAPH_RUN) + " " + arguments + " 2>&1").c_str(), "r");
+    FILE* pipe = popen((std::string(TEST_EMULATOR NPUGRAPH_RUN) + " " + arguments + " 2>&1").c_str(), "r");
     Outcome outcome;
     std::array<char, 4096> buffer;
     while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), n);

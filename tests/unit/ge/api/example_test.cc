@@ -28,7 +28,7 @@ TEST(Example, RunsAModel) {
   const std::string model = (folder.path() / "model.air").string();
   ASSERT_OK(perceptron(8).SaveToFile(model.c_str()));
   int status = -1;
-  const std::string said = output_of(cat(GE_ENGINE_EXAMPLE, " ", model, " 8x16"), status);
+  const std::string said = output_of(cat(TEST_EMULATOR GE_ENGINE_EXAMPLE " ", model, " 8x16"), status);
   EXPECT_EQ(status, 0) << said;
   EXPECT_NE(said.find("9 operators"), std::string::npos) << said;
   EXPECT_NE(said.find(", stream 0: "), std::string::npos) << said;
@@ -37,7 +37,7 @@ TEST(Example, RunsAModel) {
 
 TEST(Example, NamesWhatIsWrong) {
   int status = -1;
-  EXPECT_EQ(output_of(cat(GE_ENGINE_EXAMPLE, " gone.air"), status),
+  EXPECT_EQ(output_of(std::string(TEST_EMULATOR GE_ENGINE_EXAMPLE " gone.air"), status),
             "Graph::LoadFromFile: cannot read 'gone.air': No such file or directory\n");
   EXPECT_NE(status, 0);
 }
