@@ -51,8 +51,8 @@ bool parse_bytes(std::string_view value, int64_t& out) {
 }
 
 bool parse_target(std::string_view value, Environment& out) {
-  constexpr std::array<std::string_view, 6> kTargets = {"native",    "x86-64-v2",     "x86-64-v3",
-                                                        "x86-64-v4", "x86-64-v4-amx", "neon"};
+  constexpr std::array<std::string_view, 7> kTargets = {"native",        "x86-64-v2", "x86-64-v3", "x86-64-v4",
+                                                        "x86-64-v4-amx", "neon",      "sve"};
   out.target = value;
   return std::find(kTargets.begin(), kTargets.end(), value) != kTargets.end();
 }
@@ -95,9 +95,9 @@ constexpr std::array kTable = {
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
                         "Where the text of the graph is written when an internal error asks for a report.",
                         set_text<&Environment::report_dir>},
-    EnvironmentVariable{"NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx or neon", "native",
-                        "The processor that code is generated for; a level that the host lacks has no effect.",
-                        parse_target},
+    EnvironmentVariable{
+        "NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx, neon or sve", "native",
+        "The processor that code is generated for; a level that the host lacks has no effect.", parse_target},
     EnvironmentVariable{
         "NPUGRAPH_CACHE", "a directory, or 0", "`$XDG_CACHE_HOME/npugraph`, else `~/.cache/npugraph`",
         "Where generated machine code is kept between processes; 0, or an empty value, keeps none. A directory of "

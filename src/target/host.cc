@@ -11,12 +11,16 @@
 #if defined(__x86_64__)
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 namespace npugraph::target {
 namespace {
 
-constexpr std::array kLevelNames = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "neon"};
+constexpr std::array kLevelNames = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "neon", "sve"};
 
 // Reads a cache size such as "48K" or "32M" from a file in sysfs; 0 if there is none.
 int64_t read_size(const std::string& path) {
@@ -100,16 +104,27 @@ constexpr std::array kLevels = {Level::kX86V2, Level::kX86V3, Level::kX86V4, Lev
 
 #elif defined(__aarch64__)
 
-bool has_level(Level level) { return level == Level::kNeon; }
-
-void describe(Level, Target& out) {
-  out.arch = Arch::kAArch64;
-  out.fma = out.f16c = true;
-  out.vector_bits = 128;
-  out.vector_registers = 32;
+// Bits of the vectors of SVE that a process gets; 0 without SVE. Wider ones than of 512 bits are used in part.
+int sve_bits() {
+  if ((getauxval(AT_HWCAP) & HWCAP_SVE) == 0) return 0;
+  const int length = prctl(PR_SVE_GET_VL);
+  return length < 0 ? 0 : std::min(512, (length & PR_SVE_VL_LEN_MASK) * 8);
 }
 
-constexpr std::array kLevels = {Level::kNeon};
+bool has_level(Level level) { return level == Level::kNeon || (level == Level::kSve && sve_bits() > 128); }
+
+void describe(Level level, Target& out) {
+  out.arch = Arch::kAArch64;
+  out.fma = out.f16c = true;
+  out.vector_bits = level == Level::kSve ? sve_bits() : 128;
+  out.vector_registers = 32;
+  out.int8_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  if (out.int8_dot) out.features = "+dotprod";
+  if (out.int8_dot && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) out.features += ",+i8mm";
+  if (level == Level::kSve) out.features += out.features.empty() ? "+sve" : ",+sve";
+}
+
+constexpr std::array kLevels = {Level::kNeon, Level::kSve};
 
 #else
 #error "host.cc: tell what this processor can do"
@@ -133,7 +148,7 @@ std::optional<Target> host_at(Level level) {
   if (!has_level(level)) return std::nullopt;
   Target out;
   out.level = level;
-  out.cpu = level == Level::kNeon ? "generic" : name_of(std::min(level, Level::kX86V4));
+  out.cpu = level >= Level::kNeon ? "generic" : name_of(std::min(level, Level::kX86V4));
   describe(level, out);
   read_caches(out);
   return out;

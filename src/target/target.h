@@ -15,8 +15,9 @@ namespace npugraph::target {
 enum class Arch : uint8_t { kX86_64, kAArch64 };
 
 // Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3
-// AVX2, FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). The level after v4 is v4 with AMX tiles of bf16 and of i8.
-enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kX86V4Amx, kNeon };
+// AVX2, FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). The level after v4 is v4 with AMX tiles of bf16 and of i8. Those of
+// AArch64 are NEON, and SVE with vectors wider than those of NEON.
+enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kX86V4Amx, kNeon, kSve };
 
 struct Target {
   Arch arch = Arch::kX86_64;
@@ -28,7 +29,7 @@ struct Target {
   bool f16c = false;            // conversions between f16 and f32
   bool masks = false;           // predicated loads, stores and arithmetic (AVX-512)
   bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
-  bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd)
+  bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd, usdot)
   bool amx = false;             // the same, and i8 x i8, of 16 rows and 16 columns at once (AMX)
   bool fetch_streams = false;   // software prefetching reads streams faster than the hardware prefetcher alone
   std::string cpu;              // as LLVM names the baseline
@@ -42,7 +43,7 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// "x86-64-v3", "neon", ...
+// "x86-64-v3", "sve", ...
 std::string_view name_of(Level level);
 
 // The processor, restricted to the level that NPUGRAPH_TARGET names, if any. A level that the processor lacks gives a

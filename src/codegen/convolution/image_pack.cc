@@ -97,7 +97,9 @@ void copy_row(const ImagePlanes& planes, const char* tap, const PanelPlace& plac
 
 }  // namespace
 
-bool has_gather_panel(const target::Target& target) { return target.lanes(DType::kF32) == kLanes; }
+bool has_gather_panel(const target::Target& target) {
+  return target.arch == target::Arch::kX86_64 && target.lanes(DType::kF32) == kLanes;
+}
 
 GatherPanelFunction* gather_panel_code(const target::Target& target, TileKind kind, int vectors) {
   const std::string name = cat("gather panel ", static_cast<int>(kind), " ", vectors);

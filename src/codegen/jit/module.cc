@@ -25,6 +25,9 @@ llvm::Function* add_function(llvm::Module& module, const target::Target& target,
   auto* function = llvm::Function::Create(type, linkage, llvm::StringRef(name.data(), name.size()), module);
   function->addFnAttr("target-cpu", target.cpu);
   function->addFnAttr("target-features", target.features);
+  // Vectors of LLVM's fixed length may then be as wide as those of SVE.
+  if (target.level == target::Level::kSve)
+    function->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(module.getContext(), target.vector_bits / 128, 16));
   function->setDoesNotThrow();
   return function;
 }
