@@ -57,6 +57,7 @@ def _strides_of_index(
 
 
 _STRIDES = {aten.index.Tensor: _strides_of_index, aten.roll.default: _strides_of_roll}
+CORRECTED = frozenset(_STRIDES)  # the operators of which with_true_strides() knows something
 
 
 def _between_ones(index: torch.Tensor, before: int, after: int) -> torch.Tensor:

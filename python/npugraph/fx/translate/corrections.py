@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from npugraph import _C
 from npugraph.fx.output_strides import keep_strides, results
 from npugraph.fx.schema import is_of_ascend
-from npugraph.fx.true_strides import with_true_strides
+from npugraph.fx.true_strides import CORRECTED, with_true_strides
 
 aten = torch.ops.aten
 
@@ -97,11 +97,11 @@ def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
 
 
 def _correct_strides(node: fx.Node) -> bool:
-    before = node.meta.get("val")
-    if isinstance(before, torch.Tensor):
-        args = fx.map_arg(node.args, lambda n: n.meta["val"])
-        node.meta["val"] = with_true_strides(node.target, args, before)
-    return node.meta.get("val") is not before
+    if node.target not in CORRECTED:
+        return False
+    before = node.meta["val"]
+    node.meta["val"] = with_true_strides(node.target, fx.map_arg(node.args, lambda n: n.meta["val"]), before)
+    return node.meta["val"] is not before
 
 
 def _origins(node: fx.Node) -> list[fx.Node]:
