@@ -6,12 +6,9 @@ if(NPUGRAPH_SANITIZE OR CMAKE_CROSSCOMPILING)
   set(NPUGRAPH_TEST_SECONDS 1800)
 endif()
 
-# What runs programs that were built for another processor, followed by a space.
-set(NPUGRAPH_TEST_EMULATOR "")
-if(CMAKE_CROSSCOMPILING)
-  list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " NPUGRAPH_TEST_EMULATOR)
-  string(APPEND NPUGRAPH_TEST_EMULATOR " ")
-endif()
+# The command that runs programs which were built for another processor. In the cache for scripts/lit.
+list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
+set(NPUGRAPH_TEST_EMULATOR "${emulator}" CACHE INTERNAL "")
 
 # Headers of the standard library that most files include: a second of each compilation.
 set(NPUGRAPH_STD_HEADERS
@@ -79,7 +76,8 @@ function(npugraph_unit_test dir)
   string(REPLACE "/" "_" name ${dir})
   add_executable(${name}_test ${sources} ${CMAKE_SOURCE_DIR}/tests/unit/environment.cc)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
-  target_compile_definitions(${name}_test PRIVATE TEST_EMULATOR="${NPUGRAPH_TEST_EMULATOR}")
+  target_compile_definitions(${name}_test PRIVATE
+    TEST_EMULATOR="${NPUGRAPH_TEST_EMULATOR}$<$<BOOL:${NPUGRAPH_TEST_EMULATOR}>: >")
   target_link_libraries(${name}_test PRIVATE ${arg_LIBRARIES} npugraph_options GTest::gtest_main)
   if(name STREQUAL base)
     target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> ${NPUGRAPH_STD_HEADERS})
