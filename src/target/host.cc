@@ -82,7 +82,7 @@ void add_v4_features(Target& out) {
   out.features = "-prefer-256-bit";
   out.bf16_dot = __builtin_cpu_supports("avx512bf16");
   if (out.bf16_dot) out.features += ",+avx512bf16";
-  out.int8_dot = __builtin_cpu_supports("avx512vnni");
+  out.int8_dot = out.int8_mixed = __builtin_cpu_supports("avx512vnni");
   if (out.int8_dot) out.features += ",+avx512vnni";
   if (out.amx) out.features += ",+amx-tile,+amx-bf16,+amx-int8";
 }
@@ -120,7 +120,8 @@ void describe(Level level, Target& out) {
   out.vector_registers = 32;
   out.int8_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
   if (out.int8_dot) out.features = "+dotprod";
-  if (out.int8_dot && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) out.features += ",+i8mm";
+  out.int8_mixed = out.int8_dot && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+  if (out.int8_mixed) out.features += ",+i8mm";
   if (level == Level::kSve) out.features += out.features.empty() ? "+sve" : ",+sve";
 }
 

@@ -29,7 +29,8 @@ struct Target {
   bool f16c = false;            // conversions between f16 and f32
   bool masks = false;           // predicated loads, stores and arithmetic (AVX-512)
   bool bf16_dot = false;        // pairs of bf16 products summed in f32 (vdpbf16ps)
-  bool int8_dot = false;        // quads of u8 x i8 products summed in i32 (vpdpbusd, usdot)
+  bool int8_dot = false;        // quads of products of i8 summed in i32 (vpdpbusd, sdot)
+  bool int8_mixed = false;      // the same of u8 x i8 in one instruction (vpdpbusd, usdot)
   bool amx = false;             // the same, and i8 x i8, of 16 rows and 16 columns at once (AMX)
   bool fetch_streams = false;   // software prefetching reads streams faster than the hardware prefetcher alone
   std::string cpu;              // as LLVM names the baseline

@@ -45,11 +45,11 @@ static_assert(sizeof(Header) == kMagic.size() + sizeof(Digest));
 
 // Lists all members: a new member of Target does not compile until it is added here.
 std::string describe(const target::Target& target) {
-  const auto& [arch, level, vector_bits, vector_registers, fma, f16c, masks, bf16_dot, int8_dot, amx, fetch_streams,
-               cpu, features, l1_bytes, l2_bytes, l3_bytes] = target;
+  const auto& [arch, level, vector_bits, vector_registers, fma, f16c, masks, bf16_dot, int8_dot, int8_mixed, amx,
+               fetch_streams, cpu, features, l1_bytes, l2_bytes, l3_bytes] = target;
   return cat(static_cast<int>(arch), " ", static_cast<int>(level), " ", vector_bits, " ", vector_registers, " ", fma,
-             f16c, masks, bf16_dot, int8_dot, amx, fetch_streams, " ", cpu, " ", features, " ", l1_bytes, " ", l2_bytes,
-             " ", l3_bytes);
+             f16c, masks, bf16_dot, int8_dot, int8_mixed, amx, fetch_streams, " ", cpu, " ", features, " ", l1_bytes,
+             " ", l2_bytes, " ", l3_bytes);
 }
 
 // Hashes the length of each part before the part itself, so that no two lists of parts are hashed as the same text.

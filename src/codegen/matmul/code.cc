@@ -13,7 +13,7 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, const TileS
   const std::string name = cat("matmul tile ", static_cast<int>(kind), " ", shape.vectors, " ", shape.fetched_rows, " ",
                                static_cast<int>(shape.passing));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), kind, shape);
+    emit_tile(add_function(module, target, "tile", tile_type(module.getContext())), target, kind, shape);
   });
   return code.function<TileFunction>("tile");
 }

@@ -6,8 +6,6 @@
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
-#include <llvm/IR/Module.h>
-#include <llvm/TargetParser/Triple.h>
 
 namespace npugraph::codegen {
 
@@ -17,16 +15,13 @@ using llvm::Value;
 
 namespace {
 
-bool is_for_aarch64(const llvm::IRBuilderBase& b) {
-  return llvm::Triple(b.GetInsertBlock()->getModule()->getTargetTriple()).isAArch64();
-}
-
-// The dot products of vectors that one instruction multiplies. `i8mm` has products of unsigned and signed factors. Without
-// it x - 128 is multiplied, and 128 * y added: the sum minus the products of -128 and y.
-Value* dot_quads_at_once(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum, bool mixed, bool sve) {
+// The dot products of vectors that one instruction multiplies. Without products of u8 x i8, x - 128 is multiplied, and
+// 128 * y added: the sum minus the products of -128 and y.
+Value* dot_quads_at_once(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
   using namespace llvm::Intrinsic;
+  const bool mixed = target.int8_mixed;
   const auto dot = [&](Value* left, Value* start) {
-    if (sve)
+    if (target.level == target::Level::kSve)
       return b.CreateIntrinsic(mixed ? aarch64_sve_usdot : aarch64_sve_sdot, {start->getType()}, {start, left, y});
     return b.CreateIntrinsic(mixed ? aarch64_neon_usdot : aarch64_neon_sdot, {start->getType(), left->getType()},
                              {start, left, y});
@@ -37,20 +32,18 @@ Value* dot_quads_at_once(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum,
 }
 
 // As vectors of SVE, or in parts of 128 bits.
-Value* dot_quads_of_aarch64(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
-  const auto features = b.GetInsertBlock()->getParent()->getFnAttribute("target-features").getValueAsString();
-  const bool mixed = features.contains("+i8mm");
+Value* dot_quads_of_aarch64(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
   const int quads = static_cast<int>(llvm::cast<FixedVectorType>(sum->getType())->getNumElements());
   auto* bytes = FixedVectorType::get(b.getInt8Ty(), 4 * quads);
   x = b.CreateBitCast(x, bytes);
   y = b.CreateBitCast(y, bytes);
-  if (features.contains("+sve")) {
+  if (target.level == target::Level::kSve) {
     const auto scalable = [&](Value* fixed, llvm::Type* element, unsigned lanes) {
       auto* type = llvm::ScalableVectorType::get(element, lanes);
       return b.CreateInsertVector(type, llvm::PoisonValue::get(type), fixed, b.getInt64(0));
     };
-    Value* all = dot_quads_at_once(b, scalable(x, b.getInt8Ty(), 16), scalable(y, b.getInt8Ty(), 16),
-                                   scalable(sum, b.getInt32Ty(), 4), mixed, true);
+    Value* all = dot_quads_at_once(b, target, scalable(x, b.getInt8Ty(), 16), scalable(y, b.getInt8Ty(), 16),
+                                   scalable(sum, b.getInt32Ty(), 4));
     return b.CreateExtractVector(sum->getType(), all, b.getInt64(0));
   }
   const auto part = [&](Value* whole, int first, int count) {
@@ -60,7 +53,7 @@ Value* dot_quads_of_aarch64(llvm::IRBuilderBase& b, Value* x, Value* y, Value* s
   };
   std::vector<Value*> sums;
   for (int q = 0; q < quads; q += 4)
-    sums.push_back(dot_quads_at_once(b, part(x, 4 * q, 16), part(y, 4 * q, 16), part(sum, q, 4), mixed, false));
+    sums.push_back(dot_quads_at_once(b, target, part(x, 4 * q, 16), part(y, 4 * q, 16), part(sum, q, 4)));
   return llvm::concatenateVectors(b, sums);
 }
 
@@ -104,8 +97,8 @@ Value* dot_bf16_pairs(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
                            {sum, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
 }
 
-Value* dot_i8_quads(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
-  if (is_for_aarch64(b)) return dot_quads_of_aarch64(b, x, y, sum);
+Value* dot_i8_quads(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
+  if (target.arch == target::Arch::kAArch64) return dot_quads_of_aarch64(b, target, x, y, sum);
   const bool whole = llvm::cast<FixedVectorType>(sum->getType())->getNumElements() == 16;
   return b.CreateIntrinsic(whole ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256,
                            {}, {sum, b.CreateBitCast(x, sum->getType()), b.CreateBitCast(y, sum->getType())});

@@ -22,9 +22,8 @@ class MatvecEmitter {
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         vectors_(vectors),
+        target_(target),
         lanes_(target.lanes(DType::kF32)),
-        registers_(target.vector_registers),
-        fma_(target.fma),
         fetches_(vectors > 1 || (target.fetch_streams && kind != MatvecKind::kF32)),
         vector_(llvm::FixedVectorType::get(
             kind == MatvecKind::kI8Dot ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), lanes_)),
@@ -41,8 +40,8 @@ class MatvecEmitter {
     row_bytes_ = times(k_, matrix_size());
     // The sums of a group of rows, a vector of each row, and one of x stay in registers. More streams gain nothing, and
     // if memory is prefetched for one vector, one stream is fastest.
-    const int most = fetches_ && vectors_ == 1 ? 1 : registers_ / 4;
-    const int group = std::clamp((registers_ - 3) / (vectors_ + 1), 1, most);
+    const int most = fetches_ && vectors_ == 1 ? 1 : target_.vector_registers / 4;
+    const int group = std::clamp((target_.vector_registers - 3) / (vectors_ + 1), 1, most);
     sums_ = b_.CreateAlloca(vector_, b_.getInt64(group * vectors_));
     Value* whole = b_.CreateSub(rows, b_.CreateURem(rows, b_.getInt64(group)));
     emit_loop(b_, b_.getInt64(0), whole, group, [&](Value* r) { emit_group(r, group); });
@@ -76,15 +75,15 @@ class MatvecEmitter {
     return quads() ? b_.CreateXor(elements, b_.CreateVectorSplat(lanes_, b_.getInt32(0x80808080))) : elements;
   }
   Value* multiplied(Value* elements, Value* x, Value* sum) {
-    if (quads()) return dot_i8_quads(b_, elements, x, sum);
-    return pairs() ? dot_bf16_pairs(b_, elements, x, sum) : multiply_add(b_, elements, x, sum, fma_);
+    if (quads()) return dot_i8_quads(b_, target_, elements, x, sum);
+    return pairs() ? dot_bf16_pairs(b_, elements, x, sum) : multiply_add(b_, elements, x, sum, target_.fma);
   }
   Value* load_one(Value* from, DType dtype) {
     return b_.CreateExtractElement(load_as_f32(b_, from, dtype, 1), b_.getInt64(0));
   }
   // Adds the product of one element of each to the sum.
   Value* multiplied_one(Value* element, Value* x, Value* sum) {
-    if (!quads()) return multiply_add(b_, load_one(element, matrix_type()), load_one(x, x_type()), sum, fma_);
+    if (!quads()) return multiply_add(b_, load_one(element, matrix_type()), load_one(x, x_type()), sum, target_.fma);
     const auto byte = [&](Value* from) { return b_.CreateAlignedLoad(b_.getInt8Ty(), from, llvm::Align(1)); };
     Value* without_sign = b_.CreateZExt(b_.CreateXor(byte(element), b_.getInt8(0x80)), b_.getInt32Ty());
     return b_.CreateAdd(sum, b_.CreateMul(without_sign, b_.CreateSExt(byte(x), b_.getInt32Ty())));
@@ -212,7 +211,7 @@ class MatvecEmitter {
       for (int r = 0; r < count; ++r) {
         Value* factor =
             b_.CreateAlignedLoad(b_.getFloatTy(), b_.CreateConstGEP1_64(b_.getFloatTy(), x, r), llvm::Align(4));
-        sum = multiply_add(b_, elements[r], b_.CreateVectorSplat(lanes, factor), sum, fma_);
+        sum = multiply_add(b_, elements[r], b_.CreateVectorSplat(lanes, factor), sum, target_.fma);
       }
       b_.CreateAlignedStore(sum, to, llvm::Align(4));
     }
@@ -222,9 +221,8 @@ class MatvecEmitter {
   llvm::IRBuilder<> b_;
   MatvecKind kind_;
   int vectors_;
+  const target::Target& target_;
   int lanes_;
-  int registers_;
-  bool fma_;
   bool fetches_;
   llvm::FixedVectorType* vector_;
   Value* matrix_;

@@ -20,8 +20,9 @@ constexpr int64_t kStepBytes = 4;
 
 class TileEmitter {
  public:
-  TileEmitter(llvm::Function* function, TileKind kind, const TileShape& shape)
+  TileEmitter(llvm::Function* function, const target::Target& target, TileKind kind, const TileShape& shape)
       : arguments_(function),
+        target_(target),
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         shape_(shape),
@@ -93,7 +94,7 @@ class TileEmitter {
   }
 
   Value* multiplied(Value* element, Value* column, Value* sum) {
-    if (quads()) return dot_i8_quads(b_, element, column, sum);
+    if (quads()) return dot_i8_quads(b_, target_, element, column, sum);
     return pairs() ? dot_bf16_pairs(b_, element, column, sum) : multiply_add(b_, element, column, sum, shape_.fma);
   }
 
@@ -125,6 +126,7 @@ class TileEmitter {
   }
 
   TileArguments arguments_;
+  const target::Target& target_;
   llvm::IRBuilder<> b_;
   TileKind kind_;
   TileShape shape_;
@@ -137,9 +139,9 @@ class TileEmitter {
 
 llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipii"); }
 
-void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape) {
+void emit_tile(llvm::Function* function, const target::Target& target, TileKind kind, const TileShape& shape) {
   if (shape.amx) return emit_amx_tile(function, kind, shape);
-  TileEmitter(function, kind, shape).emit();
+  TileEmitter(function, target, kind, shape).emit();
 }
 
 }  // namespace npugraph::codegen

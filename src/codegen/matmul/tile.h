@@ -33,7 +33,7 @@ llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type.
-void emit_tile(llvm::Function* function, TileKind kind, const TileShape& shape);
+void emit_tile(llvm::Function* function, const target::Target& target, TileKind kind, const TileShape& shape);
 void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
 void emit_copy_tile_rows(llvm::Function* function, const TileShape& shape);

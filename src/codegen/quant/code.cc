@@ -153,7 +153,7 @@ class QuantMatvecEmitter {
                 .sums = nullptr};
     if (layout.starts > 0) group.start = load(words, layout.start(0));
     if (!format_.has_offsets) return group;
-    Value* total = dot_i8_quads(b_, splat(b_, b_.getInt8(1), kGroup), group.digits, none);
+    Value* total = dot_i8_quads(b_, target_, splat(b_, b_.getInt8(1), kGroup), group.digits, none);
     group.sums = b_.CreateFMul(as_float(total), group.scale);
     return group;
   }
@@ -168,7 +168,7 @@ class QuantMatvecEmitter {
         Value* codes = row.codes(first);
         Value* scales = row.scales_of_quads(first);
         for (const Group& group : groups) {
-          Value* products = as_float(dot_i8_quads(b_, codes, group.digits, group.start));
+          Value* products = as_float(dot_i8_quads(b_, target_, codes, group.digits, group.start));
           *sum = multiply_add(b_, products, b_.CreateFMul(scales, group.scale), *sum, target_.fma);
           if (format_.has_offsets) *sum = multiply_add(b_, row.offsets_of_quads(first), group.sums, *sum, target_.fma);
           ++sum;

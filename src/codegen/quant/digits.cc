@@ -20,8 +20,10 @@ constexpr int kQuads = kGroup / 4;
 
 class DigitsEmitter {
  public:
-  DigitsEmitter(llvm::Function* function, const loop::BlockFormat& format, const DigitLayout& layout)
+  DigitsEmitter(llvm::Function* function, const target::Target& target, const loop::BlockFormat& format,
+                const DigitLayout& layout)
       : b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
+        target_(target),
         format_(format),
         layout_(layout),
         f_(function),
@@ -80,7 +82,7 @@ class DigitsEmitter {
       Value* bytes = b_.CreateTrunc(digits[i], llvm::FixedVectorType::get(b_.getInt8Ty(), kGroup));
       store_twice(bytes, layout_.digit(static_cast<int>(i)));
       Value* none = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt32Ty(), kQuads));
-      sums.push_back(dot_i8_quads(b_, splat(b_, b_.getInt8(1), kGroup), bytes, none));
+      sums.push_back(dot_i8_quads(b_, target_, splat(b_, b_.getInt8(1), kGroup), bytes, none));
     }
     Value* of_highest = sums[0];
     Value* total = combined(sums, 0);
@@ -104,6 +106,7 @@ class DigitsEmitter {
   }
 
   llvm::IRBuilder<> b_;
+  const target::Target& target_;
   const loop::BlockFormat& format_;
   DigitLayout layout_;
   llvm::Function* f_;
@@ -128,7 +131,7 @@ DigitsFunction* digits_code(const target::Target& target, loop::BlockType type, 
     llvm::Type* pointer = llvm::PointerType::getUnqual(context);
     auto* type_of = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
                                             {pointer, llvm::Type::getInt64Ty(context), pointer}, false);
-    DigitsEmitter(add_function(module, target, "digits", type_of), format, layout).emit();
+    DigitsEmitter(add_function(module, target, "digits", type_of), target, format, layout).emit();
   });
   return code.function<DigitsFunction>("digits");
 }

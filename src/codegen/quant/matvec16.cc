@@ -116,7 +116,7 @@ class Matvec16Emitter {
   // Sums of quads of products, as f32.
   Value* multiply(Value* codes, Value* group) {
     const auto digit = [&](int i, Value* sum) {
-      return dot_i8_quads(b_, codes, load_words(group, layout_.digit(i)), sum);
+      return dot_i8_quads(b_, target_, codes, load_words(group, layout_.digit(i)), sum);
     };
     const auto start = [&](int i) { return layout_.starts > i ? load_words(group, layout_.start(i)) : none(); };
     if (layout_.digits == 1) return as_float(digit(0, start(0)));
