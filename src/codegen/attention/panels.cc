@@ -47,7 +47,8 @@ struct Memory {
     mask = pieces.take<float>(plan.adds_mask() ? block : 0);
     mask_rows = pieces.take<float>(plan.adds_mask() ? block : 0);
     copies = pieces.take<float>(width * std::max(steps, round_up(plan.value_size, lanes) + lanes));
-    staged_keys = pieces.take<float>(plan.shape.rows * plan.steps());
+    const int64_t staged = plan.keys_in_place() ? plan.shape.rows : std::max(plan.block_keys, int64_t{plan.shape.rows});
+    staged_keys = pieces.take<float>(staged * plan.steps());
     staged_values = pieces.take<float>(plan.block_keys * plan.value_columns());
     interleaved = pieces.take<float>(plan.shape.amx ? plan.block_keys * width : 0);
   }
@@ -110,14 +111,13 @@ class Panels {
       panel.limit = std::max(panel.limit, c_.limit(row));
       panel.state[lane] = -std::numeric_limits<float>::infinity();
       panel.state[panel.width + lane] = 0;
-      copy_elements(c_.query(item_.batch, item_.head, row), p_.q.dtype, p_.q.column(), p_.key_size,
-                    m_.copies + lane * stride, p_.multiplied(), elements);
+      copy(c_.query(item_.batch, item_.head, row), p_.q, p_.key_size, m_.copies + lane * stride, elements);
     }
     c_.code.transpose(m_.copies, stride * 4, panel.width, stride, panel.queries, panel.width * 4);
   }
 
   void run_block(int64_t key, int64_t count) {
-    staged_ = false;
+    keys_staged_ = values_staged_ = false;
     for (Panel& panel : panels_) {
       if (panel.limit <= key || key + count <= panel.first) continue;
       const bool loads = p_.masked || panel.last_first > key;
@@ -159,21 +159,17 @@ class Panels {
 
   void multiply_keys(const Panel& panel, int64_t key, int64_t count) {
     const int64_t rows = p_.shape.rows;
-    const bool as_they_lie =
-        p_.k.is_dense() && p_.k.dtype == p_.multiplied() && (!p_.pairs || p_.key_size % 2 == 0) && count >= rows;
+    const bool in_place = p_.keys_in_place() && count >= rows;
+    if (!in_place && !keys_staged_) stage_keys(key, count);
+    keys_staged_ = true;
+    const Rows keys = in_place ? Rows{c_.key(item_, key), p_.k.row()}
+                               : Rows{reinterpret_cast<const char*>(m_.staged_keys), p_.steps() * 4};
     for (int64_t k = 0; k < count; k += rows) {
       // A last tile that is not whole starts earlier and computes some scores again, if there are enough keys.
-      const int64_t first = as_they_lie ? std::min(k, count - rows) : k;
-      const char* from = c_.key(item_, key + first);
-      int64_t stride = p_.k.row();
-      if (!as_they_lie) {
-        stride = p_.steps() * 4;
-        stage_keys(key + first, std::min(rows, count - first));
-        from = reinterpret_cast<const char*>(m_.staged_keys);
-      }
+      const int64_t first = std::min(k, std::max(count, rows) - rows);
       const Rows next = read_next(panel, key + first, count);
-      code(panel).products(panel.queries, from, stride, kCutBytes, p_.steps(), m_.scores + first * panel.width, 0,
-                           next.first, next.stride, 64);
+      code(panel).products(panel.queries, keys.first + first * keys.stride, keys.stride, kCutBytes, p_.steps(),
+                           m_.scores + first * panel.width, 0, next.first, next.stride, 64);
     }
   }
 
@@ -185,13 +181,26 @@ class Panels {
     return {c_.key(item_, key + count), p_.k.row()};
   }
 
-  // Copies the rows of one tile; missing rows repeat the last one.
+  // copy_elements() of a row, to the type that is multiplied.
+  void copy(const char* from, const HeadsPlace& place, int64_t count, float* to, int64_t padded) const {
+    copy_row(from, place.dtype, place.column(), place.is_dense() ? c_.code.widen : nullptr, count, to, p_.multiplied(),
+             padded);
+  }
+
+  // Copies the keys of a block. If they are fewer than the rows of a tile, the last one is repeated.
   void stage_keys(int64_t key, int64_t count) {
     const int64_t elements = p_.pairs ? 2 * p_.steps() : p_.steps();
-    for (int64_t r = 0; r < p_.shape.rows; ++r) {
-      copy_elements(c_.key(item_, key + std::min(r, count - 1)), p_.k.dtype, p_.k.column(), p_.key_size,
-                    m_.staged_keys + r * p_.steps(), p_.multiplied(), elements);
-    }
+    for (int64_t r = 0; r < std::max<int64_t>(count, p_.shape.rows); ++r)
+      copy(c_.key(item_, key + std::min(r, count - 1)), p_.k, p_.key_size, m_.staged_keys + r * p_.steps(), elements);
+  }
+
+  // Copies the values of a block, with `pairs` as pairs of keys.
+  void stage_values(int64_t key, int64_t count) {
+    if (p_.pairs)
+      return pack_columns(c_.value(item_, key), p_.v.dtype, p_.v.row(), p_.v.column(), p_.value_size, count, 0,
+                          divide_up(count, 2), true, p_.value_size, m_.staged_values);
+    for (int64_t r = 0; r < count; ++r)
+      copy(c_.value(item_, key + r), p_.v, p_.value_size, m_.staged_values + r * p_.value_size, p_.value_size);
   }
 
   // Bytes from an element of values to the next one in staged_values, for AMX.
@@ -214,8 +223,8 @@ class Panels {
   }
 
   void multiply_turned_values(const Panel& panel, int64_t key, int64_t count) {
-    if (!staged_) turn_values(key, count);
-    staged_ = true;
+    if (!values_staged_) turn_values(key, count);
+    values_staged_ = true;
     const char* rows = reinterpret_cast<const char*>(m_.staged_values);
     for (int64_t e = 0; e < p_.value_size; e += p_.shape.rows) {
       const char* from = rows + e * turned_stride();
@@ -226,15 +235,11 @@ class Panels {
 
   void multiply_values(const Panel& panel, int64_t key, int64_t count) {
     if (p_.shape.amx) return multiply_turned_values(panel, key, count);
-    const bool as_they_lie = !p_.pairs && p_.v.is_dense() && p_.v.dtype == DType::kF32;
-    if (!as_they_lie && !staged_) {
-      const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
-      pack_columns(c_.value(item_, key), p_.v.dtype, p_.v.row(), p_.v.column(), p_.value_size, count, 0, steps,
-                   p_.pairs, p_.value_size, m_.staged_values);
-      staged_ = true;
-    }
-    const char* from = as_they_lie ? c_.value(item_, key) : reinterpret_cast<const char*>(m_.staged_values);
-    const int64_t stride = as_they_lie ? p_.v.row() : p_.value_size * 4;
+    const bool in_place = !p_.pairs && p_.v.is_dense() && p_.v.dtype == DType::kF32;
+    if (!in_place && !values_staged_) stage_values(key, count);
+    values_staged_ = true;
+    const char* from = in_place ? c_.value(item_, key) : reinterpret_cast<const char*>(m_.staged_values);
+    const int64_t stride = in_place ? p_.v.row() : p_.value_size * 4;
     const int64_t steps = p_.pairs ? (count + 1) / 2 : count;
     const int64_t usual = value_tile_rows(p_);
     const int64_t larger = p_.value_size % value_tiles(p_);
@@ -260,7 +265,9 @@ class Panels {
   int64_t lanes_;
   const Memory& m_;
   std::span<Panel> panels_;
-  bool staged_ = false;  // whether the values of this block are staged
+  // Whether keys and values of this block are staged, if they are not multiplied where they lie.
+  bool keys_staged_ = false;
+  bool values_staged_ = false;
 };
 
 }  // namespace

@@ -71,6 +71,8 @@ struct AttentionPlan {
   }
   TileKind kind() const { return pairs ? TileKind::kBf16Pairs : TileKind::kF32; }
   DType multiplied() const { return pairs ? DType::kBF16 : DType::kF32; }
+  // Whether tiles read keys where they lie, if there are enough of them for a tile.
+  bool keys_in_place() const { return k.is_dense() && k.dtype == multiplied() && (!pairs || key_size % 2 == 0); }
 
   int64_t item_bytes = 0;  // scratch of each item that runs
   int slots = 1;           // items that run at the same time

@@ -21,7 +21,8 @@ struct AttentionCode {
     ValueTileFunction* one_more = nullptr;     // of one row more
     SoftmaxPanelFunction* softmax[2][2] = {};  // [limited][masked]
   };
-  Panels panels[2];  // wide panels, then narrow ones of one vector
+  Panels panels[2];                // wide panels, then narrow ones of one vector
+  WidenFunction* widen = nullptr;  // operands that are not of the type that is multiplied
   TransposeFunction* transpose = nullptr;
   InterleaveFunction* interleave = nullptr;  // for values on AMX
   AmxCode amx;

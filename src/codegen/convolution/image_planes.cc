@@ -37,8 +37,9 @@ int64_t ImagePlanes::bytes() const {
 ImagePlanes make_planes(const Image& image, DType image_dtype, DType dtype, int64_t channels, int64_t out_rows) {
   ImagePlanes planes{
       .image = image, .dtype = dtype, .image_dtype = image_dtype, .channels = channels, .out_rows = out_rows};
-  const int64_t size = size_of(dtype);
-  planes.in_place = image_dtype == dtype && lies_so(image, dtype);
+  planes.in_place = lies_so(image, image_dtype);
+  if (planes.in_place) planes.dtype = image_dtype;
+  const int64_t size = size_of(planes.dtype);
   planes.phases_y = phases_of(image, 0);
   planes.phases_x = phases_of(image, 1);
   // The padding at the end of a row is also the padding at the beginning of the next one.

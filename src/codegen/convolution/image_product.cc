@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMostSums = 512 * 32;     // of a work item
 constexpr int64_t kPackedBytes = 64 << 10;  // of a part of a panel
 constexpr int64_t kUsualSteps = 256;        // of a part of the sums
-constexpr int64_t kWidenedBytes = kAmxRows * kUsualSteps * 4;
+constexpr int64_t kSharingTiles = 2;        // most tiles of rows that share the panels of a strip in a work item
+constexpr int64_t kWidenedBytes = kSharingTiles * kAmxRows * kUsualSteps * 4;
 constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
 constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, unless kMostShared panels need more
 
@@ -57,14 +58,20 @@ class Run {
     const char* pixels;
   };
 
+  // Rows of weights in the type that is multiplied; stride in bytes.
+  struct Rows {
+    const char* first;
+    int64_t stride;
+  };
+
   void copy_weights() {
     const int64_t rows = p_.weight_rows(), size = size_of(p_.dtype), row_bytes = p_.steps * 4;
     auto* to = static_cast<char*>(call_.workspace);
     for_items(*call_.host, p_.groups * rows, p_.k, [&](int64_t item) {
       const int64_t row = std::min(item % rows, p_.m - 1);
       const char* from = static_cast<const char*>(call_.buffers[0].data) + (item / rows * p_.m + row) * p_.k * size;
-      copy_elements(from, p_.dtype, size, p_.k, to + item * row_bytes, p_.multiplied(),
-                    row_bytes / size_of(p_.multiplied()));
+      copy_row(from, p_.dtype, size, code_.widen, p_.k, to + item * row_bytes, p_.multiplied(),
+               row_bytes / size_of(p_.multiplied()));
     });
     weights_ = to;
     weight_stride_ = row_bytes;
@@ -118,13 +125,15 @@ class Run {
       return pack_panel(p_.planes, strip.pixels, place, p_.kind, first, steps, gather(columns), to);
     // The pixels of a channel are a row of a matrix.
     const bool pairs = p_.kind == TileKind::kBf16Pairs;
-    const int64_t size = size_of(p_.multiplied()), elements = pairs ? 2 : 1;
+    const DType dtype = p_.planes.dtype;
+    const int64_t size = size_of(dtype), stride = p_.planes.channel_bytes, elements = pairs ? 2 : 1;
     const char* from = strip.pixels + place.column * size;
-    if (place.count == p_.shape.columns() && (first + steps) * elements <= p_.k) {
-      return code_.interleave(from + first * elements * p_.planes.channel_bytes, p_.planes.channel_bytes, steps, to);
-    }
-    pack_columns(from, p_.multiplied(), p_.planes.channel_bytes, size, place.count, p_.k, first, steps, pairs, columns,
-                 to);
+    if (place.count == p_.shape.columns() && (first + steps) * elements <= p_.k)
+      return code_.interleave(from + first * elements * stride, stride, steps, to);
+    if (dtype == p_.multiplied())
+      return pack_columns(from, dtype, stride, size, place.count, p_.k, first, steps, pairs, columns, to);
+    for (int64_t s = first; s < first + steps; ++s, to += columns * 4)
+      copy_row(from + s * stride, dtype, size, code_.widen, place.count, to, DType::kF32, columns);
   }
 
   GatherPanelFunction* gather(int64_t columns) const {
@@ -136,10 +145,12 @@ class Run {
     const AmxScope scope(code_.amx);
     alignas(64) float sums[kMostSums + 16];
     alignas(64) char packed[kPackedBytes];
+    alignas(64) char widened[kWidenedBytes];
     const int64_t sums_of_panel = round_up(rows, p_.shape.rows) * p_.shape.columns();
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+      if (p_.widens_weights) widen(strip, row, rows, first, steps, widened);
       for (int64_t p = 0; p < panels; ++p) {
         const char* panel = p_.shares_panels ? shared_panel(strip, number + p, first) : packed;
         if (!p_.shares_panels) pack(strip, number + p, first, steps, packed);
@@ -151,7 +162,9 @@ class Run {
           // Memory traffic overlaps with the multiplication: the epilogue's operands of this tile are prefetched, and
           // the stores of the previous tile finish.
           if (last) fetch_tile(strip, row + r, number + p);
-          multiply_tile(weights(strip, row + r, first), next, p, steps, first > 0, panel, columns, of_tile);
+          const Rows of_weights = p_.widens_weights ? Rows{widened + r * steps * 4, steps * 4}
+                                                    : Rows{weights(strip, row + r, first), weight_stride_};
+          multiply_tile(of_weights, next, p, steps, first > 0, panel, columns, of_tile);
           if (last) write_tile(strip, row + r, rows - r, number + p, of_tile);
         }
       }
@@ -167,18 +180,23 @@ class Run {
     return weights_ + strip.group * weights_of_group_ + first_row(row) * weight_stride_ + first * step_bytes_;
   }
 
+  // Widens the weights of the tiles of `rows` rows from `row` on, for the steps [first, first + steps).
+  void widen(const Strip& strip, int64_t row, int64_t rows, int64_t first, int64_t steps, char* to) const {
+    for (int64_t r = 0; r < rows; r += p_.shape.rows) {
+      const char* from = weights(strip, row + r, first);
+      for (int64_t i = 0; i < p_.shape.rows; ++i)
+        code_.widen(from + i * weight_stride_, steps, to + (r + i) * steps * 4);
+    }
+  }
+
   // `next`: the weights of the next tile, of which the tile of panel `number` prefetches a part.
-  void multiply_tile(const char* from, const char* next, int64_t number, int64_t steps, bool accumulate,
+  void multiply_tile(const Rows& from, const char* next, int64_t number, int64_t steps, bool accumulate,
                      const char* panel, int64_t columns, float* sums) const {
     const int64_t parts = divide_up(p_.shape.rows, std::max(p_.shape.fetched_rows, 1));
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
     next += number % parts * p_.shape.fetched_rows * weight_stride_;
-    const int64_t next_step = kCutSteps * step_bytes_;
-    if (!p_.widens_weights)
-      return tile(panel, from, weight_stride_, kCutBytes, steps, sums, accumulate, next, weight_stride_, next_step);
-    alignas(64) char widened[kWidenedBytes];
-    for (int64_t r = 0; r < p_.shape.rows; ++r) code_.widen(from + r * weight_stride_, steps, widened + r * steps * 4);
-    tile(panel, widened, steps * 4, kCutBytes, steps, sums, accumulate, next, weight_stride_, next_step);
+    tile(panel, from.first, from.stride, kCutBytes, steps, sums, accumulate, next, weight_stride_,
+         kCutSteps * step_bytes_);
   }
 
   static bool lies_as(const ng_buffer& a, const ng_buffer& b) {
@@ -285,17 +303,19 @@ void complete(ImageProductPlan& plan, const Image& image, const target::Target& 
   plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, plan.kind);
   plan.steps = pairs ? divide_up(plan.k, 2) : plan.k;
-  plan.copies_weights = (pairs && plan.k % 2 != 0) || plan.m < plan.shape.rows;
-  plan.widens_weights = plan.dtype != plan.multiplied() && !plan.copies_weights;
   if (plan.m == 0 || plan.n <= 0) return;
   choose_strip(plan, image, plan.k / image.taps());
   plan.shares_panels = plan.strip_panels <= kMostShared && plan.panels() <= kMostShared;
+  // Weights that many panels pass are widened once. Those that few panels share may be larger than the pixels.
+  const bool widens = plan.dtype != plan.multiplied();
+  plan.copies_weights = (pairs && plan.k % 2 != 0) || plan.m < plan.shape.rows || (widens && !plan.shares_panels);
+  plan.widens_weights = widens && !plan.copies_weights;
   plan.block_steps = kUsualSteps;
   plan.block_panels = plan.shares_panels ? panels_of_cache(plan, target) : 1;
   if (plan.shape.amx) choose_amx_tile(plan);
   const int64_t most_rows = kMostSums / plan.shape.columns() / plan.block_panels;
   constexpr int64_t kFewTiles = 32;
-  const int64_t usual_shared = plan.m > kFewTiles * plan.shape.rows ? 2 * plan.shape.rows : plan.shape.rows;
+  const int64_t usual_shared = plan.m > kFewTiles * plan.shape.rows ? kSharingTiles * plan.shape.rows : plan.shape.rows;
   const int64_t usual = plan.shares_panels ? usual_shared : most_rows;
   const int64_t blocks = divide_up(plan.m, std::min(usual, most_rows) / plan.shape.rows * plan.shape.rows);
   plan.block_rows = round_up(divide_up(plan.m, blocks), plan.shape.rows);

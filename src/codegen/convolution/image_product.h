@@ -29,8 +29,8 @@ struct ImageProductPlan {
   int64_t block_rows = 0;              // of a work item
   int64_t block_panels = 1;            // of a work item
   bool shares_panels = false;          // the few panels of a strip are packed first, and many rows share them
-  bool copies_weights = false;         // to rows of whole steps, at least as many rows as a tile has
-  bool widens_weights = false;         // those of each tile, before it multiplies them
+  bool copies_weights = false;         // all, to rows of whole steps, at least as many rows as a tile has
+  bool widens_weights = false;         // those of a work item, before its panels multiply them
   int64_t strip_panels = 0;            // of a strip
 
   DType multiplied() const { return kind == TileKind::kBf16Pairs ? DType::kBF16 : DType::kF32; }
@@ -53,7 +53,7 @@ struct ImageProductCode {
   TileFunction* narrow_tile = nullptr;
   AmxCode amx;  // for the tiles
   InterleaveFunction* interleave = nullptr;
-  WidenFunction* widen = nullptr;  // if the plan widens weights
+  WidenFunction* widen = nullptr;  // if weights are not of the type that is multiplied
   // Each is null if the target has none.
   CopyRowsFunction* copy = nullptr;
   GatherPanelFunction* gather = nullptr;

@@ -18,10 +18,10 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, const TileS
   return code.function<TileFunction>("tile");
 }
 
-InterleaveFunction* interleave_code(const target::Target& target, TileKind kind) {
-  const std::string name = cat("matmul interleave ", static_cast<int>(kind));
+InterleaveFunction* interleave_code(const target::Target& target, TileKind kind, DType from) {
+  const std::string name = cat("matmul interleave ", static_cast<int>(kind), " ", name_of(from));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
-    emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind,
+    emit_interleave(add_function(module, target, "interleave", interleave_type(module.getContext())), kind, from,
                     tile_shape(target, kind));
   });
   return code.function<InterleaveFunction>("interleave");

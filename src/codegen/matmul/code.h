@@ -13,7 +13,7 @@
 namespace npugraph::codegen {
 
 TileFunction* tile_code(const target::Target& target, TileKind kind, const TileShape& shape);
-InterleaveFunction* interleave_code(const target::Target& target, TileKind kind);
+InterleaveFunction* interleave_code(const target::Target& target, TileKind kind, DType from);
 TransposeFunction* transpose_code(const target::Target& target);
 CopyTileRowsFunction* copy_tile_rows_code(const target::Target& target, const TileShape& shape);
 WidenFunction* widen_code(const target::Target& target, DType from, DType to);

@@ -104,6 +104,14 @@ void copy_elements(const char* from, DType from_type, int64_t stride, int64_t co
   for (int64_t i = count; i < padded; ++i) values[i] = 0;
 }
 
+void copy_row(const char* from, DType from_type, int64_t stride, WidenFunction* widen, int64_t count, void* to,
+              DType to_type, int64_t padded) {
+  if (widen == nullptr) return copy_elements(from, from_type, stride, count, to, to_type, padded);
+  const int64_t size = size_of(to_type);
+  widen(from, count, to);
+  std::memset(static_cast<char*>(to) + count * size, 0, static_cast<size_t>((padded - count) * size));
+}
+
 void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k,
                   int64_t first, int64_t steps, bool pairs, int64_t columns, void* panel) {
   if (!pairs) {

@@ -13,6 +13,14 @@ namespace npugraph::codegen {
 void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
                    int64_t padded);
 
+// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, or i8 to bf16. Generated
+// code (tile.h).
+using WidenFunction = void(const void* from, int64_t count, void* to);
+
+// copy_elements(), done by `widen` if that is not null; elements are then adjacent.
+void copy_row(const char* from, DType from_type, int64_t stride, WidenFunction* widen, int64_t count, void* to,
+              DType to_type, int64_t padded);
+
 // Packs a panel of `columns` columns for steps [first, first + steps) of a matrix with `k` rows. Step s, column c is
 // the element at from + c * column_stride + s * k_stride or, with `pairs`, the pair of elements of rows 2 * s and 2 * s
 // + 1. Columns from `count` on, and elements of rows from k on, are zero.

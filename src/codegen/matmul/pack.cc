@@ -95,12 +95,12 @@ llvm::FunctionType* transpose_type(llvm::LLVMContext& context) {
                                  false);
 }
 
-void emit_interleave(llvm::Function* f, TileKind kind, const TileShape& shape) {
+void emit_interleave(llvm::Function* f, TileKind kind, DType from_type, const TileShape& shape) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(f->getContext(), "entry", f));
   Bytes bytes(b);
   const bool pairs = kind == TileKind::kBf16Pairs;
-  auto* vector = llvm::FixedVectorType::get(pairs ? b.getInt16Ty() : b.getInt32Ty(), shape.lanes);
-  const int64_t vector_bytes = shape.lanes * (pairs ? 2 : 4);
+  auto* halves = llvm::FixedVectorType::get(b.getInt16Ty(), shape.lanes);
+  const int64_t vector_bytes = shape.lanes * size_of(from_type);
   llvm::SmallVector<int> by_turns;
   for (int i = 0; i < shape.lanes; ++i) by_turns.append({i, shape.lanes + i});
   Value* two_strides = b.CreateShl(f->getArg(1), 1);
@@ -108,9 +108,9 @@ void emit_interleave(llvm::Function* f, TileKind kind, const TileShape& shape) {
   emit_loop(b, b.getInt64(0), f->getArg(2), 1, start, [&](Value*, const Values& at) -> Values {
     for (int v = 0; v < shape.vectors; ++v) {
       Value* from = bytes.at(at[0], b.getInt64(v * vector_bytes));
-      Value* row = b.CreateAlignedLoad(vector, from, Align(2));
-      if (pairs)
-        row = b.CreateShuffleVector(row, b.CreateAlignedLoad(vector, bytes.at(from, f->getArg(1)), Align(2)), by_turns);
+      const auto half = [&](Value* at) { return b.CreateAlignedLoad(halves, at, Align(2)); };
+      Value* row = pairs ? b.CreateShuffleVector(half(from), half(bytes.at(from, f->getArg(1))), by_turns)
+                         : load_as_f32(b, from, from_type, shape.lanes);
       b.CreateAlignedStore(row, bytes.at(at[1], b.getInt64(v * shape.lanes * 4)), Align(4 * shape.lanes));
     }
     return {bytes.at(at[0], pairs ? two_strides : f->getArg(1)), bytes.at(at[1], b.getInt64(shape.columns() * 4))};

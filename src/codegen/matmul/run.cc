@@ -83,17 +83,8 @@ class Run {
       const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
       if (p_.cuts_a) return cut_row(row, item);
       copy_row(row, p_.a.dtype, p_.a.column, code_.widen_a, p_.k,
-               static_cast<char*>(call_.workspace) + item * dense_row_bytes(), elements(p_.steps));
+               static_cast<char*>(call_.workspace) + item * dense_row_bytes(), p_.multiplied(), elements(p_.steps));
     });
-  }
-
-  // copy_elements() to the type that is multiplied, by `widen` if that is not null.
-  void copy_row(const char* from, DType dtype, int64_t stride, WidenFunction* widen, int64_t count, char* to,
-                int64_t padded) const {
-    if (widen == nullptr) return copy_elements(from, dtype, stride, count, to, p_.multiplied(), padded);
-    const int64_t size = size_of(p_.multiplied());
-    widen(from, count, to);
-    std::memset(to + count * size, 0, (padded - count) * size);
   }
 
   void cut_row(const char* row, int64_t item) {
@@ -192,7 +183,7 @@ class Run {
       return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       copy_row(from + std::min(r, count - 1) * row_stride, place.dtype, place.column, widen,
-               elements_from(first, steps), staged + r * steps * 4, elements(steps));
+               elements_from(first, steps), staged + r * steps * 4, p_.multiplied(), elements(steps));
     }
   }
 
@@ -305,7 +296,7 @@ class Run {
   }
 
   void pack_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
-    const bool dense = p_.b.row == size_of(p_.b.dtype) && p_.b.dtype == p_.multiplied();
+    const bool dense = p_.b.row == size_of(p_.b.dtype);
     if (dense && columns == p_.shape.columns() && elements_from(first, steps) == elements(steps))
       return code_.interleave(b_at(batch, column, elements(first)), p_.b.column, steps, to);
     if (code_.widen_b != nullptr) return widen_panel(batch, column, columns, first, steps, to);
@@ -317,7 +308,7 @@ class Run {
   void widen_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
     const int64_t width = p_.shape.columns();
     for (int64_t s = first; s < first + steps; ++s, to += width * 4)
-      copy_row(b_at(batch, column, s), p_.b.dtype, p_.b.row, code_.widen_b, columns, to, width);
+      copy_row(b_at(batch, column, s), p_.b.dtype, p_.b.row, code_.widen_b, columns, to, p_.multiplied(), width);
   }
 
   // acc: [panel][row of tiles][column of C].
@@ -446,7 +437,7 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     if (plan.form == Form::kPackA)
       code.transpose = transpose_code(target);
     else
-      code.interleave = interleave_code(target, plan.kind);
+      code.interleave = interleave_code(target, plan.kind, plan.b.dtype);
     code.amx = amx_code(target, plan.kind);
   }
   const int64_t vectors = plan.has_tiles() ? plan.last_rows() : std::max<int64_t>(plan.m, 1);

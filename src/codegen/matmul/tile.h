@@ -7,12 +7,13 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include "codegen/matmul/copy.h"
 #include "codegen/matmul/tile_shape.h"
 #include "tensor/dtype.h"
 
 namespace npugraph::codegen {
 
-// Packs a whole panel from a matrix with contiguous rows: row after row of f32, or pairs of rows of bf16, interleaved
+// Packs a whole panel from a matrix with contiguous rows: row after row, as f32, or pairs of rows of bf16, interleaved
 // element by element. row_stride is in bytes.
 using InterleaveFunction = void(const void* rows, int64_t row_stride, int64_t steps, void* panel);
 
@@ -25,16 +26,13 @@ using TransposeFunction = void(const void* from, int64_t from_stride, int64_t ro
 // Copies whole cuts (kCutBytes) of the rows of a tile to dense rows; rows from `count` on repeat the last one.
 using CopyTileRowsFunction = void(const void* rows, int64_t row_stride, int64_t count, int64_t cuts, void* to);
 
-// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, or i8 to bf16.
-using WidenFunction = void(const void* from, int64_t count, void* to);
-
 llvm::FunctionType* tile_type(llvm::LLVMContext& context);
 llvm::FunctionType* interleave_type(llvm::LLVMContext& context);
 llvm::FunctionType* transpose_type(llvm::LLVMContext& context);
 
 // Fill in the body of a function of that type.
 void emit_tile(llvm::Function* function, const target::Target& target, TileKind kind, const TileShape& shape);
-void emit_interleave(llvm::Function* function, TileKind kind, const TileShape& shape);
+void emit_interleave(llvm::Function* function, TileKind kind, DType from, const TileShape& shape);
 void emit_transpose(llvm::Function* function, const TileShape& shape);
 void emit_copy_tile_rows(llvm::Function* function, const TileShape& shape);
 void emit_widen(llvm::Function* function, DType from, DType to, int lanes);

@@ -151,8 +151,10 @@ TEST(Convolution, EqualsTheSumsInDoublePrecision) {
       {.padding = {1, 1}, .bias = true},
       {.batches = 2, .in = 5, .out = 13, .stride = {2, 2}, .padding = {1, 1}, .bias = true},
       {.in = 16, .out = 32, .image = {14, 14}, .kernel = {1, 1}},
-      // As many panels as a strip packs first at most.
+      // As many panels as a strip packs first at most, and more.
       {.in = 6, .out = 40, .image = {22, 22}, .kernel = {1, 1}},
+      {.batches = 2, .in = 300, .out = 26, .image = {30, 33}, .kernel = {1, 1}, .bias = true},
+      {.in = 300, .out = 600, .image = {9, 7}, .kernel = {1, 1}},  // work items of two tiles of rows
       {.in = 16, .out = 24, .image = {7, 7}, .kernel = {1, 1}, .stride = {2, 2}},
       {.in = 3, .out = 20, .image = {32, 32}, .kernel = {8, 8}, .stride = {8, 8}, .bias = true},
       {.batches = 2, .in = 8, .out = 16, .groups = 2, .padding = {1, 1}, .bias = true},

@@ -128,10 +128,15 @@ TEST(Matmul, IsExactToRoundingForAllTails) {
   }
 }
 
+std::vector<DType> floats_of(const target::Target& target) {
+  if (!target.f16c) return {DType::kF32, DType::kBF16};
+  return {DType::kF32, DType::kBF16, DType::kF16};
+}
+
 TEST(Matmul, MultipliesHalfPrecision) {
   for (const target::Target& target : target::host_targets()) {
-    for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      if (dtype == DType::kF16 && !target.f16c) continue;
+    for (const DType dtype : floats_of(target)) {
+      if (dtype == DType::kF32) continue;
       for (const int64_t m : kRows) {
         for (const auto& [n, k] : {std::pair<int64_t, int64_t>{50, 37}, {97, 64}, {5, 0}, {31, 1}, {64, 100}}) {
           for (const bool b_is_nk : {true, false}) {
@@ -219,7 +224,7 @@ TEST(Matmul, RefusesIntegersThatItCannotMultiply) {
 
 TEST(Matmul, SumsLongRowsInParts) {
   for (const target::Target& target : target::host_targets()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : floats_of(target)) {
       for (const bool b_is_nk : {true, false})
         check({.a = dtype, .b = dtype, .c = DType::kF32, .m = 37, .n = 50, .k = 5003, .b_is_nk = b_is_nk}, target);
     }
@@ -237,7 +242,7 @@ TEST(Matmul, GoesThroughManyLongRows) {
 
 TEST(Matmul, TakesAnyStridesOfAAndB) {
   for (const target::Target& target : target::host_targets()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : floats_of(target)) {
       for (int bits = 0; bits < 16; ++bits) {
         for (const int64_t m : {1, 3, 40}) {
           check({.a = dtype,
