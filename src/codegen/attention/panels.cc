@@ -183,8 +183,7 @@ class Panels {
 
   // copy_elements() of a row, to the type that is multiplied.
   void copy(const char* from, const HeadsPlace& place, int64_t count, float* to, int64_t padded) const {
-    copy_row(from, place.dtype, place.column(), place.is_dense() ? c_.code.widen : nullptr, count, to, p_.multiplied(),
-             padded);
+    copy_row(from, place.dtype, place.column(), c_.code.widen, count, to, p_.multiplied(), padded);
   }
 
   // Copies the keys of a block. If they are fewer than the rows of a tile, the last one is repeated.
@@ -196,11 +195,12 @@ class Panels {
 
   // Copies the values of a block, with `pairs` as pairs of keys.
   void stage_values(int64_t key, int64_t count) {
+    const char* from = c_.value(item_, key);
     if (p_.pairs)
-      return pack_columns(c_.value(item_, key), p_.v.dtype, p_.v.row(), p_.v.column(), p_.value_size, count, 0,
-                          divide_up(count, 2), true, p_.value_size, m_.staged_values);
-    for (int64_t r = 0; r < count; ++r)
-      copy(c_.value(item_, key + r), p_.v, p_.value_size, m_.staged_values + r * p_.value_size, p_.value_size);
+      return pack_pairs(from, p_.v.row(), p_.v.column(), p_.value_size, count, 0, divide_up(count, 2), p_.value_size,
+                        m_.staged_values);
+    pack_steps(from, p_.v.dtype, p_.v.row(), p_.v.column(), c_.code.widen, p_.value_size, count, p_.value_size,
+               m_.staged_values);
   }
 
   // Bytes from an element of values to the next one in staged_values, for AMX.
@@ -215,8 +215,7 @@ class Panels {
       if (p_.v.is_dense() && known == columns && count % 2 == 0)
         c_.code.interleave(from, p_.v.row(), steps, m_.interleaved);
       else
-        pack_columns(from, p_.v.dtype, p_.v.row(), p_.v.column(), known, count, 0, steps, true, columns,
-                     m_.interleaved);
+        pack_pairs(from, p_.v.row(), p_.v.column(), known, count, 0, steps, columns, m_.interleaved);
       c_.code.transpose(m_.interleaved, columns * 4, steps, columns,
                         reinterpret_cast<char*>(m_.staged_values) + e * turned_stride(), turned_stride());
     }

@@ -75,7 +75,7 @@ AttentionCode find_code(const AttentionPlan& plan, const target::Target& target)
     return code;
   }
   code.transpose = transpose_code(target);
-  if (plan.q.dtype != plan.multiplied()) code.widen = widen_code(target, plan.q.dtype, plan.multiplied());
+  code.widen = widen_code(target, plan.q.dtype, plan.multiplied());
   if (plan.shape.amx) code.interleave = interleave_code(target, plan.kind(), plan.v.dtype);
   code.amx = amx_code(target, plan.kind());
   // Only the last panel of a block may be narrow.
@@ -92,7 +92,7 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
   for (int64_t rows = plan.group; rows > 0 && rows <= kMostVectors; rows += plan.group)
     find_rows(plan, target, static_cast<int>(rows), code);
   transpose_code(target);
-  if (plan.q.dtype != plan.multiplied()) widen_code(target, plan.q.dtype, plan.multiplied());
+  widen_code(target, plan.q.dtype, plan.multiplied());
   if (plan.shape.amx) interleave_code(target, plan.kind(), plan.v.dtype);
   for (const TileShape& shape : {narrow(plan.shape), plan.shape}) find_panels(plan, target, shape, code.panels[0]);
 }

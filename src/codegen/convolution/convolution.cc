@@ -190,7 +190,7 @@ struct Planner {
             .narrow_tile = tile_code(target, plan.kind, narrow(plan.shape)),
             .amx = amx_code(target, plan.kind),
             .interleave = interleave_code(target, plan.kind, plan.planes.dtype),
-            .widen = spec.dtype != plan.multiplied() ? widen_code(target, spec.dtype, plan.multiplied()) : nullptr,
+            .widen = widen_code(target, spec.dtype, plan.multiplied()),
             .copy = copy_rows_code(target, spec.dtype, plan.multiplied(), spec.convolution.stride.back()),
             .gather = gather(2),
             .narrow_gather = gather(1),

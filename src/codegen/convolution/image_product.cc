@@ -130,10 +130,9 @@ class Run {
     const char* from = strip.pixels + place.column * size;
     if (place.count == p_.shape.columns() && (first + steps) * elements <= p_.k)
       return code_.interleave(from + first * elements * stride, stride, steps, to);
-    if (dtype == p_.multiplied())
-      return pack_columns(from, dtype, stride, size, place.count, p_.k, first, steps, pairs, columns, to);
-    for (int64_t s = first; s < first + steps; ++s, to += columns * 4)
-      copy_row(from + s * stride, dtype, size, code_.widen, place.count, to, DType::kF32, columns);
+    if (pairs) return pack_pairs(from, stride, size, place.count, p_.k, first, steps, columns, to);
+    WidenFunction* widen = p_.planes.in_place ? code_.widen : nullptr;  // copied planes are f32 already
+    pack_steps(from + first * stride, dtype, stride, size, widen, place.count, steps, columns, to);
   }
 
   GatherPanelFunction* gather(int64_t columns) const {

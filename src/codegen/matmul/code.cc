@@ -43,6 +43,7 @@ CopyTileRowsFunction* copy_tile_rows_code(const target::Target& target, const Ti
 }
 
 WidenFunction* widen_code(const target::Target& target, DType from, DType to) {
+  if (from == to) return nullptr;
   const std::string name = cat("matmul widen ", name_of(from), " ", name_of(to));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     auto* type = function_type(module.getContext(), "pip");

@@ -16,6 +16,7 @@ TileFunction* tile_code(const target::Target& target, TileKind kind, const TileS
 InterleaveFunction* interleave_code(const target::Target& target, TileKind kind, DType from);
 TransposeFunction* transpose_code(const target::Target& target);
 CopyTileRowsFunction* copy_tile_rows_code(const target::Target& target, const TileShape& shape);
+// Null if the types are equal.
 WidenFunction* widen_code(const target::Target& target, DType from, DType to);
 RowsMatvecFunction* rows_matvec_code(const target::Target& target, MatvecKind kind, int vectors);
 ColumnsMatvecFunction* columns_matvec_code(const target::Target& target, MatvecKind kind, int vectors);

@@ -106,20 +106,22 @@ void copy_elements(const char* from, DType from_type, int64_t stride, int64_t co
 
 void copy_row(const char* from, DType from_type, int64_t stride, WidenFunction* widen, int64_t count, void* to,
               DType to_type, int64_t padded) {
-  if (widen == nullptr) return copy_elements(from, from_type, stride, count, to, to_type, padded);
   const int64_t size = size_of(to_type);
+  if (widen == nullptr || stride != size_of(from_type))
+    return copy_elements(from, from_type, stride, count, to, to_type, padded);
   widen(from, count, to);
   std::memset(static_cast<char*>(to) + count * size, 0, static_cast<size_t>((padded - count) * size));
 }
 
-void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k,
-                  int64_t first, int64_t steps, bool pairs, int64_t columns, void* panel) {
-  if (!pairs) {
-    auto* to = static_cast<float*>(panel);
-    for (int64_t s = first; s < first + steps; ++s, to += columns)
-      copy_elements(from + s * k_stride, from_type, column_stride, count, to, DType::kF32, columns);
-    return;
-  }
+void pack_steps(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, WidenFunction* widen,
+                int64_t count, int64_t steps, int64_t columns, void* panel) {
+  auto* to = static_cast<float*>(panel);
+  for (int64_t s = 0; s < steps; ++s, to += columns)
+    copy_row(from + s * k_stride, from_type, column_stride, widen, count, to, DType::kF32, columns);
+}
+
+void pack_pairs(const char* from, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k, int64_t first,
+                int64_t steps, int64_t columns, void* panel) {
   auto* to = static_cast<uint16_t*>(panel);
   for (int64_t s = first; s < first + steps; ++s, to += 2 * columns) {
     const char* even = from + 2 * s * k_stride;

@@ -17,15 +17,19 @@ void copy_elements(const char* from, DType from_type, int64_t stride, int64_t co
 // code (tile.h).
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
-// copy_elements(), done by `widen` if that is not null; elements are then adjacent.
+// copy_elements(), done by `widen` if that is not null and the elements are adjacent.
 void copy_row(const char* from, DType from_type, int64_t stride, WidenFunction* widen, int64_t count, void* to,
               DType to_type, int64_t padded);
 
-// Packs a panel of `columns` columns for steps [first, first + steps) of a matrix with `k` rows. Step s, column c is
-// the element at from + c * column_stride + s * k_stride or, with `pairs`, the pair of elements of rows 2 * s and 2 * s
-// + 1. Columns from `count` on, and elements of rows from k on, are zero.
-void pack_columns(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k,
-                  int64_t first, int64_t steps, bool pairs, int64_t columns, void* panel);
+// Packs `steps` steps of a panel of f32: `columns` columns, of which those from `count` on are zero. Step s, column c is the
+// element at from + c * column_stride + s * k_stride. Strides are in bytes. `widen` as in copy_row().
+void pack_steps(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, WidenFunction* widen,
+                int64_t count, int64_t steps, int64_t columns, void* panel);
+
+// The same for pairs of bf16: step s, column c is the pair of elements of rows 2 * s and 2 * s + 1. The first step is
+// `first`, and elements of rows from k on are zero.
+void pack_pairs(const char* from, int64_t k_stride, int64_t column_stride, int64_t count, int64_t k, int64_t first,
+                int64_t steps, int64_t columns, void* panel);
 
 // Transposes, in place, a matrix of `rows` x `columns` pieces of `bytes` bytes each, row after row. Pieces have at most
 // kMostPieceBytes bytes, and there are at most kMostPieces.

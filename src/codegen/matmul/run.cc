@@ -299,16 +299,11 @@ class Run {
     const bool dense = p_.b.row == size_of(p_.b.dtype);
     if (dense && columns == p_.shape.columns() && elements_from(first, steps) == elements(steps))
       return code_.interleave(b_at(batch, column, elements(first)), p_.b.column, steps, to);
-    if (code_.widen_b != nullptr) return widen_panel(batch, column, columns, first, steps, to);
-    pack_columns(b_at(batch, column, 0), p_.b.dtype, p_.b.column, p_.b.row, columns, p_.k, first, steps, pairs(),
-                 p_.shape.columns(), to);
-  }
-
-  // B is widened for its panels to f32 only.
-  void widen_panel(int64_t batch, int64_t column, int64_t columns, int64_t first, int64_t steps, char* to) const {
-    const int64_t width = p_.shape.columns();
-    for (int64_t s = first; s < first + steps; ++s, to += width * 4)
-      copy_row(b_at(batch, column, s), p_.b.dtype, p_.b.row, code_.widen_b, columns, to, p_.multiplied(), width);
+    if (pairs())
+      return pack_pairs(b_at(batch, column, 0), p_.b.column, p_.b.row, columns, p_.k, first, steps, p_.shape.columns(),
+                        to);
+    pack_steps(b_at(batch, column, first), p_.b.dtype, p_.b.column, p_.b.row, code_.widen_b, columns, steps,
+               p_.shape.columns(), to);
   }
 
   // acc: [panel][row of tiles][column of C].
@@ -426,12 +421,8 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     const bool narrowed = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
     if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
-    const auto widen = [&](const Place& place, int64_t stride) {
-      const bool copied = place.dtype != plan.multiplied() && stride == size_of(place.dtype);
-      return copied ? widen_code(target, place.dtype, plan.multiplied()) : nullptr;
-    };
-    if (!plan.cuts_a) code.widen_a = widen(plan.a, plan.a.column);
-    code.widen_b = widen(plan.b, plan.form == Form::kPackA ? plan.b.column : plan.b.row);
+    if (!plan.cuts_a) code.widen_a = widen_code(target, plan.a.dtype, plan.multiplied());
+    code.widen_b = widen_code(target, plan.b.dtype, plan.multiplied());
     if (plan.form == Form::kPackA && plan.shape.amx && plan.b.dtype == plan.multiplied())
       code.copy = copy_tile_rows_code(target, plan.shape);
     if (plan.form == Form::kPackA)

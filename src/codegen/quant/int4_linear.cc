@@ -49,6 +49,7 @@ struct Code {
   Int4MatvecFunction* matvec[2] = {nullptr, nullptr};
   Int4UnpackFunction* unpack[2] = {nullptr, nullptr};
   TileFunction* tile = nullptr;
+  WidenFunction* widen = nullptr;  // x that is not f32
   EpilogueFunction* epilogue = nullptr;
 };
 
@@ -85,6 +86,7 @@ std::optional<Plan> make_plan(const Int4LinearSpec& spec, const target::Target& 
 
 Code find_code(const Int4LinearSpec& spec, const target::Target& target, const Plan& plan) {
   Code code;
+  code.widen = widen_code(target, plan.type, DType::kF32);
   const Int4Block kinds[2] = {{plan.n < plan.columns ? 0 : spec.packing.columns, spec.packing.halves, plan.type},
                               {static_cast<int>(plan.rest()), false, plan.type}};
   for (int i = 0; i < 2; ++i) {
@@ -162,7 +164,7 @@ class Run {
     for_items(*call_.host, p_.m, p_.k, [&](int64_t row) {
       if (p_.dense_x) {
         void* to = static_cast<char*>(call_.workspace) + row * x_row_;
-        copy_elements(from + row * from_row, p_.type, p_.x_column, p_.k, to, DType::kF32, p_.k);
+        copy_row(from + row * from_row, p_.type, p_.x_column, code_.widen, p_.k, to, DType::kF32, p_.k);
       }
       for (int64_t g = 0; p_.streams && g < p_.groups(); ++g)
         sums_[row * p_.groups() + g] = sum_of(x_at(row, g * p_.group), p_.group);

@@ -57,6 +57,7 @@ struct Code {
   DequantizeFunction* dequantize = nullptr;
   TileFunction* tile = nullptr;
   TransposeFunction* transpose = nullptr;
+  WidenFunction* widen = nullptr;  // x that is not f32
   EpilogueFunction* epilogue = nullptr;
 };
 
@@ -91,6 +92,7 @@ std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target&
 
 Code find_code(const QuantLinearSpec& spec, const target::Target& target, const Plan& plan) {
   Code code;
+  code.widen = widen_code(target, plan.x_type, DType::kF32);
   if (plan.streams) {
     const int vectors = static_cast<int>(std::max<int64_t>(plan.m, 1));
     code.matvec = plan.by_16 ? quant_matvec16_code(target, spec.type, plan.digits)
@@ -146,7 +148,7 @@ class Run {
     x_row_ = p_.k * 4;
     for_items(*call_.host, p_.m, p_.k * kCostOfElement, [&](int64_t row) {
       auto* dense = reinterpret_cast<float*>(static_cast<char*>(call_.workspace) + row * p_.k * 4);
-      copy_elements(from + row * from_row, p_.x_type, p_.x_column, p_.k, dense, DType::kF32, p_.k);
+      copy_row(from + row * from_row, p_.x_type, p_.x_column, code_.widen, p_.k, dense, DType::kF32, p_.k);
       for (int64_t i = 0; i < p_.k && p_.rounds && p_.digits == 0; i += kGroup) round_group(dense + i);
     });
   }

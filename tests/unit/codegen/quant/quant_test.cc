@@ -202,6 +202,10 @@ TEST(Quant, MultipliesAllShapes) {
           check({type, 17, n, 768, DType::kBF16, int8}, target, 1);
         }
         check({type, 3, 21, 512, DType::kBF16, int8, true}, target, 1);
+        for (const int64_t m : {3, 40}) {
+          for (const bool x_is_km : {false, true})
+            if (target.f16c) check({type, m, 21, 512, DType::kF16, int8, x_is_km}, target, 1);
+        }
         check({type, 40, 21, 512, DType::kF32, int8, true}, target, 1);
       }
     }
