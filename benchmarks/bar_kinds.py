@@ -200,6 +200,37 @@ class EachBar:
 
 
 @dataclass(frozen=True)
+class TypeBar:
+    """In every case of ``benchmark`` that ends in ``dtype``, the time of ``side`` must be at most ``limit`` times
+    its time in the same case of the element type ``other``. A case that lacks either does not count."""
+
+    benchmark: str
+    dtype: str
+    other: str
+    limit: float
+    side: str = "npugraph_ex"
+
+    def verdict(self, results: Iterable[Result]) -> str | None:
+        known = {result.case: result for result in cases(results, self.benchmark) if result.side(self.side)}
+        ratios = {
+            case: self.ratio(result, known[other])
+            for case, result in known.items()
+            for other in (case.removesuffix(self.dtype) + self.other,)
+            if case.endswith(self.dtype) and other in known
+        }
+        if not ratios:
+            return None
+        case, worst = max(ratios.items(), key=lambda item: item[1])
+        promise = f"{self.benchmark}: {self.side} in {self.dtype} / in {self.other} <= {self.limit:g} in each"
+        measured = "wrong results" if worst == math.inf else f"{worst:.3g}"
+        return line(worst <= self.limit, f"{promise}: {measured} ({case})")
+
+    def ratio(self, result: Result, other: Result) -> float:
+        side, of_other = result.side(self.side), other.side(self.side)
+        return side.median / of_other.median if result.accurate(side) and other.accurate(of_other) else math.inf
+
+
+@dataclass(frozen=True)
 class DifferenceBar:
     """In every case of ``benchmark`` that ends in ``ending``, the median time of ``side`` minus the median time of
     ``other`` must be at most ``seconds``."""

@@ -19,7 +19,17 @@ from benchmarks import (
     two_streams,
     warm_start,
 )
-from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, RegretBar, ShareBar
+from benchmarks.bar_kinds import (
+    Bar,
+    DifferenceBar,
+    EachBar,
+    FigureBar,
+    GeneratedBar,
+    GeometricBar,
+    RegretBar,
+    ShareBar,
+    TypeBar,
+)
 from benchmarks.samples.npu_eager import BOXED, LISTS, TRAINING, UNBOXED
 
 INDUCTOR = tuple(peers.INDUCTOR)
@@ -44,6 +54,8 @@ BARS = (
     GeometricBar("model_speed", "bfloat16", 1.0, ("openvino",)),
     GeometricBar("model_speed", "qwen3 long bfloat16", 1.1, (*INDUCTOR, *peers.FOREIGN)),
     ShareBar("model_speed", "qwen3 long bfloat16", 0.70),
+    TypeBar("model_speed", "float16", "float32", 1.1),
+    EachBar("model_speed", "float16", 1 / 5),
     GeneratedBar("model_speed", 0.90, but=CONVOLUTIONAL),
     GeneratedBar("model_speed", 0.75),
     GeometricBar("smollm2_decode", "float32", 1.15, ("zentorch",)),
@@ -54,6 +66,7 @@ BARS = (
     GeometricBar("smollm2_decode", "bfloat16", 2.5, ("eager",)),
     ShareBar("smollm2_decode", "float32", 0.87),
     ShareBar("smollm2_decode", "bfloat16", 0.81),
+    TypeBar("smollm2_decode", "float16", "float32", 0.6),
     GeometricBar("smollm2_decode", "q4_1", 1.5, (peers.LLAMA,)),
     GeometricBar("fused_loops", "B", 1.3, INDUCTOR),
     ShareBar("fused_loops", "256 MB", 0.92),

@@ -59,7 +59,7 @@ def openvino(model: torch.nn.Module, inputs: Inputs, dtype: torch.dtype) -> Call
     """Compiles ``model`` with OpenVINO. Weights stay fp32; an option sets the precision of the computation."""
     import openvino as ov
 
-    hint = {torch.float32: "f32", torch.bfloat16: "bf16"}[dtype]
+    hint = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}[dtype]
     model.config.return_dict = False
     options = {"INFERENCE_PRECISION_HINT": hint, "PERFORMANCE_HINT": "LATENCY"}
     compiled = ov.compile_model(ov.convert_model(model, example_input=dict(inputs)), "CPU", options)

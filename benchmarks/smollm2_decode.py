@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a decoded token of SmolLM2-135M-Instruct (real weights, batch 1, static cache) after 128 and after 1,500
-tokens: in fp32, in bf16, and from the blocks of its own GGUF file. Eager torch cannot read the blocks and runs
+tokens: in fp32, bf16 and f16, and from the blocks of its own GGUF file. Eager torch cannot read the blocks and runs
 dequantised weights.
 
 Every sample is a fresh process; the sides take turns.
@@ -23,7 +23,7 @@ from npugraph.demo import smollm2
 NAME = "smollm2_decode"
 CONTEXTS, QUICK_CONTEXTS = (128, 1500), (128,)
 QUANTISED = "q4_1"
-DTYPES = ("float32", "bfloat16", QUANTISED)
+DTYPES = ("float32", "bfloat16", "float16", QUANTISED)
 TORCH_SIDES = (*sides.DEFAULT_SIDES, *peers.INDUCTOR, "zentorch")
 QUANTISED_SIDES = ("eager", peers.LLAMA, peers.OURS, peers.OURS_INT8)
 ROUNDS, QUICK_ROUNDS = 3, 1
@@ -86,7 +86,7 @@ def bytes_of_a_step(folder: Path, context: int, dtype: str) -> float:
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder)
-    element = 2 if dtype == "bfloat16" else 4
+    element = 2 if dtype in ("bfloat16", "float16") else 4
     cached = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * context * element
     if dtype == QUANTISED:
         return (folder / "model.gguf").stat().st_size + cached

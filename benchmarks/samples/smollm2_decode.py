@@ -49,7 +49,7 @@ def torch_model(side: str, folder: Path, dtype: str, prompt: torch.Tensor, lengt
     from npugraph import gguf
     from npugraph.demo import generate
 
-    if dtype in ("float32", "bfloat16") or side == "eager":
+    if hasattr(torch, dtype) or side == "eager":
         from transformers import AutoConfig, AutoModelForCausalLM
 
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
