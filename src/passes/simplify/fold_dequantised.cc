@@ -95,6 +95,9 @@ class Folder {
     const ir::TensorType& codes = type(found.codes);
     if (codes.dtype != DType::kI8 || codes.device != type(factor).device || !is_contiguous(codes.sizes, codes.strides))
       return {};
+    for (const ir::ValueId of_rows : {found.scales, found.zeros}) {
+      if (of_rows != ir::kNone && type(of_rows).sizes != std::vector<Expr>{codes.sizes[0]}) return {};
+    }
     for (const ir::ValueId operand : {found.codes, found.scales, found.zeros}) {
       if (operand != ir::kNone && is_written_between(operand, found.node, product)) return {};
     }
@@ -135,8 +138,8 @@ class Folder {
     // The product of integers and floats converts the integers.
     const ir::ValueId zeros = insert<aten::mul_Tensor>(before, {of(weights.zeros), of(weights.scales)});
     const ir::ValueId sums = insert<aten::sum_dim_IntList>(before, {of(x), std::vector<Expr>{Expr(1)}, keep, None{}});
-    const ir::ValueId products = insert<aten::mul_Tensor>(before, {of(sums), of(zeros)});
-    const ir::ValueId less = insert<aten::sub_Tensor>(before, {of(y), of(products), Expr(1)});
+    const ir::ValueId products = insert<aten::mul_Tensor>(before, {of(sums), of(zeros)}, type(y));
+    const ir::ValueId less = insert<aten::sub_Tensor>(before, {of(y), of(products), Expr(1)}, type(y));
     const ir::ValueId nothing = insert<aten::eq_Scalar>(before, {of(zeros), Expr(0)});
     return insert<aten::where_self>(before, {of(nothing), of(y), of(less)}, type(y));
   }
