@@ -73,6 +73,9 @@ class Finder {
   bool merge(int home, int cluster, ir::NodeId id);
   bool fits_space(ir::NodeId id, const std::vector<Expr>& own, const Cluster& cluster) const;
   bool can_combine(const Cluster& cluster, const std::vector<int>& walk) const;
+  bool has_writer(const Cluster& cluster) const;
+  bool may_stand_by_writer(ir::NodeId id) const;
+  bool may_have_writers(const Cluster& cluster) const;
   bool can_tile(const Cluster& cluster) const;
   bool are_alike(int a, int b) const;
   bool are_parts(int cluster, ir::NodeId id, ir::ValueId operand) const;
@@ -188,10 +191,29 @@ bool Finder::can_combine(const Cluster& cluster, const std::vector<int>& walk) c
                      [&](ir::NodeId node) { return fits_space(node, *space_of(graph_, graph_.node(node)), with); });
 }
 
+bool Finder::has_writer(const Cluster& cluster) const {
+  return std::ranges::any_of(cluster.nodes, [&](ir::NodeId node) { return kinds_.is_writer(node); });
+}
+
+// Whether the node may be in one cluster with a writer in front of the last node: it touches only elements at the place in
+// the space itself, and cannot be the epilogue of a product, which writes no operands.
+bool Finder::may_stand_by_writer(ir::NodeId id) const {
+  if (!kinds_.is(id, TermKind::kElementwise) && !kinds_.is(id, TermKind::kWrite)) return false;
+  return std::ranges::none_of(ir::operands(graph_.node(id)), [&](ir::ValueId operand) {
+    const ir::NodeId def = graph_.value(aliases_.root(operand)).def;
+    return def != ir::kNone && (is_product(graph_, graph_.node(def)) || find_convolution(graph_, graph_.node(def)));
+  });
+}
+
+bool Finder::may_have_writers(const Cluster& cluster) const {
+  return std::ranges::all_of(cluster.nodes, [&](ir::NodeId node) { return may_stand_by_writer(node); });
+}
+
 // Whether the node can be computed in the loops of the cluster.
 bool Finder::joins(ir::NodeId id, const std::vector<Expr>& space, int cluster) const {
   const Cluster& home = clusters[cluster];
-  if (home.nodes.empty() || kinds_.is_writer(home.nodes.back())) return false;
+  if (home.nodes.empty()) return false;
+  if (has_writer(home) && !(may_have_writers(home) && may_stand_by_writer(id))) return false;
   Cluster joined = {.space = home.space, .lanes = home.lanes, .walk = home.walk};
   if (const std::vector<int>& walk = kinds_.walk(id); !walk.empty()) {
     if (home.walk.empty() ? !can_combine(home, walk) : walk != home.walk) return false;
@@ -214,6 +236,7 @@ bool Finder::are_alike(int a, int b) const {
   const Cluster& first = clusters[a];
   const Cluster& second = clusters[b];
   if (first.space != second.space || first.lanes != second.lanes || first.tile != second.tile) return false;
+  if ((has_writer(first) || has_writer(second)) && !(may_have_writers(first) && may_have_writers(second))) return false;
   if (first.walk == second.walk) return true;
   return first.walk.empty() ? can_combine(first, second.walk) : second.walk.empty() && can_combine(second, first.walk);
 }
@@ -500,8 +523,9 @@ void Finder::finish() {
     if (take_apart(cluster)) continue;
     if (cluster.product != ir::kNone) cluster_of_[cluster.product] = static_cast<int>(kept.size());
     cluster.results = results_of(cluster);
-    if (kinds_.is_writer(cluster.nodes.back()))
-      cluster.writes = ir::written_operands(graph_.node(cluster.nodes.back()));
+    for (const ir::NodeId member : cluster.nodes) {
+      if (kinds_.is_writer(member)) cluster.writes.push_back(ir::written_operands(graph_.node(member)).front());
+    }
     cluster.saved_bytes = bytes_saved(graph_, uses_, cluster.nodes, cluster.results);
     for (const ir::NodeId member : cluster.nodes) cluster_of_[member] = static_cast<int>(kept.size());
     kept.push_back(std::move(cluster));

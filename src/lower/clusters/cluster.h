@@ -9,8 +9,8 @@
 // concatenation), legality (no node in between reads or writes the data of a node that would move, and failures keep
 // their order), and score (bytes that are neither stored nor loaded; ties keep the original order).
 //
-// All of a cluster runs at the place of its last node; checks that may fail run before anything is stored. A node
-// that writes an operand ends its cluster, so that writes keep their place. A node that has terms but no precompiled
+// All of a cluster runs at the place of its last node; checks that may fail run before anything is stored. Behind a node
+// that writes an operand, only elementwise nodes join, and they read what it wrote from its result. A node that has terms but no precompiled
 // kernel is a cluster by itself, unless it is small; so is one that reads a ramp, and one that the host cannot run.
 // A snapshot of a Graph. Immutable, safe to share.
 #pragma once
@@ -35,7 +35,7 @@ struct Cluster {
   int tile = ir::kNone;
   std::vector<int> walk;             // the dimensions that its reductions combine, ascending
   std::vector<ir::ValueId> results;  // values that are read outside, in order of definition
-  std::vector<ir::ValueId> writes;   // operands that the last node writes
+  std::vector<ir::ValueId> writes;   // operands that its nodes write
   // The node at whose place the cluster runs.
   ir::NodeId anchor() const { return nodes.empty() ? product : nodes.back(); }
   Expr saved_bytes;  // bytes that its nodes would also store or load if each ran by itself

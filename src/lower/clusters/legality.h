@@ -18,18 +18,20 @@ class Legality {
   // Why the nodes may not all run at the place of `at`, in one loop with it; null if they may.
   const char* objection(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
   bool is_legal(const std::vector<ir::NodeId>& nodes, ir::NodeId at) const { return objection(nodes, at) == nullptr; }
-  bool is_overwritten(ir::NodeId member, ir::NodeId at) const;
+  bool is_overwritten(ir::NodeId member, ir::NodeId at, const std::vector<ir::NodeId>& inside = {}) const;
   bool can_write(ir::NodeId id, const std::vector<ir::NodeId>& nodes) const;
 
  private:
   bool is_read_early(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
+  bool is_written_late(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
   bool fails_late(ir::NodeId member, const std::vector<ir::NodeId>& nodes, ir::NodeId at) const;
+  bool is_by_other_place(ir::NodeId id) const;
 
   const ir::Graph& graph_;
   const ir::AliasInfo& aliases_;
   const ir::Uses& uses_;
   const NodeKinds& kinds_;
-  std::vector<ir::NodeId> writers_;
+  std::vector<std::vector<ir::NodeId>> writers_;  // per root of the memory that they write, in order
 };
 
 }  // namespace npugraph::lower

@@ -43,8 +43,9 @@ class Moved {
 
 bool is_moved(const ir::Graph& graph, ValueId id, const std::vector<NodeId>& nodes) {
   const NodeId def = graph.value(id).def;
-  const bool is_result = contains(nodes, def);
-  return Moved(graph, nodes).moves(graph.node(is_result ? def : nodes.back()));
+  const auto writer = std::ranges::find_if(
+      nodes, [&](NodeId node) { return node == def || contains(ir::written_operands(graph.node(node)), id); });
+  return Moved(graph, nodes).moves(graph.node(writer == nodes.end() ? nodes.back() : *writer));
 }
 
 }  // namespace npugraph::lower
