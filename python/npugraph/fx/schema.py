@@ -17,6 +17,11 @@ def is_view(operator: Any) -> bool:
     return any(alias is not None and not alias.is_write for alias in aliases)
 
 
+def is_foreach(target: Any) -> bool:
+    """Whether ``target`` does the same to each tensor of a list."""
+    return isinstance(target, torch._ops.OpOverload) and target.name().startswith("aten::_foreach_")
+
+
 def is_of_ascend(operator: Any) -> bool:
     """Whether ``operator`` is one of Ascend's operators. They are the same on cpu and npu."""
     return isinstance(operator, torch._ops.OpOverload) and operator.namespace in ("npu", "atb")

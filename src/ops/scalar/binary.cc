@@ -105,6 +105,9 @@ Value lerp(Args a) {
 
 Value addcmul(Args a) { return a[0] + a.number("value") * a[1] * a[2]; }
 
+// Rounds twice, like the prim's own implementation.
+Value multiply_add(Args a) { return a[0] * a[1] + a[2]; }
+
 Value addcdiv(Args a) { return a[0] + a.number("value") * a[1] / a[2]; }
 
 Value tanh_backward(Args a) { return a[0] * (a.constant(1) - a[1] * a[1]); }

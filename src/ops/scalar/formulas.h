@@ -71,6 +71,7 @@ loop::Value masked_fill(const ScalarArgs& a);
 bool is_bool_first(const Call& call);
 bool is_bool_second(const Call& call);
 loop::Value lerp(const ScalarArgs& a);
+loop::Value multiply_add(const ScalarArgs& a);
 loop::Value addcmul(const ScalarArgs& a);
 loop::Value addcdiv(const ScalarArgs& a);
 loop::Value tanh_backward(const ScalarArgs& a);

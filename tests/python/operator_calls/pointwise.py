@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch._inductor.inductor_prims  # registers prims.fma
 
 from tests.python.operator_calls import Call
 
@@ -115,6 +116,7 @@ def _two_operands() -> Iterator[Call]:
         yield aten.masked_fill.Scalar, (a, b > 0, 2), {}
         yield aten.masked_fill.Tensor, (a, b > 0, torch.tensor(2.0)), {}
         yield aten.addcmul.default, (a, b, a), {"value": 2}
+        yield prims.fma.default, (a, b, a), {}
 
 
 def _other_element_types() -> Iterator[Call]:

@@ -5,7 +5,8 @@
 
 Only the kernel of an operator (src/torch/npu_ops) says what it is composed of, and it is traced here. Operators that
 read values of their arguments, or write arguments, stay whole. Calls of ATen operators that only npu accepts
-(``npu_kernels``) are expanded in the same way.
+(``npu_kernels``) are expanded in the same way. Operators on lists of tensors (``_foreach_*``), which optimizers call,
+become an operator for each tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import fx
 
 from npugraph import _C, npu_kernels
 from npugraph.fx.decompose.parts import put_parts
-from npugraph.fx.schema import arguments_by_name, is_of_ascend
+from npugraph.fx.schema import arguments_by_name, is_foreach, is_of_ascend
 from npugraph.python_operators import kernels
 
 
@@ -45,6 +46,8 @@ def _is_composed(node: fx.Node) -> bool:
         return True
     if target in npu_kernels.OPERATORS:
         return npu_kernels.is_made_of_others(target, fx.map_arg(node.args, lambda n: n.meta.get("val")))
+    if is_foreach(target):
+        return not target._schema.is_mutable
     if not is_of_ascend(target):
         return False
     whole_with = _composed().get(target.name())
@@ -66,4 +69,5 @@ def _run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     with torch._C.DisableTorchFunction():  # a mode would get the operator without the key of its kernel
         if op in npu_kernels.OPERATORS:
             return npu_kernels.call(op, *args, **kwargs)
-        return op._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+        key = "CompositeExplicitAutograd" if is_foreach(op) else "CPU"
+        return op._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
