@@ -35,6 +35,7 @@ from benchmarks import (
     report,
     sides,
     smollm2_decode,
+    training_step,
     two_streams,
     warm_start,
 )
@@ -57,6 +58,7 @@ BENCHMARKS = {
         kv_cache,
         lifecycle,
         two_streams,
+        training_step,
         npu_eager,
         import_time,
         pass_time,

@@ -16,6 +16,7 @@ from benchmarks import (
     memory,
     pass_time,
     peers,
+    training_step,
     two_streams,
     warm_start,
 )
@@ -87,6 +88,9 @@ BARS = (
     FigureBar("kv_cache", kv_cache.COPIED, 0),
     EachBar("kv_cache", "", 1.05, other=kv_cache.OURS_SHORT),
     EachBar("kv_cache", kv_cache.CLONED, 1 / 10, other="inductor"),
+    EachBar(training_step.NAME, "", 1 / 1.3, other="inductor"),
+    EachBar(training_step.NAME, "", 1 / 1.5),
+    FigureBar(training_step.NAME, training_step.PEAK, 1.0),
     FigureBar("lifecycle", lifecycle.GROWTH, 1.02),
     DifferenceBar("npu_eager", UNBOXED, 0.3e-6, side="npu", other="cpu"),
     DifferenceBar("npu_eager", BOXED, 0.5e-6, side="npu", other="cpu"),

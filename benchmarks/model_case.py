@@ -122,7 +122,6 @@ def reference64(case: ModelCase, batch: int = 1, size: str = "tiny", seed: int =
     return run64(model, case.inputs(batch, size, torch.float64))
 
 
-@torch.no_grad()
 def run64(model: torch.nn.Module, inputs: Inputs) -> list[torch.Tensor]:
     """Returns the outputs of a float64 ``model`` on float64 ``inputs``. No step inside drops to float32."""
     previous = torch.get_default_dtype()
