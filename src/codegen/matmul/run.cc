@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostColumns = 512;  // of a matrix-vector product
 constexpr int64_t kMostPanelColumns = 32;
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kTurnedSteps = 64;  // of a block of A that is turned at a time
 
 class Run {
  public:
@@ -78,22 +79,60 @@ class Run {
   int64_t dense_row_bytes() const { return p_.steps * 4; }
 
   void make_a_dense() {
-    const auto* from = static_cast<const char*>(call_.buffers[0].data);
+    const int64_t turned_rows = turns_a() ? p_.m / p_.shape.columns() * p_.shape.columns() : 0;
+    const int64_t turned_steps = turned_rows > 0 ? p_.k / elements(kCutSteps) * kCutSteps : 0;
+    turn_a(turned_rows, turned_steps);
     for_items(*call_.host, p_.batches * p_.m, p_.k, [&](int64_t item) {
-      const char* row = from + p_.a.offset(item / p_.m, p_.batch_sizes) + item % p_.m * p_.a.row;
-      if (p_.cuts_a) return cut_row(row, item);
-      copy_row(row, p_.a.dtype, p_.a.column, code_.widen_a, p_.k,
-               static_cast<char*>(call_.workspace) + item * dense_row_bytes(), p_.multiplied(), elements(p_.steps));
+      const int64_t batch = item / p_.m, row = item % p_.m, first = row < turned_rows ? turned_steps : 0;
+      const char* from = given_a(batch, row, first);
+      if (first == p_.steps) return;
+      if (p_.cuts_a) return cut_row(from, batch, row, first);
+      copy_row(from, p_.a.dtype, p_.a.column, code_.widen_a, p_.k - elements(first), dense_at(batch, row, first),
+               p_.multiplied(), elements(p_.steps - first));
     });
   }
 
-  void cut_row(const char* row, int64_t item) {
-    const int64_t number = item % p_.m, in_tile = number % p_.shape.rows;
-    char* to = static_cast<char*>(call_.workspace) + item / p_.m * p_.dense_batch_bytes() +
-               (number - in_tile) * cut_row_bytes() + in_tile * kCutBytes;
-    for (int64_t s = 0; s < p_.steps; s += kCutSteps, to += cut_stride())
-      copy_elements(row + elements(s) * p_.a.column, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), to,
+  // The element of A at a step, before A is copied.
+  const char* given_a(int64_t batch, int64_t row, int64_t step) const {
+    return static_cast<const char*>(call_.buffers[0].data) + p_.a.offset(batch, p_.batch_sizes) + row * p_.a.row +
+           elements(step) * p_.a.column;
+  }
+  char* dense_at(int64_t batch, int64_t row, int64_t step) const {
+    char* of_batch = static_cast<char*>(call_.workspace) + batch * p_.dense_batch_bytes();
+    if (!p_.cuts_a) return of_batch + row * dense_row_bytes() + step * 4;
+    const int64_t in_tile = row % p_.shape.rows;
+    return of_batch + (row - in_tile) * cut_row_bytes() + in_tile * kCutBytes + step / kCutSteps * cut_stride();
+  }
+
+  // `first` is the first step of a cut.
+  void cut_row(const char* from, int64_t batch, int64_t row, int64_t first) {
+    for (int64_t s = first; s < p_.steps; s += kCutSteps, from += elements(kCutSteps) * p_.a.column)
+      copy_elements(from, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), dense_at(batch, row, s),
                     p_.multiplied(), elements(kCutSteps));
+  }
+
+  // Whether A is turned in blocks, because its elements are adjacent from row to row.
+  bool turns_a() const { return code_.interleave_a != nullptr; }
+
+  // Makes the first rows dense, up to a step: whole panels of whole cuts.
+  void turn_a(int64_t rows, int64_t steps) {
+    const int64_t parts = divide_up(steps, kTurnedSteps), blocks = rows / p_.shape.columns();
+    for_items(*call_.host, p_.batches * blocks * parts, kTurnedSteps * p_.shape.columns(), [&](int64_t item) {
+      const int64_t first = item % parts * kTurnedSteps;
+      item /= parts;
+      turn_block(item / blocks, item % blocks * p_.shape.columns(), first, std::min(kTurnedSteps, steps - first));
+    });
+  }
+
+  void turn_block(int64_t batch, int64_t row, int64_t first, int64_t steps) const {
+    alignas(64) char panel[kTurnedSteps * kMostPanelColumns * 4];
+    const int64_t lanes = p_.shape.lanes, step_bytes = p_.shape.columns() * 4;
+    code_.interleave_a(given_a(batch, row, first), p_.a.column, steps, panel);
+    for (int64_t s = 0; s < steps; s += lanes) {
+      for (int64_t r = 0; r < p_.shape.columns(); r += lanes)
+        code_.transpose(panel + s * step_bytes + r * 4, step_bytes, lanes, lanes, dense_at(batch, row + r, first + s),
+                        a_row_stride());
+    }
   }
 
   // Sums of products with B + 128 are too large. They start from numbers that compensate for that. Sums wrap.
@@ -421,6 +460,11 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     const bool narrowed = plan.form == Form::kPackA && beyond != 0 && beyond <= plan.shape.lanes;
     if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
     if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
+    const bool by_columns = plan.a.row == size_of(plan.a.dtype) && plan.a.column != plan.a.row;
+    if (plan.dense_a && by_columns && plan.kind != TileKind::kI8Quads) {
+      code.interleave_a = interleave_code(target, plan.kind, plan.a.dtype);
+      code.transpose = transpose_code(target);
+    }
     if (!plan.cuts_a) code.widen_a = widen_code(target, plan.a.dtype, plan.multiplied());
     code.widen_b = widen_code(target, plan.b.dtype, plan.multiplied());
     if (plan.form == Form::kPackA && plan.shape.amx && plan.b.dtype == plan.multiplied())

@@ -12,9 +12,10 @@ namespace npugraph::codegen {
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
-  AmxCode amx;                             // for tiles that need it
-  TransposeFunction* transpose = nullptr;  // kPackA
-  CopyTileRowsFunction* copy = nullptr;    // kPackA, if whole cuts of rows of B are copied without conversion
+  AmxCode amx;                                 // for tiles that need it
+  TransposeFunction* transpose = nullptr;      // kPackA, and for blocks of A that are turned
+  InterleaveFunction* interleave_a = nullptr;  // if the elements of A are adjacent from row to row, not along them
+  CopyTileRowsFunction* copy = nullptr;        // kPackA, if whole cuts of rows of B are copied without conversion
   // For rows of A and B that are copied before they are multiplied as another type. Null if elements are not adjacent.
   WidenFunction* widen_a = nullptr;
   WidenFunction* widen_b = nullptr;

@@ -262,6 +262,21 @@ TEST(Matmul, TakesAnyStridesOfAAndB) {
   }
 }
 
+// As in the gradient of weights: rows are turned in blocks, and what is left over row by row.
+TEST(Matmul, TakesRowsThatLieSideBySide) {
+  for (const target::Target& target : target::host_targets()) {
+    for (const DType dtype : floats_of(target)) {
+      for (const int64_t m : {31, 64, 100}) {
+        for (const int64_t k : {64, 300, 301}) {
+          check({.a = dtype, .b = dtype, .c = DType::kF32, .m = m, .n = 50, .k = k, .a_is_km = true}, target);
+          check({.a = dtype, .b = dtype, .c = dtype, .m = m, .n = 50, .k = k, .b_is_nk = true, .a_is_km = true},
+                target);
+        }
+      }
+    }
+  }
+}
+
 TEST(Matmul, RepeatsOverBatches) {
   for (const target::Target& target : target::host_targets()) {
     for (const bool b_has_batch : {true, false}) {
