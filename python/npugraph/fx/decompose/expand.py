@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from npugraph import _C, npu_kernels
+from npugraph.fx.decompose.attention_gradients import attention_gradients, has_few_scores
 from npugraph.fx.decompose.parts import put_parts
 from npugraph.fx.schema import arguments_by_name, is_foreach, is_of_ascend
 from npugraph.python_operators import kernels
@@ -30,7 +31,9 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
 
         expand_flex_attention(gm)
     for node in list(gm.graph.nodes):
-        if _is_composed(node):
+        if has_few_scores(node):
+            put_parts(gm, node, attention_gradients)
+        elif _is_composed(node):
             put_parts(gm, node, functools.partial(_run_kernel, node.target))
     return gm
 
