@@ -118,6 +118,7 @@ def test_the_environment_has_a_level_for_programs_that_set_none() -> None:
         "start compile",
         "Compiling concrete",
         "Compile Graph",
+        "Static FX",
         "end compile",
     ]
     assert texts(TNG_LOG_LEVEL="2") == texts() == []
@@ -182,3 +183,38 @@ def test_each_graph_between_eager_operators_is_an_event(capsys: pytest.CaptureFi
     with torch.no_grad():
         torch.compile(lambda x: torch.sort(x + 1)[0] * 2, backend=torchair.get_npu_backend())(torch.ones(3))
     assert len(RUN.findall(capsys.readouterr().out)) == 2
+
+
+def test_debug_records_say_how_a_graph_is_converted_compiled_and_run(capsys: pytest.CaptureFixture[str]) -> None:
+    logger.setLevel(logging.DEBUG)
+    with torch.no_grad():
+        compiled = torch.compile(
+            lambda x, y: torch.cat([x, y]).relu(), backend=torchair.get_npu_backend(), dynamic=True
+        )
+        compiled(torch.ones(3), torch.ones(4))
+    texts = re.findall(r"^\[\w+\] TORCHAIR\S+ \S+ \[\S+\]\d+ (.*)$", capsys.readouterr().out, re.MULTILINE)
+    value = r"Pack\(meta:FakeTensor\(.*\) npu:Tensor\(.*\)\)"
+    expected = [
+        r"compiler inputs: \[s\d+, FakeTensor\(.*\)\]",
+        r"before sym input optimization: \[s\d+, l_x_, s\d+, l_y_\]",
+        r"after sym input optimization: \[l_x_, l_y_\]",
+        r"target: aten\.cat\.default",
+        rf"input 0: \[{value}, {value}\]",
+        rf"output {value}",
+        r"target: aten\.relu\.default",
+        rf"input 0: {value}",
+        rf"output {value}",
+        r"global compile options: \{.*\}",
+        r"local compile options: \{.*\}",
+        r"Get graph graph_\d+ input placements \[0, 0\]",
+        r"Load graph set_hint_shape input shape: \[\[-1\], \[-1\]\], output shape: \[\]",
+        r"start compile graph: graph_\d+\.",
+        r"Dynamic FX graph compiled to dynamic Ascend GE graph",
+        r"Stream Allocation Summary: tasks of graph graph_\d+: 1 on stream 0",
+        r"Try to alloc and update feature map memory of graph graph_\d+: \d+ bytes",
+        r"end compile graph: graph_\d+ and start run graph\.",
+        r"Dynamic executor call ge run graph at \d+",
+        r"torchair run at \d+, process input: 0us, .*",
+    ]
+    remaining = iter(texts)
+    assert [wanted for wanted in expected if not any(re.fullmatch(wanted, text) for text in remaining)] == []

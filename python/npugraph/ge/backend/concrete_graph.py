@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
+import logging
 import os
 import threading
 import time
@@ -156,6 +158,7 @@ class GeConcreteGraph:
                 if self._fallback is not None:
                     function.fall_back_on(self._fallback)
                 self._note(function)
+                self._log_compiled()
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
                 self._function = self._watched(function)
                 self._observer, self._noted = NOBODY, None  # they hold the compile
@@ -168,11 +171,24 @@ class GeConcreteGraph:
         if self._function is None:
             self.compile()
             compile_ns = time.perf_counter_ns() - begun
+        kind = "Dynamic" if self.is_dynamic else "Static"
+        logger.debug("%s executor call ge run graph at %d", kind, time.time_ns() // 1000)
         results = self._function(*args)
         run_ns = time.perf_counter_ns() - begun - compile_ns
         times = at // 1000, compile_ns // 1000, run_ns // 1000
         logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
         return results
+
+    def _log_compiled(self) -> None:
+        name, core = self._graph.name, self._graph.executor.core
+        kind = "dynamic" if self.is_dynamic else "static"
+        logger.info("%s FX graph compiled to %s Ascend GE graph", kind.capitalize(), kind)
+        if logger.isEnabledFor(logging.DEBUG):
+            streams = collections.Counter(task.stream for task in core.tasks())
+            tasks = ", ".join(f"{count} on stream {stream}" for stream, count in sorted(streams.items()))
+            logger.debug("Stream Allocation Summary: tasks of graph %s: %s", name, tasks)
+            arena = core.memory()["arena_bytes"]
+            logger.debug("Try to alloc and update feature map memory of graph %s: %d bytes", name, arena)
 
     def _watched(self, function: Any) -> Any:
         loaded = self._graph.executor.load_stream

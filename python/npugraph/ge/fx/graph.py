@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import operator
 from collections.abc import Callable, Sequence, Set
 from typing import Any
@@ -33,6 +34,7 @@ from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import DEVICE
 from npugraph.ge.tensor import Tensor, TensorSpec
+from npugraph.log import logger
 
 aten = torch.ops.aten
 
@@ -107,7 +109,10 @@ class _Builder:
         if self.device.type != "cpu":
             self.graph.attr[DEVICE].s = str(self.device).encode()
         written = {node.args[0] for node in self.gm.graph.find_nodes(op="call_function", target=aten.copy_.default)}
+        logger.debug("compiler inputs: %s", [node.meta.get("val") for node in self.placeholders])
+        logger.debug("before sym input optimization: %s", self.placeholders)
         fed = self.add_inputs(inputs, written)
+        logger.debug("after sym input optimization: %s", [self.placeholders[place] for place in fed])
         for node in self.gm.graph.nodes:
             if node.op == "get_attr":
                 self.add_attribute(node)
@@ -205,8 +210,27 @@ class _Builder:
             self.values[node] = self.item(node)
         else:
             self.values[node] = self.convert(node)
+        if logger.isEnabledFor(logging.DEBUG):
+            self.log_call(node)
         if node.target is aten.copy_.default:
             self.written.append(self.values[node].node)
+
+    def log_call(self, node: fx.Node) -> None:
+        """Says what a node and its arguments are for FX (meta) and for GE (npu)."""
+
+        def pack(argument: Any) -> str:
+            if isinstance(argument, (list, tuple)):
+                return f"[{', '.join(map(pack, argument))}]"
+            if not isinstance(argument, fx.Node):
+                return str(argument)
+            return f"Pack(meta:{argument.meta.get('val')} npu:{self.values.get(argument)})"
+
+        logger.debug("target: %s", node.target)
+        for place, argument in enumerate(node.args):
+            logger.debug("input %d: %s", place, pack(argument))
+        for name, argument in node.kwargs.items():
+            logger.debug("input %s: %s", name, pack(argument))
+        logger.debug("output %s", pack(node))
 
     def item(self, node: fx.Node) -> Any:
         """One of several results."""
