@@ -186,6 +186,10 @@ TEST(Import, ErrorsNameTheOperator) {
                        "operator 'sum' of type Add: sizes 2 and 3 have to be equal"));
   EXPECT_TRUE(contains(refusal({Op("Relu", "a", {"b:0"}), Op("Relu", "b", {"a:0"})}), "waits for its own results"));
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Relu", "y", {"x:3"})}), "reads result 3 of 'x', which has 1"));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Add", "sum", {"x:0"})}), "operator 'sum' of type Add: "));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Relu", "y", {"x:0", "x:0"})}), "operator 'y' of type Relu: "));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Cast", "y", {"x:0"})}),
+                       "operator 'y' of type Cast: it has no attribute 'dst_type'"));
 }
 
 }  // namespace

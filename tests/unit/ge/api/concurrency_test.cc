@@ -44,6 +44,30 @@ TEST_F(Threads, UseSessionsWithOptionsOfTheirOwn) {
   EXPECT_GE(tasks, 40);
 }
 
+// Sessions that say nothing else have the options of the engine.
+TEST(Engine, GivesItsOptionsToSessions) {
+  ASSERT_OK(::ge::GEInitialize({{"ge.aicoreNum", "3|1"}}));
+  runtime::TaskLog::instance().start();
+  const auto run = [](const std::map<::ge::AscendString, ::ge::AscendString>& options) {
+    ::ge::Session session(options);
+    EXPECT_OK(session.AddGraph(0, perceptron(8)));
+    Tensors outputs;
+    EXPECT_OK(session.RunGraph(0, {rows_of(8)}, outputs));
+    return cat("g_", session.GetSessionId(), "_0");
+  };
+  const std::string as_engine = run({}), own = run({{"ge.aicoreNum", "2|2"}});
+  int tasks = 0;
+  for (const runtime::TaskRecord& record : runtime::TaskLog::instance().stop()) {
+    const runtime::NamedLimits of_engine = {{"cube_core_num", 3}, {"vector_core_num", 1}};
+    const runtime::NamedLimits of_session = {{"cube_core_num", 2}, {"vector_core_num", 2}};
+    if (record.artifact != as_engine && record.artifact != own) continue;
+    EXPECT_EQ(record.limits, record.artifact == own ? of_session : of_engine);
+    ++tasks;
+  }
+  EXPECT_GE(tasks, 4);
+  EXPECT_OK(::ge::GEFinalize());
+}
+
 // Runs of one graph in several threads, while its memory moves between two places and back to the engine.
 TEST_F(Threads, RunWhileMemoryMoves) {
   const std::vector<float> expected = result_of(perceptron(8), {rows_of(8)});

@@ -82,6 +82,34 @@ TEST_F(MemoryOfTheUser, IsAllThatARunNeeds) {
   EXPECT_EQ(taken(), 0);
 }
 
+// All of the feature memory may move between runs: none of it is fixed.
+TEST_F(MemoryOfTheUser, IsSummedUpByKinds) {
+  ::ge::Session session({});
+  ASSERT_OK(session.AddGraph(1, perceptron(8)));
+  ASSERT_OK(session.CompileGraph(1));
+  const auto summary = session.GetCompiledGraphSummary(1);
+  ASSERT_NE(summary, nullptr);
+  const size_t features = sizes_of(session, 1).features;
+  size_t fixed = 1, refreshable = 0, events = 1;
+  EXPECT_OK(summary->GetFixedFeatureMemorySize(fixed));
+  EXPECT_OK(summary->GetRefreshableFeatureMemorySize(refreshable));
+  EXPECT_OK(summary->GetEventNum(events));
+  EXPECT_EQ(fixed, 0u);
+  EXPECT_EQ(refreshable, features);
+  EXPECT_EQ(events, 0u);
+  bool moves = false;
+  EXPECT_OK(summary->GetFeatureMemoryBaseRefreshable(moves));
+  EXPECT_TRUE(moves);
+  const auto kinds = summary->GetAllFeatureMemoryTypeSize();
+  ASSERT_EQ(kinds.size(), 1u);
+  EXPECT_EQ(kinds[0]->GetType(), ::ge::MemoryType::MEMORY_TYPE_DEFAULT);
+  EXPECT_EQ(kinds[0]->GetSize(), features);
+  EXPECT_FALSE(kinds[0]->IsFixed());
+  std::vector<::ge::DataType> types;
+  EXPECT_OK(summary->GetOutputDtypes(types));
+  EXPECT_EQ(types, std::vector<::ge::DataType>{::ge::DT_FLOAT});
+}
+
 TEST_F(MemoryOfTheUser, HoldsTheConstantsThatRunsRead) {
   ::ge::Session session({});
   ASSERT_OK(
@@ -133,6 +161,12 @@ TEST_F(MemoryOfTheUser, OfGraphsWithUnknownSizesComesWithEachRun) {
   EXPECT_FALSE(summary->IsStatic());
   size_t bytes = 0;
   EXPECT_FAILS(summary->GetFeatureMemorySize(bytes), GE_GRAPH_NOT_STATIC, "sizes of inputs decide");
+  EXPECT_FAILS(summary->GetFixedFeatureMemorySize(bytes), GE_GRAPH_NOT_STATIC, "sizes of inputs decide");
+  EXPECT_FAILS(summary->GetRefreshableFeatureMemorySize(bytes), GE_GRAPH_NOT_STATIC, "sizes of inputs decide");
+  bool moves = true;
+  EXPECT_OK(summary->GetFeatureMemoryBaseRefreshable(moves));
+  EXPECT_FALSE(moves);
+  EXPECT_TRUE(summary->GetAllFeatureMemoryTypeSize().empty());
   std::vector<::ge::Shape> shapes;
   EXPECT_OK(summary->GetOutputShapes(shapes));
   EXPECT_EQ(shapes, std::vector<::ge::Shape>{::ge::Shape({-1, 24})});

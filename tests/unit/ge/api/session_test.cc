@@ -44,6 +44,16 @@ TEST(Engine, IsInitialisedAgain) {
   }
 }
 
+TEST_F(Sessions, GiveTheirMessagesAsAscendStringsToo) {
+  ::ge::Session session({});
+  EXPECT_NE(session.RemoveGraph(7), ::ge::SUCCESS);
+  EXPECT_NE(std::string(::ge::GEGetErrorMsgV2().GetString()).find("graph 7"), std::string::npos);
+  EXPECT_EQ(::ge::GEGetErrorMsg(), "");  // read once
+  EXPECT_OK(::ge::GEInitialize({{"ge.aicoreNum", "1"}}));
+  EXPECT_STREQ(::ge::GEGetWarningMsgV2().GetString(), "GEInitialize() was called before: other options have no effect");
+  EXPECT_EQ(::ge::GEGetWarningMsg(), "");
+}
+
 TEST_F(Sessions, NameWhatHasToComeFirst) {
   ::ge::Session session({});
   const Tensors inputs = {tensor({4}, {1, 2, 3, 4})};
