@@ -15,7 +15,7 @@ import torch
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
 from npugraph.demo import smollm2
 from tests.python.models.model_measurements import MODELS
-from torchair import get_npu_backend
+from torchair import CompilerConfig, get_npu_backend
 
 # The architectures that GE mode is built for. The other models of the set run, too, but not with all sizes.
 NAMES = ("bert", "vit", "gpt2", "resnet", "llama")
@@ -26,9 +26,12 @@ REPLACED = ("add.Tensor", "mm", "addmm", "convolution", "convolution_overrideabl
 
 
 def compiled(model: Any, **how: Any) -> Any:
+    """An operator without a converter is an error: nothing runs eagerly."""
+    config = CompilerConfig()
+    config.debug.missing_converters = "error"
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    return torch.compile(model, backend=get_npu_backend(), **how)
+    return torch.compile(model, backend=get_npu_backend(compiler_config=config), **how)
 
 
 @contextlib.contextmanager
