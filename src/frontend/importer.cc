@@ -94,7 +94,11 @@ bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::No
       continue;
     }
     if (!rule) rule = ops::infer_views(graph_, op, built.args);
-    if (type == nullptr || !rule || (*rule)[i].sizes != type->sizes || (*rule)[i].strides != type->strides) {
+    // Strides of an empty tensor say nothing.
+    const auto fits = [&](const ops::ViewResult& view) {
+      return view.sizes == type->sizes && (view.strides == type->strides || ir::is_empty(*type));
+    };
+    if (type == nullptr || !rule || !fits((*rule)[i])) {
       refusal_ = cat(op.name, " returned a copy where a view was possible");
       return false;
     }

@@ -10,6 +10,7 @@ import torch
 import torch_npu
 
 from tests.python.device.attention_reference import attention, by_heads, from_heads, seen, starts_and_ends
+from tests.python.device.compiled_calls import check_views_compiled
 from tests.python.device.npu_operators import (
     FLOATING,
     check,
@@ -407,3 +408,11 @@ def test_errors_of_lengths() -> None:
         torch_npu.npu_fusion_attention(*packed(), 4, "TND")
     with pytest.raises(RuntimeError, match="actual_seq_qlen has 3 after 9, allowed are ends that do not decrease"):
         torch_npu.npu_fusion_attention(*packed(), 4, "TND", actual_seq_qlen=[9, 3], actual_seq_kvlen=[4, 14])
+
+
+@pytest.mark.parametrize(("queries", "keys"), [([0, 1], [1, 1]), ([1, 1], [0, 1])])
+def test_views_of_sequences_without_queries_run_in_no_python(queries, keys) -> None:
+    """Fake tensors give empty results other strides than the rules of views do."""
+    tensors = torch.randn(1, 4, 4).npu(), torch.randn(1, 2, 4).npu(), torch.randn(1, 2, 4).npu()
+    lengths = {"actual_seq_qlen": queries, "actual_seq_kvlen": keys}
+    check_views_compiled(torch.ops.npu.npu_fusion_attention, ((*tensors, 4, "TND"), {"scale": 0.5, **lengths}))
