@@ -31,10 +31,12 @@ demo: setup  ## a language model answers: make demo ARGS="What is a compiler?"
 test: build  ## what CI runs; ARGS go to pytest
 	@scripts/test -m 'not long' $(ARGS)
 
-long: build  ## the tests that are too slow for `make test`
-	@OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) --ignore=tests/python/device $(ARGS)
-	@OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device
-	@.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error
+long: build  ## the tests that are too slow for `make test`: all parts, whatever fails
+	@failed=0; \
+	OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) --ignore=tests/python/device $(ARGS) || failed=1; \
+	OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device || failed=1; \
+	.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error || failed=1; \
+	exit $$failed
 
 bench: build  ## all benchmarks: a table; make bench ARGS="--json FILE" for JSON too
 	@$(PYTHON) -m benchmarks $(ARGS)
