@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.harness import Ratio, Result
@@ -13,6 +13,16 @@ from benchmarks.harness import Ratio, Result
 
 def line(met: bool, promise: str) -> str:
     return f"{'met' if met else 'NOT MET':<8} {promise}"
+
+
+def line_of_worst(ratios: Mapping[str, float], limit: float, compared: str) -> str | None:
+    """Returns the line for the worst of ``ratios``, by case. The ratio of wrong results is infinite. None if there are
+    no ratios."""
+    if not ratios:
+        return None
+    case, worst = max(ratios.items(), key=lambda item: item[1])
+    measured = "wrong results" if worst == math.inf else f"{worst:.3g}"
+    return line(worst <= limit, f"{compared} <= {limit:g} in each: {measured} ({case})")
 
 
 def cases(results: Iterable[Result], benchmark: str, ending: str = "") -> Iterator[Result]:
@@ -191,12 +201,7 @@ class EachBar:
             for ratio in (result.ratio(self.side, self.other),)
             if ratio is not None
         }
-        if not ratios:
-            return None
-        case, worst = max(ratios.items(), key=lambda item: item[1])
-        promise = f"{self.benchmark} {self.ending}: {self.side} / {self.other} <= {self.limit:g} in each"
-        measured = "wrong results" if worst == math.inf else f"{worst:.3g}"
-        return line(worst <= self.limit, f"{promise}: {measured} ({case})")
+        return line_of_worst(ratios, self.limit, f"{self.benchmark} {self.ending}: {self.side} / {self.other}")
 
 
 @dataclass(frozen=True)
@@ -218,12 +223,8 @@ class TypeBar:
             for other in (case.removesuffix(self.dtype) + self.other,)
             if case.endswith(self.dtype) and other in known
         }
-        if not ratios:
-            return None
-        case, worst = max(ratios.items(), key=lambda item: item[1])
-        promise = f"{self.benchmark}: {self.side} in {self.dtype} / in {self.other} <= {self.limit:g} in each"
-        measured = "wrong results" if worst == math.inf else f"{worst:.3g}"
-        return line(worst <= self.limit, f"{promise}: {measured} ({case})")
+        promise = f"{self.benchmark}: {self.side} in {self.dtype} / in {self.other}"
+        return line_of_worst(ratios, self.limit, promise)
 
     def ratio(self, result: Result, other: Result) -> float:
         side, of_other = result.side(self.side), other.side(self.side)
