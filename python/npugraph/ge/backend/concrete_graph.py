@@ -171,18 +171,21 @@ class GeConcreteGraph:
         if self._function is None:
             self.compile()
             compile_ns = time.perf_counter_ns() - begun
-        kind = "Dynamic" if self.is_dynamic else "Static"
-        logger.debug("%s executor call ge run graph at %d", kind, time.time_ns() // 1000)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s executor call ge run graph at %d", self._kind.capitalize(), time.time_ns() // 1000)
         results = self._function(*args)
         run_ns = time.perf_counter_ns() - begun - compile_ns
         times = at // 1000, compile_ns // 1000, run_ns // 1000
         logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
         return results
 
+    @property
+    def _kind(self) -> str:
+        return "dynamic" if self.is_dynamic else "static"
+
     def _log_compiled(self) -> None:
         name, core = self._graph.name, self._graph.executor.core
-        kind = "dynamic" if self.is_dynamic else "static"
-        logger.info("%s FX graph compiled to %s Ascend GE graph", kind.capitalize(), kind)
+        logger.info("%s FX graph compiled to %s Ascend GE graph", self._kind.capitalize(), self._kind)
         if logger.isEnabledFor(logging.DEBUG):
             streams = collections.Counter(task.stream for task in core.tasks())
             tasks = ", ".join(f"{count} on stream {stream}" for stream, count in sorted(streams.items()))
