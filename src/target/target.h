@@ -15,8 +15,8 @@ namespace npugraph::target {
 enum class Arch : uint8_t { kX86_64, kAArch64 };
 
 // Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3
-// AVX2, FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). The level after v4 is v4 with AMX tiles of bf16 and of i8. Those of
-// AArch64 are NEON, and SVE with vectors wider than those of NEON.
+// AVX2, FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). The level after v4 is v4 with AMX tiles of bf16 and of i8. Those
+// of AArch64 are NEON, and SVE with vectors wider than those of NEON.
 enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kX86V4Amx, kNeon, kSve };
 
 struct Target {

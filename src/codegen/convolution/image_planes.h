@@ -37,8 +37,8 @@ struct ImagePlanes {
 // Elements behind the place of a pixel that can be read.
 inline constexpr int64_t kReadable = 64;
 
-// Makes the planes for strips of at most `out_rows` rows of the result. Copied planes have type `dtype`: that of the image,
-// or f32.
+// Makes the planes for strips of at most `out_rows` rows of the result. Copied planes have type `dtype`: that of the
+// image, or f32.
 ImagePlanes make_planes(const Image& image, DType image_dtype, DType dtype, int64_t channels, int64_t out_rows);
 
 // Copies a channel of the strip that begins at row `first_row` of the result. The channel behind the last one is zeros.

@@ -13,16 +13,16 @@ namespace npugraph::codegen {
 void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
                    int64_t padded);
 
-// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, or i8 to bf16. Generated
-// code (tile.h).
+// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, or i8 to bf16.
+// Generated code (tile.h).
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
 // copy_elements(), done by `widen` if that is not null and the elements are adjacent.
 void copy_row(const char* from, DType from_type, int64_t stride, WidenFunction* widen, int64_t count, void* to,
               DType to_type, int64_t padded);
 
-// Packs `steps` steps of a panel of f32: `columns` columns, of which those from `count` on are zero. Step s, column c is the
-// element at from + c * column_stride + s * k_stride. Strides are in bytes. `widen` as in copy_row().
+// Packs `steps` steps of a panel of f32: `columns` columns, of which those from `count` on are zero. Step s, column c
+// is the element at from + c * column_stride + s * k_stride. Strides are in bytes. `widen` as in copy_row().
 void pack_steps(const char* from, DType from_type, int64_t k_stride, int64_t column_stride, WidenFunction* widen,
                 int64_t count, int64_t steps, int64_t columns, void* panel);
 

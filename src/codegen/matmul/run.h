@@ -16,7 +16,7 @@ struct MatmulCode {
   TransposeFunction* transpose = nullptr;      // kPackA, and for blocks of A that are turned
   InterleaveFunction* interleave_a = nullptr;  // if the elements of A are adjacent from row to row, not along them
   CopyTileRowsFunction* copy = nullptr;        // kPackA, if whole cuts of rows of B are copied without conversion
-  // For rows of A and B that are copied before they are multiplied as another type. Null if elements are not adjacent.
+  // For rows of A and B that are copied before they are multiplied as another type. Null if the type is the same.
   WidenFunction* widen_a = nullptr;
   WidenFunction* widen_b = nullptr;
   InterleaveFunction* interleave = nullptr;  // kPackB

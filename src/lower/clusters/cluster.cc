@@ -195,8 +195,8 @@ bool Finder::has_writer(const Cluster& cluster) const {
   return std::ranges::any_of(cluster.nodes, [&](ir::NodeId node) { return kinds_.is_writer(node); });
 }
 
-// Whether the node may be in one cluster with a writer in front of the last node: it touches only elements at the place in
-// the space itself, and cannot be the epilogue of a product, which writes no operands.
+// Whether the node may be in one cluster with a writer in front of the last node: it touches only elements at the place
+// in the space itself, and cannot be the epilogue of a product, which writes no operands.
 bool Finder::may_stand_by_writer(ir::NodeId id) const {
   if (!kinds_.is(id, TermKind::kElementwise) && !kinds_.is(id, TermKind::kWrite)) return false;
   return std::ranges::none_of(ir::operands(graph_.node(id)), [&](ir::ValueId operand) {

@@ -9,10 +9,10 @@
 // concatenation), legality (no node in between reads or writes the data of a node that would move, and failures keep
 // their order), and score (bytes that are neither stored nor loaded; ties keep the original order).
 //
-// All of a cluster runs at the place of its last node; checks that may fail run before anything is stored. Behind a node
-// that writes an operand, only elementwise nodes join, and they read what it wrote from its result. A node that has terms but no precompiled
-// kernel is a cluster by itself, unless it is small; so is one that reads a ramp, and one that the host cannot run.
-// A snapshot of a Graph. Immutable, safe to share.
+// All of a cluster runs at the place of its last node; checks that may fail run before anything is stored. Behind a
+// node that writes an operand, only elementwise nodes join, and they read what it wrote from its result. A node that
+// has terms but no precompiled kernel is a cluster by itself, unless it is small; so is one that reads a ramp, and one
+// that the host cannot run. A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
 #include <set>

@@ -89,8 +89,8 @@ const char* Legality::objection(const std::vector<ir::NodeId>& nodes, ir::NodeId
   return nullptr;
 }
 
-// Whether those of `nodes` that run before this one read the memory that it writes only at the place that is written, and
-// those that run after it read that memory only as its result. None of the others may write that memory.
+// Whether those of `nodes` that run before this one read the memory that it writes only at the place that is written,
+// and those that run after it read that memory only as its result. None of the others may write that memory.
 bool Legality::can_write(ir::NodeId id, const std::vector<ir::NodeId>& nodes) const {
   if (!kinds_.is_writer(id)) return true;
   const ir::ValueId written = ir::written_operands(graph_.node(id)).front();
