@@ -55,7 +55,7 @@ class NestWriter {
   void write_loops();
   void write_epilogue();
   void write_elements();
-  void write_tiles();
+  void write_tiles(size_t tile);
   void write_rows();
   void write_columns();
   void write_split_rows();
@@ -85,7 +85,10 @@ void NestWriter::parallel_for(const Expr& extent, const Expr& walked, const Body
 void NestWriter::write_loops() {
   if (plan_.is_epilogue()) return write_epilogue();
   for (const TermCheck& check : terms_.checks()) values_.write_check(check);
-  if (!plan_.is_by_rows()) return terms_.tile() == ir::kNone ? write_elements() : write_tiles();
+  if (!plan_.is_by_rows()) {
+    const std::optional<size_t> tile = plan_.tile();
+    return tile ? write_tiles(*tile) : write_elements();
+  }
   if (terms_.is_by_columns()) return plan_.shape.splits ? write_split_columns() : write_columns();
   plan_.shape.splits ? write_split_rows() : write_rows();
 }
@@ -118,10 +121,9 @@ void NestWriter::write_elements() {
   });
 }
 
-// Writes tiles in which some loads are contiguous along one side, and the stores along the other one.
-void NestWriter::write_tiles() {
+// Writes tiles in which some loads are contiguous along dimension `tile`, and the stores along the lanes.
+void NestWriter::write_tiles(size_t tile) {
   const size_t lane = layout_.sizes.size() - 1;
-  const auto tile = static_cast<size_t>(layout_.place[static_cast<size_t>(terms_.tile())]);
   const Expr side = plan_.shape.tile;
   Layout blocks{.sizes = layout_.sizes};
   for (const size_t d : {tile, lane}) blocks.sizes[d] = ceil_div(blocks.sizes[d], side);

@@ -105,6 +105,13 @@ std::vector<Expr> NestPlan::strides_of(ir::ValueId value) const {
   return made->is_same_everywhere() ? std::vector<Expr>(type.sizes.size(), Expr(0)) : type.strides;
 }
 
+std::optional<size_t> NestPlan::tile() const {
+  if (terms.tile() == ir::kNone) return std::nullopt;
+  const int place = layout.place[static_cast<size_t>(terms.tile())];
+  if (place == ir::kNone || static_cast<size_t>(place) + 1 == layout.sizes.size()) return std::nullopt;
+  return static_cast<size_t>(place);
+}
+
 bool NestPlan::is_kept(int term) const { return contains(kept, term); }
 
 std::vector<int> NestPlan::reductions_of(int level) const {

@@ -38,6 +38,9 @@ struct NestPlan {
   bool is_by_rows() const { return is_epilogue() || terms.walks_rows(); }
   // Whether the layout walks over the sums of a product in front as they lie, see Sums.
   bool has_rows_of_sums() const;
+  // The dimension of the layout along which tiles are read (Terms::tile()). nullopt if there is none besides the lanes:
+  // the operands that it was for are not read.
+  std::optional<size_t> tile() const;
   bool is_kept(int term) const;
   // The reductions over the walk of this level.
   std::vector<int> reductions_of(int level) const;
