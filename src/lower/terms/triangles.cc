@@ -19,17 +19,24 @@ bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
          diagonal->kind() == ScalarKind::kInt;
 }
 
+// The place of the element in a dimension of the tensor. A reduced dimension has one place, wherever the loops are in it.
+int place_in(TermWriter& w, const std::vector<Expr>& sizes, size_t dim) {
+  if (!sizes[dim].is_int(1)) return w.place(static_cast<int>(dim));
+  return w.map({}, 0, [](Builder& b, Values) { return b.constant(DType::kI64, 0); });
+}
+
 template <bool is_lower>
 void write_triangle(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const int last = static_cast<int>(self_type(graph, node)->sizes.size()) - 1;
+  const std::vector<Expr>& sizes = self_type(graph, node)->sizes;
+  const size_t rank = sizes.size();
   const Expr diagonal = *ops::as_number(arg::diagonal(node));
   w.reads(diagonal);
-  w.result(node.results[0],
-           w.map({w.load(self_of(node)), w.place(last - 1), w.place(last)}, 3, [diagonal](Builder& b, Values v) {
-             const Value edge = v[1] + b.index(diagonal);
-             const Value zero = loop::cast(b.constant(DType::kI64, 0), v[0].dtype());
-             return loop::select(is_lower ? v[2] <= edge : v[2] >= edge, v[0], zero);
-           }));
+  w.result(node.results[0], w.map({w.load(self_of(node)), place_in(w, sizes, rank - 2), place_in(w, sizes, rank - 1)},
+                                  3, [diagonal](Builder& b, Values v) {
+                                    const Value edge = v[1] + b.index(diagonal);
+                                    const Value zero = loop::cast(b.constant(DType::kI64, 0), v[0].dtype());
+                                    return loop::select(is_lower ? v[2] <= edge : v[2] >= edge, v[0], zero);
+                                  }));
 }
 
 constexpr RuleRow kRules[] = {

@@ -110,7 +110,11 @@ LAYOUT = [
         "clone", "{x}.clone()", "{x}.clone(memory_format=torch.contiguous_format)", "torch.empty_like({x}).copy_({x})"
     ),
     *_pure("contiguous", "{x}.contiguous()", "{x:plane}.mT.contiguous()"),
-    *_pure("rearrangement", "{x}.flip({d})", "{x}.roll(1, {d})", "{x}.repeat(2, *[1] * {r})", "{x:matrix}.tril()"),
+    *_pure("rearrangement", "{x}.flip({d})", "{x}.roll(1, {d})", "{x}.repeat(2, *[1] * {r})", "{x:plane}.tril()"),
+    *_pure("rearrangement of reduced rows", "{x:plane}.amax({d}, keepdim=True).tril() + {x}", kinked=True),
+    *_pure("rearrangement of reduced rows", "{x:plane}.amin({d}, keepdim=True).triu(1) * {x}", kinked=True),
+    *_pure("rearrangement of reduced rows", "{x:plane}.amax(-1, keepdim=True).flip(-1) * {x}", kinked=True),
+    *_pure("rearrangement of reduced rows", "{x:plane}.amax(-1, keepdim=True).roll(1, -1) + {x}", kinked=True),
     *_pure("rearrangement", "F.pad({x}, (1, 0))", "{x}.repeat_interleave(2, {d})"),
     *_pure("constant", "torch.tensor([1, 2, 3])", "torch.tensor(2.0)", "{x:number} * torch.tensor([[1.5], [2.0]])"),
     *_pure("constant", "torch.tensor([True, False])", "torch.tensor([[1, 2], [3, 4]]).mT"),

@@ -171,6 +171,16 @@ def test_triangles(dtype, dynamic) -> None:
         check_both(fn, lambda sizes=sizes: ((torch.randn(sizes) * 3).to(dtype),), dynamic=dynamic)
 
 
+@pytest.mark.parametrize("dim", [-1, -2, (-1, -2)])
+def test_triangles_of_reduced_rows(dim) -> None:
+    def fn(x):
+        y = x.abs().amax(dim, keepdim=True)
+        return y.tril() * 2, y.triu() + x, y.triu(1) + x
+
+    names = check_both(fn, lambda: (torch.randn(3, 6, 40),))
+    assert any("tril" in name and "amax" in name for name in names)
+
+
 def test_triangles_of_symbolic_diagonals() -> None:
     def fn(x, past):
         n = x.shape[0]
