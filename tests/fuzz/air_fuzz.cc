@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are either refused as a model with a UserError, or compiled into a Program that runs: with results, or with
-// a named error of the run. Inputs end at pages that must not be touched.
+// Any bytes are either refused as a model with a UserError, or compiled into a Program that runs: with a named error of
+// the run, or with the results of the same graph without passes and fusion. Inputs end at pages that must not be touched.
 //   air_fuzz MODELS [FIRST]       runs the seeds, and MODELS mutated models from number FIRST on
 //   air_fuzz --write NUMBER FILE  writes a mutated model
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -14,152 +12,61 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "air_mutator.h"
+#include "air_run.h"
 #include "air_seeds.h"
 #include "base/error.h"
-#include "compiler/task_makers.h"
+#include "compiler/pipeline.h"
 #include "ge/engine/compile.h"
 #include "ge/import/import.h"
 #include "ge/wire.h"
-#include "program/program.h"
-#include "runtime/executable.h"
-#include "runtime/malloc_host.h"
-#include "tensor/shape.h"
+#include "lower/lower.h"
+#include "plan/plan.h"
 
 namespace npugraph::fuzz {
 namespace {
 
-using program::kNone;
+// Almost 1: results of inputs that are multiplied by it show how much rounding may change results.
+constexpr double kNearby = 1 + 0x1p-12;
 
-// Models that compute more are compiled and not run.
-constexpr int64_t kMostElements = 1 << 16;
-constexpr int64_t kUnknownSize = 3;
+enum class Outcome { kRefused, kTooLarge, kFailed, kRan };
 
-class GuardedMemory {
- public:
-  explicit GuardedMemory(int64_t bytes) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    whole_ = (static_cast<size_t>(bytes) + 2 * page - 1) / page * page;
-    memory_ = static_cast<char*>(mmap(nullptr, whole_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    NG_CHECK(memory_ != MAP_FAILED, "no memory");
-    mprotect(memory_ + whole_ - page, page, PROT_NONE);
-    const size_t aligned = (static_cast<size_t>(bytes) + 63) / 64 * 64;  // kernels get aligned inputs
-    data_ = memory_ + whole_ - page - aligned;
-  }
-  ~GuardedMemory() { munmap(memory_, whole_); }
-  GuardedMemory(const GuardedMemory&) = delete;
-  GuardedMemory& operator=(const GuardedMemory&) = delete;
-
-  char* data() const { return data_; }
-
- private:
-  size_t whole_ = 0;
-  char* memory_ = nullptr;
-  char* data_ = nullptr;
-};
-
-// Small indices, and numbers of both signs.
-void fill(char* data, int64_t bytes, DType dtype) {
-  for (int64_t i = 0; i < bytes / size_of(dtype); ++i) {
-    char* element = data + i * size_of(dtype);
-    if (dtype == DType::kF32) {
-      const auto value = std::sin(static_cast<float>(i));
-      std::memcpy(element, &value, sizeof value);
-    } else if (dtype == DType::kF64) {
-      const auto value = std::sin(static_cast<double>(i));
-      std::memcpy(element, &value, sizeof value);
-    } else {
-      element[0] = static_cast<char>(i % 2);
-    }
+// A Program whose nodes are tasks of their own, without the passes that can be done without. Takes whatever the compiler
+// takes.
+std::shared_ptr<const program::Program> compile_plainly(const ir::Graph& imported) {
+  const compiler::CompileHost host = ge::host_without_operators();
+  compiler::CompileRequest request;
+  request.generate = true;
+  request.passes = {"expand_batch_norm", "dce"};
+  const ir::Graph graph = compiler::graph_after(imported, request.passes.size(), request, host);
+  lower::LowerOptions options{.generate = true, .place_parts = false, .refused = {}};
+  for (ir::NodeId node = 0; node < graph.num_nodes(); ++node)
+    lower::refuse(options.refused, node, {"it runs alone", false});
+  try {
+    auto program = std::make_shared<program::Program>(lower::lower(graph, *host.catalog, options).program);
+    plan::plan(*program);
+    return program;
+  } catch (const UserError& error) {
+    throw std::runtime_error(cat("refused where it runs alone: ", error.what()));
   }
 }
-
-// A call of a Program in which all unknown sizes are equal.
-class Run {
- public:
-  explicit Run(std::shared_ptr<const program::Program> program) : program_(std::move(program)) {
-    for (const program::Symbol& symbol : program_->symbols) values_.emplace(symbol.name, Scalar::of_int(kUnknownSize));
-  }
-
-  // Whether no tensor of the graph has many elements. Loops over some of them are long although they fill no memory.
-  bool is_small(const ir::Graph& graph) const {
-    for (ir::ValueId id = 0; id < graph.num_values(); ++id) {
-      int64_t count = 1;
-      for (const Expr& size : graph.value(id).tensor().sizes) {
-        if (__builtin_mul_overflow(count, value(size), &count) || count > kMostElements) return false;
-      }
-    }
-    return true;
-  }
-
-  void run() {
-    bind();
-    runtime::MallocHost host;
-    runtime::Executable executable(program_, host, compiler::make_task, {}, "fuzz");
-    std::vector<runtime::BoundOutput> outputs(program_->outputs.size());
-    std::vector<int64_t> dims;
-    const runtime::RunResult result = executable.run({.all = bound_}, outputs, dims);
-    NG_CHECK(result.status != runtime::RunStatus::kTaskFailed || !result.error.empty(), "an error without a name");
-    for (const runtime::BoundOutput& output : outputs) {
-      if (output.object != nullptr) host.release(output.object);
-    }
-  }
-
- private:
-  int64_t value(const Expr& expr) const {
-    const auto lookup = [&](const std::string& symbol) {
-      const auto known = values_.find(symbol);
-      return known == values_.end() ? Scalar::of_int(kUnknownSize) : known->second;
-    };
-    return evaluate(expr, lookup).as_int();
-  }
-  int64_t value(const program::Dim& dim) const { return value(program_->expr(dim)); }
-
-  std::vector<int64_t> values(const std::vector<program::Dim>& dims) const {
-    std::vector<int64_t> result;
-    for (const program::Dim& dim : dims) result.push_back(value(dim));
-    return result;
-  }
-
-  void bind() {
-    for (const program::Input& input : program_->inputs) {
-      runtime::BoundInput bound;
-      bound.scalar.i = kUnknownSize;
-      sizes_.push_back(values(input.sizes));
-      if (input.buffer != kNone) {
-        const int64_t bytes = extent_bytes(sizes_.back(), values(input.strides), input.dtype);
-        memory_.push_back(std::make_unique<GuardedMemory>(bytes));
-        fill(memory_.back()->data(), bytes, input.dtype);
-        bound.data = memory_.back()->data();
-        bound.sizes = sizes_.back().data();
-        bound.capacity = bytes;
-      }
-      bound_.push_back(bound);
-    }
-  }
-
-  std::shared_ptr<const program::Program> program_;
-  std::map<std::string, Scalar> values_;
-  std::vector<std::vector<int64_t>> sizes_;
-  std::vector<std::unique_ptr<GuardedMemory>> memory_;
-  std::vector<runtime::BoundInput> bound_;
-};
-
-enum class Outcome { kRefused, kTooLarge, kRan };
 
 // UserError for a model that is refused.
 Outcome compile_and_run(const std::string& bytes) {
   const auto owner = std::make_shared<const std::string>(bytes);
   const ge::Model model = ge::parse_model(std::as_bytes(std::span(*owner)), owner, "model");
-  Run run(std::make_shared<const program::Program>(ge::compile_model(model).program));
-  if (!run.is_small(ge::import_graph(model, ge::graph_of(model), Device{}))) return Outcome::kTooLarge;
-  run.run();
+  const ir::Graph graph = ge::import_graph(model, ge::graph_of(model), Device{});
+  Run run(std::make_shared<const program::Program>(ge::compile_imported(graph).program));
+  if (!run.is_small(graph)) return Outcome::kTooLarge;
+  const std::vector<Numbers> results = run.run(1);
+  if (results.empty()) return Outcome::kFailed;
+  Run reference(compile_plainly(graph));
+  const std::string wrong = difference(results, reference.run(1), reference.run(kNearby), rounding_of(graph));
+  NG_CHECK(wrong.empty(), wrong);
   return Outcome::kRan;
 }
 
@@ -191,7 +98,7 @@ int run_all(uint64_t models, uint64_t first) {
     ++counts[*outcome];
   }
   std::cout << counts[Outcome::kRan] << " ran, " << counts[Outcome::kRefused] << " were refused, "
-            << counts[Outcome::kTooLarge] << " were too large to run\n";
+            << counts[Outcome::kTooLarge] << " were too large to run, " << counts[Outcome::kFailed] << " failed\n";
   return 0;
 }
 
