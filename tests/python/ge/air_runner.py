@@ -47,11 +47,18 @@ class BareRoot:
         results = self.files / "results"
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir()
-        command = [f"/{RUN.name}", f"/{_FILES}/{air}", *arguments, "-o", f"/{_FILES}/results"]
-        command = [*_CHROOT, str(self._root), *command]
+        self._start(air, *arguments, "-o", f"/{_FILES}/results")
+        return [np.load(results / f"output{i}.npy") for i in range(len(list(results.iterdir())))]
+
+    def summary(self, air: str) -> str:
+        """What the program says about a model among the files."""
+        return self._start(air, "--summary")
+
+    def _start(self, air: str, *arguments: str) -> str:
+        command = [*_CHROOT, str(self._root), f"/{RUN.name}", f"/{_FILES}/{air}", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, env={"PATH": _PATH}, check=False)
         assert done.returncode == 0, done.stderr
-        return [np.load(results / f"output{i}.npy") for i in range(len(list(results.iterdir())))]
+        return done.stdout
 
 
 def read(path: Path) -> Any:

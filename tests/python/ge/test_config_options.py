@@ -188,6 +188,7 @@ OF_VLLM = {
     "debug.run_eagerly": True,
     "debug.aclgraph.disable_reinplace_inplaceable_ops_pass": True,
     "experimental_config.aclgraph._aclnn_static_shape_kernel": True,
+    "experimental_config.aclgraph._aclnn_static_shape_kernel_sym_index": 1,
     "experimental_config.aclgraph._aclnn_static_shape_kernel_sym_value_range": [1, 8],
 }
 BACKEND = [
@@ -199,6 +200,7 @@ BACKEND = [
             "force_eager": True,
             "inplace_pass": False,
             "static_kernel_compile": True,
+            "_vllm_aclnn_static_kernel_sym_index": 1,
             "_vllm_aclnn_static_kernel_sym_range": (1, 8),
         },
     ),
@@ -297,6 +299,7 @@ def test_one_warning_names_all_options_of_other_modes() -> None:
     irrelevant = [
         "debug.aclgraph.disable_reinplace_inplaceable_ops_pass",
         "experimental_config.aclgraph._aclnn_static_shape_kernel",
+        "experimental_config.aclgraph._aclnn_static_shape_kernel_sym_index",
         "experimental_config.aclgraph._aclnn_static_shape_kernel_sym_value_range",
     ]
     assert irrelevant_options(config) == [*irrelevant, "npugraphex_config.capture_limit"]

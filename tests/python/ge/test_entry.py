@@ -78,7 +78,8 @@ def test_the_other_modes_capture(mode: str, graphs: list[Any]) -> None:
 
 
 @pytest.mark.feature("6.06")
-@pytest.mark.parametrize("mode", ["max-autotune", "npugraph_ex"])
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead", "npugraph_ex"])
+@pytest.mark.filterwarnings("ignore:.*reduce-overhead:DeprecationWarning")
 def test_graphs_run_eagerly_on_request(mode: str, graphs: list[Any]) -> None:
     seen = []
     config = configured(mode=mode, debug__run_eagerly=True)
@@ -141,12 +142,15 @@ def test_replacement_rules_act_before_the_conversion(graphs: list[Any]) -> None:
     assert [("Neg" in {op.type for op in graph.graph.op}) for graph in graphs] == [False, True]
 
 
-def test_a_backend_can_be_called_by_another_one(graphs: list[Any]) -> None:
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead", "npugraph_ex"])
+@pytest.mark.filterwarnings("ignore:.*reduce-overhead:DeprecationWarning")
+def test_a_backend_can_be_called_by_another_one(mode: str, graphs: list[Any]) -> None:
     def backend(gm: Any, inputs: Any) -> Callable[..., Any]:
-        return torchair.get_npu_backend(torchair.CompilerConfig())(gm, inputs)
+        return torchair.get_npu_backend(compiler_config=configured(mode=mode))(gm, inputs)
 
     torch.testing.assert_close(torch.compile(fn, backend=backend)(X), fn(X))
-    assert len(graphs) == 1
+    (artifact,) = npugraph.artifacts()
+    assert len(graphs) == (mode == "max-autotune") and artifact.counters["captures"] == 1
 
 
 def test_a_compiler_for_backends_with_aot_autograd(graphs: list[Any]) -> None:

@@ -12,6 +12,7 @@ import torch
 import torch_npu  # noqa: F401
 
 import torchair
+from torchair.core._torchair import GetSocName
 
 X = torch.tensor([1.0, 2.0, 3.0, 4.0])
 STRICT = torchair.CompilerConfig()
@@ -88,3 +89,7 @@ def test_a_warning_says_what_is_on_the_wrong_device(caplog: pytest.LogCaptureFix
         check(lambda x: (x.cpu() + 1,), X.npu())
     text = caplog.text
     assert "_to_copy.default" in text and "it makes a tensor on cpu in a graph for npu:0" in text
+
+
+def test_the_engine_names_the_device() -> None:
+    assert GetSocName() == torch.npu.get_device_name(0)
