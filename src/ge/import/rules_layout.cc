@@ -231,10 +231,18 @@ std::vector<Operand> pack(const Call& call) {
   return one(call.context().add(aten::stack::op(), {parts, Expr(call.attr_int("axis"))}));
 }
 
+// An attribute that is the number of results. The limit is far above what graphs have, and bounds the memory of an import.
+int64_t number_of_results(const Call& call, const char* name) {
+  constexpr int64_t kMost = 1 << 16;
+  const int64_t number = call.attr_int(name);
+  if (number < 1 || number > kMost) call.fail(cat("its attribute '", name, "' is from 1 to ", kMost, ", got ", number));
+  return number;
+}
+
 std::vector<Operand> unpack(const Call& call) {
   const ir::ValueId x = call.value("x");
   const size_t dim = dimension(call, call.attr_int("axis"), call.context().sizes(x).size());
-  call.context().require_equal(call.context().sizes(x)[dim], Expr(call.attr_int("num")));
+  call.context().require_equal(call.context().sizes(x)[dim], Expr(number_of_results(call, "num")));
   return all(call.context().add_all(aten::unbind_int::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim))}));
 }
 
@@ -262,8 +270,7 @@ std::vector<Operand> split_vd(const Call& call) {
 std::vector<Operand> split_evenly(const Call& call, int64_t axis) {
   const ir::ValueId x = call.value("x");
   const size_t dim = dimension(call, axis, call.context().sizes(x).size());
-  const int64_t parts = call.attr_int("num_split");
-  if (parts < 1) call.fail(cat("its attribute 'num_split' is at least 1, got ", parts));
+  const int64_t parts = number_of_results(call, "num_split");
   const Expr part = Expr::make(ExprOp::kFloorDiv, {call.context().sizes(x)[dim], Expr(parts)});
   return split_sizes(call, std::vector<Expr>(static_cast<size_t>(parts), part), axis);
 }
