@@ -45,10 +45,24 @@ std::vector<int64_t> parse_integers(std::string_view text) {
 Call::Call(Context& context, const OpDef& def, const IrOperator& ir, std::vector<Operand*> operands)
     : context_(context), def_(def), ir_(ir), operands_(std::move(operands)) {
   place_operands();
+  check_types();
   for (const IrAttr& attr : ir.attrs) {
     const bool counts = attr.name == "N";  // follows from the inputs
     if (attr.required && !counts && find_attr(def.attrs, attr.name) == nullptr)
       fail(cat("it has no attribute '", attr.name, "'"));
+  }
+}
+
+void Call::check_types() const {
+  for (size_t i = 0; i < ir_.inputs.size(); ++i) {
+    for (size_t k = 0; k < places_[i].size; ++k) {
+      const Operand* operand = operands_[places_[i].begin + k];
+      if (operand == nullptr) continue;
+      const DType dtype = context_.type_of(*operand);
+      if (ir_.inputs[i].allows(dtype)) continue;
+      fail(cat("the type of its input '", ir_.inputs[i].name, "' is one of ", ir_.inputs[i].types, ", got ",
+               row_of(dtype).name));
+    }
   }
 }
 

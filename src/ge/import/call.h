@@ -61,6 +61,7 @@ class Call {
   };
 
   void place_operands();
+  void check_types() const;
   const Operand* operand(std::string_view name) const;
   size_t input_index(std::string_view name) const;
   const IrAttr& attr(std::string_view name) const;

@@ -150,6 +150,11 @@ Operand Context::constant(const TensorValue& tensor, DType dtype) {
   return operand;
 }
 
+DType Context::type_of(const Operand& operand) const {
+  if (operand.value != ir::kNone) return type(operand.value).dtype;
+  return operand.constant != nullptr ? operand.dtype : operand.numbers->dtype;
+}
+
 ir::ValueId Context::value_of(Operand& operand) {
   if (operand.value == ir::kNone)
     operand.value =

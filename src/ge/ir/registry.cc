@@ -19,6 +19,31 @@ constexpr std::array<std::string_view, 12> kKindNames = {"Int",      "Float",   
                                                          "Type",     "Tensor",     "ListInt",  "ListFloat",
                                                          "ListBool", "ListString", "ListType", "ListListInt"};
 
+// The types that Ascend IR names together; those of other names depend on the operator.
+constexpr std::pair<std::string_view, TypeKind> kTypeNames[] = {
+    {"IndexNumberType", TypeKind::kInteger},
+    {"IntegerDataType", TypeKind::kInteger},
+    {"FloatingDataType", TypeKind::kFloat},
+    {"RealNumberType", TypeKind::kFloat},
+};
+// The types of a list by parts of their names, widest first: complex64; float16, hifloat8; uint8, qint8.
+constexpr std::pair<std::string_view, TypeKind> kTypeParts[] = {
+    {"type", TypeKind::kComplex}, {"complex", TypeKind::kComplex}, {"float", TypeKind::kFloat},
+    {"bf16", TypeKind::kFloat},   {"double", TypeKind::kFloat},    {"int", TypeKind::kInteger},
+    {"bool", TypeKind::kBool},
+};
+
+TypeKind widest_of(std::string_view types) {
+  if (!types.starts_with('{')) {
+    const auto* named = std::ranges::find(kTypeNames, types, &std::pair<std::string_view, TypeKind>::first);
+    return named == std::end(kTypeNames) ? TypeKind::kComplex : named->second;
+  }
+  for (const auto& [part, kind] : kTypeParts) {
+    if (types.find(part) != std::string_view::npos) return kind;
+  }
+  return TypeKind::kComplex;
+}
+
 // Parts of `text` between commas that stand in no brackets and no quotes.
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -78,6 +103,7 @@ class Parser {
       if (tensor.name.ends_with('?')) tensor.arity = Arity::kOptional;
       if (tensor.name.ends_with('*')) tensor.arity = Arity::kDynamic;
       if (tensor.arity != Arity::kRequired) tensor.name.pop_back();
+      tensor.widest = widest_of(tensor.types);
       tensors.push_back(std::move(tensor));
     }
     return tensors;
@@ -126,6 +152,14 @@ const std::map<std::string_view, std::string_view>& lines() {
 }
 
 }  // namespace
+
+bool IrTensor::allows(DType dtype) const {
+  const TypeKind kind = is_complex(dtype)       ? TypeKind::kComplex
+                        : is_floating(dtype)    ? TypeKind::kFloat
+                        : dtype == DType::kBool ? TypeKind::kBool
+                                                : TypeKind::kInteger;
+  return kind <= widest;
+}
 
 std::string_view name_of(IrAttrKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 

@@ -7,14 +7,24 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/dtype.h"
+
 namespace npugraph::ge {
 
 enum class Arity : uint8_t { kRequired, kOptional, kDynamic };  // dynamic: any number of tensors, x0, x1, ...
 
+// Kinds of element types, each wider than those before it.
+enum class TypeKind : uint8_t { kBool, kInteger, kFloat, kComplex };
+
 struct IrTensor {
   std::string name;
   Arity arity = Arity::kRequired;
-  std::string types;  // as the IR states them: "{float16,float}", "BasicType"
+  std::string types;                     // as the IR states them: "{float16,float}", "BasicType"
+  TypeKind widest = TypeKind::kComplex;  // kind among these types
+
+  // Whether an element type is of no wider kind than those that the IR states. The engine computes with more types than
+  // an npu, but numbers are no places, and places no truth values.
+  bool allows(DType dtype) const;
 };
 
 enum class IrAttrKind : uint8_t {

@@ -166,6 +166,11 @@ TEST(Import, NumbersOfHostileModels) {
   EXPECT_TRUE(contains(refused, "operator 'y' of type Reshape")) << refused;
   EXPECT_NE(refusal(shape(Op("Reshape", "n", {"list:0", "open:0"}))), "");
   EXPECT_NE(refusal(shape(Op("Reshape", "n", {"list:0", "wide:0"}))), "");
+  for (Op op : {Op("SplitD", "n", {"x:0"}).attr("num_split", 1L << 31).attr("split_dim", int64_t{0}),
+                Op("Unpack", "n", {"x:0"}).attr("num", 1L << 31)}) {
+    const std::string many = refusal({data("x", 0, {1L << 31}), std::move(op), Op("NetOutput", "out", {"n:0"})});
+    EXPECT_TRUE(contains(many, "is from 1 to 65536, got 2147483648")) << many;
+  }
   Message composite;
   composite.text(2, "2*s0");
   const std::string open = refusal(
@@ -190,6 +195,8 @@ TEST(Import, ErrorsNameTheOperator) {
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Relu", "y", {"x:0", "x:0"})}), "operator 'y' of type Relu: "));
   EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("Cast", "y", {"x:0"})}),
                        "operator 'y' of type Cast: it has no attribute 'dst_type'"));
+  EXPECT_TRUE(contains(refusal({data("x", 0, {2}), Op("LogicalNot", "y", {"x:0"})}),
+                       "operator 'y' of type LogicalNot: the type of its input 'x' is one of {bool}, got DT_FLOAT"));
 }
 
 }  // namespace

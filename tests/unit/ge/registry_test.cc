@@ -33,6 +33,20 @@ TEST(Registry, InputsHaveArityAndAttributesHaveDefaults) {
   EXPECT_EQ(find_operator("ConcatV2")->inputs[0].arity, Arity::kDynamic);
 }
 
+TEST(Registry, InputsHaveKindsOfTypes) {
+  const auto allows = [](const char* op, size_t input, std::vector<DType> allowed, std::vector<DType> refused) {
+    const IrTensor& tensor = find_operator(op)->inputs[input];
+    for (const DType dtype : allowed) EXPECT_TRUE(tensor.allows(dtype)) << op << " " << name_of(dtype);
+    for (const DType dtype : refused) EXPECT_FALSE(tensor.allows(dtype)) << op << " " << name_of(dtype);
+  };
+  allows("Abs", 0, {DType::kF32, DType::kF64, DType::kBF16, DType::kI8}, {DType::kC64});
+  allows("GatherV2", 1, {DType::kI64, DType::kI32}, {DType::kF32, DType::kF16});
+  allows("GatherV2", 0, {DType::kF32, DType::kBool, DType::kC64}, {});
+  allows("LogicalAnd", 0, {DType::kBool}, {DType::kF32, DType::kI64});
+  allows("Greater", 0, {DType::kF16, DType::kU8}, {DType::kC64});
+  allows("Reshape", 0, {DType::kF32, DType::kBool, DType::kI32, DType::kC64}, {});
+}
+
 TEST(Registry, EveryRuleIsOfAnOperator) {
   for (const std::string_view type : ruled_types()) EXPECT_NE(find_operator(type), nullptr) << type;
 }
