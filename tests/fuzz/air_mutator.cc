@@ -12,6 +12,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "ge/import/rules.h"
+#include "ge/ir/registry.h"
 
 namespace npugraph::fuzz {
 
@@ -79,23 +80,30 @@ struct AirMutator::Field {
 };
 
 AirMutator::AirMutator(std::vector<std::string> seeds) : seeds_(std::move(seeds)) {
-  for (const std::string_view type : ge::ruled_types()) types_.emplace_back(type);
+  for (const std::string_view type : ge::ruled_types()) {
+    types_.emplace_back(type);
+    by_inputs_[ge::find_operator(type)->inputs.size()].emplace_back(type);
+  }
   const auto collect = [&](auto& self, const std::string& bytes, Message message) -> void {
     const std::vector<Field> fields = Field::read(bytes).value();
     for (const Field& field : fields) {
       const Place place = place_of(message, field);
-      if (place == Place::kInput) inputs_.push_back(field.bytes);
+      if (place == Place::kInput) inputs_.back().push_back(field.bytes);
       if (place == Place::kText) texts_.push_back(field.bytes);
       const Message inner = message_in(message, field.number);
       if (field.has_length() && inner != Message::kNone) self(self, field.bytes, inner);
     }
   };
-  for (const std::string& seed : seeds_) collect(collect, seed, Message::kModel);
+  for (const std::string& seed : seeds_) {
+    inputs_.emplace_back();
+    collect(collect, seed, Message::kModel);
+  }
 }
 
 std::string AirMutator::make(uint64_t number) {
   random_.seed(number);
-  std::string model = seeds_[below(seeds_.size())];
+  seed_ = below(seeds_.size());
+  std::string model = seeds_[seed_];
   for (size_t left = below(3) + 1; left > 0; --left) model = changed(model);
   return model;
 }
@@ -192,8 +200,8 @@ void AirMutator::change(Field& field, Place place) {
       field.bits = bits;
       break;
     }
-    case Place::kType: field.bytes = other_text(field.bytes, types_); break;
-    case Place::kInput: field.bytes = other_text(field.bytes, inputs_); break;
+    case Place::kType: field.bytes = other_type(field.bytes); break;
+    case Place::kInput: field.bytes = other_text(field.bytes, inputs_[seed_]); break;
     case Place::kInts: field.bytes = changed_ints(field.bytes); break;
     case Place::kData: field.bytes = changed_data(field.bytes); break;
     default: field.bytes = other_text(field.bytes, texts_);
@@ -204,6 +212,13 @@ std::string AirMutator::other_text(const std::string& text, const std::vector<st
   if (chance(0.85)) return pool[below(pool.size())];
   if (chance(0.7)) return std::string(kTexts[below(std::size(kTexts))]);
   return changed_bytes(text);
+}
+
+// Mostly a type with as many inputs, which more often is an operator that runs.
+std::string AirMutator::other_type(const std::string& type) {
+  const ge::IrOperator* known = ge::find_operator(type);
+  const auto alike = known == nullptr ? by_inputs_.end() : by_inputs_.find(known->inputs.size());
+  return other_text(type, alike != by_inputs_.end() && chance(0.8) ? alike->second : types_);
 }
 
 std::string AirMutator::changed_ints(const std::string& packed) {

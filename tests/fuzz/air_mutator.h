@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <string_view>
@@ -50,10 +51,14 @@ class AirMutator {
   std::string changed_data(std::string data);
   std::string changed_bytes(std::string bytes);
 
+  std::string other_type(const std::string& type);
+
   std::vector<std::string> seeds_;
-  std::vector<std::string> types_;   // of operators that have rules
-  std::vector<std::string> inputs_;  // of the seeds
-  std::vector<std::string> texts_;   // other ones of the seeds
+  size_t seed_ = 0;                                       // of the model that is made
+  std::vector<std::string> types_;                        // of operators that have rules
+  std::map<size_t, std::vector<std::string>> by_inputs_;  // the same by the number of their inputs
+  std::vector<std::vector<std::string>> inputs_;          // of each seed
+  std::vector<std::string> texts_;                        // other ones of the seeds
   std::mt19937_64 random_;
 };
 

@@ -159,8 +159,109 @@ std::string empty() {
                         outputs({"back:0", "rows:0", "long:0"})});
 }
 
+// Elements, rows and their sums, of several types.
+std::string rows() {
+  const auto to = [](const char* name, const char* x, int64_t type) {
+    return Op("Cast", name, {x}).attr("dst_type", type);
+  };
+  return ge::serialise({data("x", 0, {-1, 6}),
+                        data("y", 1, {-1, 6}),
+                        data("r", 2, {6}),
+                        data("i", 3, {-1, 6}, WireType::kInt64),
+                        int_list("last", {-1}),
+                        int_list("first", {0}),
+                        number("axis", -1),
+                        Op("Sub", "a", {"x:0", "r:0"}),
+                        Op("Abs", "b", {"a:0"}),
+                        Op("ReduceMax", "top", {"b:0", "last:0"}).attr("keep_dims", true),
+                        Op("Cumsum", "run", {"y:0", "axis:0"}),
+                        Op("Maximum", "c", {"run:0", "top:0"}),
+                        Op("ReduceMean", "mean", {"c:0", "first:0"}).attr("keep_dims", true),
+                        Op("RealDiv", "d", {"c:0", "mean:0"}),
+                        Op("Tril", "e", {"d:0"}).attr("diagonal", int64_t{1}),
+                        Op("Less", "below", {"e:0", "y:0"}),
+                        Op("ReduceAny", "any", {"below:0", "last:0"}).attr("keep_dims", true),
+                        Op("LogicalAnd", "both", {"below:0", "any:0"}),
+                        Op("SelectV2", "f", {"both:0", "e:0", "y:0"}),
+                        Op("ArgMaxV2", "place", {"f:0", "axis:0"}),
+                        to("half", "f:0", 27),
+                        Op("Sigmoid", "g", {"half:0"}),
+                        Op("Mul", "h", {"g:0", "half:0"}),
+                        Op("BitwiseAnd", "bits", {"i:0", "i:0"}),
+                        to("whole", "bits:0", 0),
+                        Op("Add", "j", {"whole:0", "f:0"}),
+                        Op("LogSoftmaxV2", "k", {"j:0"}).attr("axes", std::vector<int64_t>{-1}),
+                        outputs({"k:0", "h:0", "place:0", "mean:0", "bits:0"})});
+}
+
+// Elements at other places.
+std::string moves() {
+  return ge::serialise({data("x", 0, {2, 4, 6}),
+                        data("i", 1, {2, 4, 6}, WireType::kInt64),
+                        data("n", 2, {-1, 4}),
+                        int_list("perm", {0, 2, 1}),
+                        Op("Transpose", "t", {"x:0", "perm:0"}),
+                        int_list("offsets", {0, 1, 0}),
+                        int_list("size", {2, 4, 4}),
+                        Op("Slice", "s", {"t:0", "offsets:0", "size:0"}),
+                        Op("Unpack", "u", {"s:0"}).attr("num", int64_t{2}).attr("axis", int64_t{0}),
+                        Op("Pack", "p", {"u:1", "u:0"}).attr("axis", int64_t{1}).attr("N", int64_t{2}),
+                        number("axis", 2),
+                        Op("Split", "h", {"axis:0", "x:0"}).attr("num_split", int64_t{2}),
+                        Op("GatherElements", "g", {"x:0", "i:0"}).attr("dim", int64_t{1}),
+                        Op("ScatterElements", "w", {"x:0", "i:0", "g:0"}).attr("axis", int64_t{2}),
+                        Op("Neg", "v", {"h:1"}),
+                        Op("ConcatV2", "c", {"h:0", "v:0", "axis:0"}).attr("N", int64_t{2}),
+                        Op("Exp", "e", {"c:0"}),
+                        Op("Unsqueeze", "o", {"n:0"}).attr("axes", std::vector<int64_t>{1}),
+                        int_list("wide", {-1, 3, 4}),
+                        Op("BroadcastTo", "b", {"o:0", "wide:0"}),
+                        Op("Tanh", "q", {"b:0"}),
+                        int_list("pads", {0, 1, 1, 0, 0, 2}),
+                        Op("PadV3", "d", {"q:0", "pads:0"}),
+                        int_list("places", {1, 0, 1}),
+                        number("zero", 0),
+                        Op("GatherV2", "r", {"e:0", "places:0", "zero:0"}),
+                        int_list("strided_size", {2, 3}),
+                        int_list("strides", {6, 2}),
+                        number("start", 1),
+                        Op("AsStrided", "z", {"x:0", "strided_size:0", "strides:0", "start:0"}),
+                        outputs({"p:0", "w:0", "d:0", "r:0", "z:0"})});
+}
+
+// Grouped, dilated and transposed convolutions, pools, norms of groups.
+std::string windows() {
+  const std::vector<int64_t> ones = {1, 1, 1, 1}, twos = {1, 1, 2, 2}, pads = {1, 1, 1, 1}, none = {0, 0, 0, 0};
+  return ge::serialise({data("x", 0, {2, 4, 7, 7}), weights("grouped", {4, 2, 3, 3}), weights("bias", {4}),
+                        Op("Conv2D", "conv", {"x:0", "grouped:0", "bias:0"})
+                            .attr("strides", ones)
+                            .attr("pads", std::vector<int64_t>{2, 2, 2, 2})
+                            .attr("dilations", twos)
+                            .attr("groups", int64_t{2})
+                            .attr("data_format", "NCHW"),
+                        weights("gamma", {4}), weights("beta", {4}),
+                        Op("GroupNormV2", "norm", {"conv:0", "gamma:0", "beta:0"})
+                            .attr("num_groups", int64_t{2})
+                            .attr("data_format", "NCHW"),
+                        Op("Softplus", "soft", {"norm:0"}),
+                        Op("AvgPoolV2", "pool", {"soft:0"})
+                            .attr("ksize", std::vector<int64_t>{1, 1, 3, 3})
+                            .attr("strides", twos)
+                            .attr("pads", pads)
+                            .attr("data_format", "NCHW"),
+                        Op("AdaptiveAvgPool2d", "mean", {"soft:0"}).attr("output_size", std::vector<int64_t>{2, 3}),
+                        int_list("size", {2, 2, 9, 9}), weights("back", {4, 2, 3, 3}),
+                        Op("Conv2DTranspose", "up", {"size:0", "pool:0", "back:0"})
+                            .attr("strides", twos)
+                            .attr("pads", none)
+                            .attr("data_format", "NCHW"),
+                        outputs({"up:0", "mean:0", "pool:0"})});
+}
+
 }  // namespace
 
-std::vector<std::string> air_seeds() { return {mlp(), attention(), image(), decoder(), fused(), empty()}; }
+std::vector<std::string> air_seeds() {
+  return {mlp(), attention(), image(), decoder(), fused(), empty(), rows(), moves(), windows()};
+}
 
 }  // namespace npugraph::fuzz
