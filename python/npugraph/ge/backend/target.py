@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from npugraph import _C
@@ -78,28 +79,47 @@ def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
 
 def _positional(graph: GeConcreteGraph, built: Built, eager: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a graph of operators of which the engine runs ``built``."""
-    fed, entries = built.fed, built.outputs.entries
+    fed, finish = _picked(built.fed), _finished(built)
 
     def call(*inputs: Any) -> Any:
-        outputs = [entry(inputs) for entry in entries]
+        outputs = finish(inputs)
         try:
-            results = graph(*[inputs[place] for place in fed])
+            results = graph(*fed(inputs))
         except _C.InputsOverlap:  # nothing has run
             return eager("overlapping_inputs", *inputs)
-        return [finish(results) for finish in outputs]
+        return outputs(results)
 
     return call
 
 
 def _boxed(graph: GeConcreteGraph, built: Built) -> Callable[..., Any]:
     """The same for a list of inputs, which a call empties: only inputs that are outputs live as long as the call."""
-    fed, entries = built.fed, built.outputs.entries
+    fed, finish = _picked(built.fed), _finished(built)
 
     def call(inputs: list[Any]) -> Any:
-        outputs = [entry(inputs) for entry in entries]
-        given = [inputs[place] for place in fed]
+        outputs = finish(inputs)
+        given = list(fed(inputs))
         inputs.clear()
-        results = graph(given)
-        return [finish(results) for finish in outputs]
+        return outputs(graph(given))
 
     return call
+
+
+def _picked(places: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """A function that returns the inputs at these places."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)  # not in Python: models have hundreds of inputs
+    return lambda inputs: tuple(inputs[place] for place in places)
+
+
+def _finished(built: Built) -> Callable[[Sequence[Any]], Callable[[list[Any]], list[Any]]]:
+    """A function of the inputs of a call. It returns one that makes the outputs of the engine's results."""
+    if built.outputs.is_plain:
+        return lambda inputs: list
+    entries = built.outputs.entries
+
+    def finish(inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+        made = [entry(inputs) for entry in entries]
+        return lambda results: [output(results) for output in made]
+
+    return finish
