@@ -157,6 +157,21 @@ int TermWriter::scan(Combine combine, int arg) {
 }
 
 int TermWriter::place(int dim) {
+  const int place = place_in_space(dim);
+  const Expr first = first_of_part(dim);
+  if (first.is_int(0)) return place;
+  return map({place}, 1, [first](Builder& b, Values v) { return v[0] - b.index(first); });
+}
+
+Expr TermWriter::first_of_part(int dim) const {
+  Expr first = 0;
+  for (int part = part_; part != ir::kNone; part = terms_.parts_[part].around) {
+    if (terms_.parts_[part].dim == terms_.places_[dim]) first = first + terms_.parts_[part].first;
+  }
+  return first;
+}
+
+int TermWriter::place_in_space(int dim) {
   const int at = terms_.places_[dim];
   const auto is_it = [&](const Term& term) { return term.kind == Term::Kind::kPlace && term.dim == at; };
   const auto known = std::find_if(terms_.terms_.begin(), terms_.terms_.end(), is_it);
@@ -186,14 +201,11 @@ void TermWriter::check(TermCheck check) {
 int TermWriter::add_part(int dim, const Expr& first, const Expr& size) {
   reads(first);
   reads(size);
-  std::vector<int> args = {place(dim)};
+  std::vector<int> args = {place_in_space(dim)};
   if (part_ != ir::kNone) args.push_back(terms_.parts_[part_].inside);
   const Expr whole = terms_.space_[terms_.places_[dim]];
   // `first` is relative to the part around; the place is one in the whole space.
-  Expr begin = first;
-  for (int around = part_; around != ir::kNone; around = terms_.parts_[around].around) {
-    if (terms_.parts_[around].dim == terms_.places_[dim]) begin = begin + terms_.parts_[around].first;
-  }
+  const Expr begin = first_of_part(dim) + first;
   const int inside = map(std::move(args), 2, [begin, size, whole](Builder& b, Values v) {
     const Expr end = begin + size;
     Value in = end == whole ? b.constant(DType::kBool, Scalar::of_bool(true)) : v[0] < b.index(end);

@@ -41,7 +41,7 @@ class TermWriter {
   int reduce_to_place(loop::Combine combine, int arg);
   // The combination of the row up to and including each place. Requires a full term.
   int scan(loop::Combine combine, int arg);
-  // The place in a dimension of the space, as the nodes number it.
+  // The place in a dimension of the space, as the nodes number it. In a part, it counts from the part's first place.
   int place(int dim);
   // The element of a value, converted to the type in which floats are computed.
   int in_float(ir::ValueId value);
@@ -76,6 +76,8 @@ class TermWriter {
   int name(ir::ValueId value, int term);
 
  private:
+  int place_in_space(int dim);
+  Expr first_of_part(int dim) const;
   int add(Term term);
   int add_load(TermAccess access);
   int add_part(int dim, const Expr& first, const Expr& size);

@@ -111,6 +111,8 @@ LAYOUT = [
     ),
     *_pure("contiguous", "{x}.contiguous()", "{x:plane}.mT.contiguous()"),
     *_pure("rearrangement", "{x}.flip({d})", "{x}.roll(1, {d})", "{x}.repeat(2, *[1] * {r})", "{x:plane}.tril()"),
+    *_pure("rearrangement of parts", "torch.cat([{x:plane}, {x}.tril()], -1)", "torch.cat([{x}, {x}.flip(-1)], -1)"),
+    *_pure("rearrangement of parts", "torch.cat([{x:plane}, torch.cat([{x}.triu(), {x}.roll(1, {d})], -1)], -1)"),
     *_pure("rearrangement of reduced rows", "{x:plane}.amax({d}, keepdim=True).tril() + {x}", kinked=True),
     *_pure("rearrangement of reduced rows", "{x:plane}.amin({d}, keepdim=True).triu(1) * {x}", kinked=True),
     *_pure("rearrangement of reduced rows", "{x:plane}.amax(-1, keepdim=True).flip(-1) * {x}", kinked=True),

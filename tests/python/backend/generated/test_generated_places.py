@@ -181,6 +181,16 @@ def test_triangles_of_reduced_rows(dim) -> None:
     assert any("tril" in name and "amax" in name for name in names)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_triangles_in_concatenations(dynamic) -> None:
+    def fn(x, y):
+        inner = torch.cat(((y + 1).triu(1), y.tril(-1)), -1)
+        return torch.cat((x + 1, (y * 2).tril(), inner), -1) * 2, torch.cat((y.abs().triu(), x, y.neg()), -1)
+
+    names = check_both(fn, *[lambda n=n: (torch.randn(4, n), torch.randn(4, 5)) for n in (6, 16, 3)], dynamic=dynamic)
+    assert any("tril" in name and "cat" in name for name in names)
+
+
 def test_triangles_of_symbolic_diagonals() -> None:
     def fn(x, past):
         n = x.shape[0]
