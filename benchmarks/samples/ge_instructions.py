@@ -6,6 +6,7 @@ Counts the instructions of calls alone, in the first dump of callgrind, and prin
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -50,6 +51,8 @@ def main(side: str, name: str) -> None:
     compiled = torch.compile(model, backend=backend, dynamic=True)
     for _ in range(CALLS_BEFORE):
         compiled(**inputs)
+    gc.collect()
+    gc.disable()
     control("--instr=on")
     control("--zero")
     for _ in range(CALLS):

@@ -97,7 +97,10 @@ void Context::require_equal(const Expr& given_a, const Expr& given_b) {
   // The latest symbol is replaced, so that sizes of early inputs name those of later ones.
   std::ranges::reverse(symbols);
   for (const std::string& symbol : symbols) {
-    if (const auto solved = solve(difference, symbol)) throw SizesMustBeEqual{symbol, *solved};
+    const auto solved = solve(difference, symbol);
+    if (solved && solved->as_int().value_or(0) < 0)
+      throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal, and no size is ", solved->str()));
+    if (solved) throw SizesMustBeEqual{symbol, *solved};
   }
   throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal, which no size of an input can say"));
 }

@@ -171,6 +171,9 @@ TEST(Import, NumbersOfHostileModels) {
     const std::string many = refusal({data("x", 0, {1L << 31}), std::move(op), Op("NetOutput", "out", {"n:0"})});
     EXPECT_TRUE(contains(many, "is from 1 to 65536, got 2147483648")) << many;
   }
+  const std::string below = refusal({data("x", 0, {-1}), data("y", 1, {8}), int_list("pads", {9, 0}),
+                                     Op("PadV3", "p", {"x:0", "pads:0"}), Op("Add", "sum", {"p:0", "y:0"})});
+  EXPECT_TRUE(contains(below, "have to be equal, and no size is -1")) << below;
   Message composite;
   composite.text(2, "2*s0");
   const std::string open = refusal(
