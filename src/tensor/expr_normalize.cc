@@ -161,13 +161,24 @@ bool cancel_factors(Polynomial& p, Term& divisor) {
   return divisor.factors.size() != candidates.size();
 }
 
-// floordiv(x, d) where nothing more can be split off: floordiv(floordiv(y, a), b) is floordiv(y, a*b) for b > 0.
+// floordiv(floordiv(y, a) + c, b) as floordiv(y + a*c, a*b), for a > 0 and b > 0; else nullopt.
+std::optional<Expr> merged_floordiv(const Polynomial& x, const Expr& d) {
+  const int64_t constant = x.size() == 2 && x.back().factors.empty() ? x.back().coefficient : 0;
+  const Term& inner = x.front();
+  if (x.size() != (constant == 0 ? 1 : 2) || inner.coefficient != 1 || inner.factors.size() != 1) return std::nullopt;
+  const Expr& quotient = inner.factors.front();
+  if (quotient.op() != ExprOp::kFloorDiv || d.as_int().value_or(0) <= 0) return std::nullopt;
+  const int64_t a = quotient.args()[1].as_int().value_or(0);
+  int64_t divisor = 0, added = 0;
+  if (a <= 0 || __builtin_mul_overflow(*d.as_int(), a, &divisor) || __builtin_mul_overflow(a, constant, &added))
+    return std::nullopt;
+  return Expr::make(ExprOp::kFloorDiv, {quotient.args()[0] + Expr(added), divisor});
+}
+
+// floordiv(x, d) where nothing more can be split off.
 Expr floordiv_node(const Expr& x, const Expr& d) {
-  int64_t product = 0;
-  if (x.op() == ExprOp::kFloorDiv && d.as_int() && x.args()[1].as_int() && *d.as_int() > 0 &&
-      !__builtin_mul_overflow(*d.as_int(), *x.args()[1].as_int(), &product))
-    return Expr::make(ExprOp::kFloorDiv, {x.args()[0], product});
-  return int_node(ExprOp::kFloorDiv, {x, d});
+  const auto merged = merged_floordiv(to_polynomial(x), d);
+  return merged ? *merged : int_node(ExprOp::kFloorDiv, {x, d});
 }
 
 Expr int_floordiv(const Expr& a, const Expr& b) {

@@ -160,12 +160,15 @@ void Run::bind(double scale) {
 
 namespace {
 
+// Far more than the distance of the smallest numbers of a type.
+double least_of(DType dtype) { return dtype == DType::kF16 ? 0x1p-20 : is_floating(dtype) ? 0x1p-130 : 0; }
+
 // Whether two elements are the same number, but for rounding and for what almost the same inputs change.
-bool agree(double got, double expected, double nearby, double rounding) {
+bool agree(double got, double expected, double nearby, double rounding, double least) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return true;
   const double known = std::abs(expected - nearby);
   if (!std::isfinite(known)) return true;  // ill-conditioned, or beyond the type
-  return std::abs(got - expected) <= rounding * std::abs(expected) + 4 * known;
+  return std::abs(got - expected) <= rounding * std::abs(expected) + 4 * known + least;
 }
 
 }  // namespace
@@ -188,7 +191,7 @@ std::string difference(const std::vector<Numbers>& got, const std::vector<Number
     const double share = is_floating(got[i].dtype) ? rounding : 0;
     for (size_t k = 0; k < got[i].elements.size(); ++k) {
       const double element = got[i].elements[k], wanted = expected[i].elements[k];
-      if (!agree(element, wanted, nearby[i].elements[k], share))
+      if (!agree(element, wanted, nearby[i].elements[k], share, least_of(got[i].dtype)))
         return cat("element ", k, " of result ", i, " is ", element, ", expected ", wanted);
     }
   }

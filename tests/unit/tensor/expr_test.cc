@@ -66,6 +66,9 @@ TEST(Expr, InexactDivisionsBecomeCanonical) {
   EXPECT_EQ(normal("floordiv(64*s0 + s1, 64)"), "s0 + floordiv(s1, 64)");
   EXPECT_EQ(normal("floordiv(2*s0 + 7, 4)"), "floordiv(s0 + 1, 2) + 1");
   EXPECT_EQ(normal("floordiv(floordiv(s0, 4), 8)"), "floordiv(s0, 32)");
+  EXPECT_EQ(normal("floordiv(floordiv(s0 + 1, 2) + 1, 2)"), "floordiv(s0 + 3, 4)");
+  EXPECT_EQ(normal("floordiv(floordiv(s0, 3) - 1, 2)"), "floordiv(s0 + 3, 6) - 1");
+  EXPECT_EQ(normal("floordiv(floordiv(s0, -3) + 1, 2)"), "floordiv(-s0 + 3, 6)");
   EXPECT_EQ(normal("floordiv(s0*s1, s0*s2)"), "floordiv(s1, s2)");
   EXPECT_EQ(normal("mod(65*s0 + 130, 64)"), "mod(s0 + 2, 64)");
   EXPECT_EQ(normal("mod(2*s0 + 7, 4)"), "2*mod(s0 + 1, 2) + 1");
