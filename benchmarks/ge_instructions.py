@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the instructions of a call in GE mode and through ``npugraph_ex``, both with ``dynamic=True``. Both run the same
-code, so the distance is what GE mode adds to a call. Counted by valgrind's callgrind on one thread, in the tiny sizes,
-where a call weighs most, and with SmolLM2; nothing is timed."""
+"""Counts the instructions of a call in GE mode and through ``npugraph_ex``, both with ``dynamic=True``. Both run the
+same code, so the distance is what GE mode adds to a call. Counted by valgrind's callgrind on one thread, in the tiny
+sizes, where a call weighs most, and with SmolLM2; nothing is timed."""
 
 from __future__ import annotations
 
