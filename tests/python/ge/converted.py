@@ -158,4 +158,4 @@ def run(made: Built, inputs: Sequence[Any]) -> list[Any]:
     executor = TorchNpuGraph(made.graph.name)
     executor.load(made.graph)
     executor.compile()
-    return made.outputs(inputs, executor.run([inputs[place] for place in made.fed]))
+    return made.outputs.finisher()(inputs)(executor.run(list(made.picker()(inputs))))

@@ -55,7 +55,7 @@ def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:
     pending: list[GeConcreteGraph] = []
     for index, (built, inputs) in enumerate(zip(partition.parts, partition.inputs, strict=True)):
         graph = _graph(built, inputs, work, config, load_streams)
-        setattr(gm, part_name(index), _function(built, graph))
+        setattr(gm, part_name(index), function_of(built, graph))
         pending.append(graph)
 
     def call(*args: Any) -> Any:
@@ -85,15 +85,14 @@ def _graph(
     )
 
 
-def _function(built: Built, graph: GeConcreteGraph) -> Callable[..., Any]:
+def function_of(built: Built, graph: GeConcreteGraph) -> Callable[..., Any]:
     """The function of a graph of operators of which the engine runs ``built``."""
     if built.is_plain:
         return graph
-    fed, entries = built.fed, built.outputs.entries
+    pick, begin = built.picker(), built.outputs.finisher()
 
     def call(*inputs: Any) -> Any:
-        outputs = [entry(inputs) for entry in entries]
-        results = graph(*[inputs[place] for place in fed])
-        return [finish(results) for finish in outputs]
+        finish = begin(inputs)
+        return finish(graph(*pick(inputs)))
 
     return call

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from npugraph import _C
@@ -16,7 +15,7 @@ from npugraph.driver.steps import Step, Target
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.backend.models import belongs_to_model
 from npugraph.ge.backend.overlaps import while_apart, written_inputs
-from npugraph.ge.backend.parts import build_computed, in_parts
+from npugraph.ge.backend.parts import build_computed, function_of, in_parts
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.partition import Partition, convert
@@ -78,48 +77,26 @@ def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
 
 
 def _positional(graph: GeConcreteGraph, built: Built, eager: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a graph of operators of which the engine runs ``built``."""
-    fed, finish = _picked(built.fed), _finished(built)
+    """The function of a graph of operators of which the engine runs ``built``. ``eager`` runs overlapping inputs."""
+    function = function_of(built, graph)
 
     def call(*inputs: Any) -> Any:
-        outputs = finish(inputs)
         try:
-            results = graph(*fed(inputs))
+            return function(*inputs)
         except _C.InputsOverlap:  # nothing has run
             return eager("overlapping_inputs", *inputs)
-        return outputs(results)
 
     return call
 
 
 def _boxed(graph: GeConcreteGraph, built: Built) -> Callable[..., Any]:
     """The same for a list of inputs, which a call empties: only inputs that are outputs live as long as the call."""
-    fed, finish = _picked(built.fed), _finished(built)
+    pick, begin = built.picker(), built.outputs.finisher()
 
     def call(inputs: list[Any]) -> Any:
-        outputs = finish(inputs)
-        given = list(fed(inputs))
+        finish = begin(inputs)
+        given = list(pick(inputs))
         inputs.clear()
-        return outputs(graph(given))
+        return finish(graph(given))
 
     return call
-
-
-def _picked(places: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """A function that returns the inputs at these places."""
-    if len(places) > 1:
-        return operator.itemgetter(*places)  # not in Python: models have hundreds of inputs
-    return lambda inputs: tuple(inputs[place] for place in places)
-
-
-def _finished(built: Built) -> Callable[[Sequence[Any]], Callable[[list[Any]], list[Any]]]:
-    """A function of the inputs of a call. It returns one that makes the outputs of the engine's results."""
-    if built.outputs.is_plain:
-        return lambda inputs: list
-    entries = built.outputs.entries
-
-    def finish(inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
-        made = [entry(inputs) for entry in entries]
-        return lambda results: [output(results) for output in made]
-
-    return finish

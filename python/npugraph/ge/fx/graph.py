@@ -65,6 +65,13 @@ class Built:
         """Whether the graph has the inputs and the outputs of the FX graph as they are."""
         return len(self.fed) == self.num_inputs and self.outputs.is_plain
 
+    def picker(self) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+        """A function that returns the inputs of the graph among those of the FX graph."""
+        places = self.fed
+        if len(places) > 1:  # a loop of Python over hundreds of inputs takes longer
+            return operator.itemgetter(*places)
+        return lambda inputs: tuple(inputs[place] for place in places)
+
 
 def build(
     gm: fx.GraphModule,

@@ -20,7 +20,7 @@ from npugraph.ge.fx.geometry import is_row_major
 from npugraph.ge.fx.values import is_number, not_of_ge
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
-Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output
+Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output, or to all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +118,18 @@ class OutputPlan:
         """Whether the outputs are the results of the engine as they are."""
         return self.entries == tuple(Result(index) for index in range(len(self.results)))
 
-    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """The outputs of a call, from its inputs, all that the FX graph has, and from what the engine returned."""
-        return [entry(inputs)(results) for entry in self.entries]
+    def finisher(self) -> Callable[[Sequence[Any]], Finish]:
+        """A function of the inputs of a call, all that the FX graph has. What it returns makes the outputs of the
+        engine's results."""
+        if self.is_plain:
+            return lambda inputs: list
+        entries = self.entries
+
+        def finish(inputs: Sequence[Any]) -> Finish:
+            outputs = [entry(inputs) for entry in entries]
+            return lambda results: [output(results) for output in outputs]
+
+        return finish
 
 
 def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> OutputPlan:
