@@ -176,9 +176,9 @@ std::optional<Expr> merged_floordiv(const Polynomial& x, const Expr& d) {
 }
 
 // floordiv(x, d) where nothing more can be split off.
-Expr floordiv_node(const Expr& x, const Expr& d) {
-  const auto merged = merged_floordiv(to_polynomial(x), d);
-  return merged ? *merged : int_node(ExprOp::kFloorDiv, {x, d});
+Expr floordiv_node(const Polynomial& x, const Expr& d) {
+  const auto merged = merged_floordiv(x, d);
+  return merged ? *merged : int_node(ExprOp::kFloorDiv, {from_polynomial(x), d});
 }
 
 Expr int_floordiv(const Expr& a, const Expr& b) {
@@ -201,10 +201,9 @@ Expr int_floordiv(const Expr& a, const Expr& b) {
     d.coefficient /= common;
   }
   const bool reduced = cancel_factors(rest, d) || common > 1;
-  Expr x = from_polynomial(std::move(rest));
   Expr y = from_polynomial({std::move(d)});
   // A reduced dividend or divisor may have become constant, or divide further.
-  Expr inner = reduced ? Expr::make(ExprOp::kFloorDiv, {x, y}) : floordiv_node(x, y);
+  Expr inner = reduced ? Expr::make(ExprOp::kFloorDiv, {from_polynomial(std::move(rest)), y}) : floordiv_node(rest, y);
   return int_sum({from_polynomial(std::move(quotient)), inner});
 }
 
