@@ -47,11 +47,10 @@ class AirMutator {
   void change_fields(std::vector<Field>& fields);
   void change(Field& field, Place place);
   std::string other_text(const std::string& text, const std::vector<std::string>& pool);
+  std::string other_type(const std::string& type);
   std::string changed_ints(const std::string& packed);
   std::string changed_data(std::string data);
   std::string changed_bytes(std::string bytes);
-
-  std::string other_type(const std::string& type);
 
   std::vector<std::string> seeds_;
   size_t seed_ = 0;                                       // of the model that is made
