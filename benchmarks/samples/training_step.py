@@ -80,6 +80,7 @@ def gradients(model: torch.nn.Module) -> torch.Tensor:
     return torch.cat([gradient.flatten() for gradient in found])
 
 
+@torch.enable_grad()
 def gradients64(name: str) -> torch.Tensor:
     """Returns the gradients of the first step, computed in float64 throughout."""
     model = trained_model(name).double()
