@@ -31,8 +31,7 @@ void Crew::help(int32_t rank, int32_t id) {
 }
 
 void Crew::take_ranges(int32_t rank) {
-  queue_.take_ranges(rank == 0,
-                     [&](uint64_t number) { members_[rank].region.store(number, std::memory_order_relaxed); });
+  queue_.take_ranges(rank, [&](uint64_t number) { members_[rank].region.store(number, std::memory_order_relaxed); });
 }
 
 void Crew::limit(int32_t threads) { active_.store(std::clamp(threads, 1, threads_), std::memory_order_relaxed); }
@@ -43,7 +42,7 @@ void Crew::parallel_for(int64_t begin, int64_t end, int64_t grain, RangeBody bod
   const int64_t length = (end - begin + most - 1) / most;
   const auto ranges = static_cast<uint32_t>((end - begin + length - 1) / length);
   in_region_ = true;
-  queue_.publish({body, arg, begin, end, length, fp_control(), ++regions_}, ranges);
+  queue_.publish({body, arg, begin, end, length, fp_control(), ++regions_}, ranges, size());
   take_ranges(0);
   queue_.await_all(ranges);
   in_region_ = false;

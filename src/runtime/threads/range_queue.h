@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranges of one parallel region, for threads that take them one by one. Internal to runtime/.
+//
+// Neighbouring ranges form a share for each thread, which takes those first and then what is left of other shares. So a
+// thread mostly goes on where it stopped, and in successive regions it finds its part of the data in its own cache.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +20,7 @@ using RangeBody = void (*)(void* arg, int64_t begin, int64_t end);
 
 inline constexpr int32_t kRangesPerThread = 4;  // so that a thread that comes late costs a quarter of its share
 inline constexpr size_t kCacheLine = 64;
+inline constexpr uint32_t kMostShares = 8;  // more threads share them
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
@@ -50,20 +55,48 @@ struct Region {
 class RangeQueue {
  public:
   // To be called when all ranges of the previous region are done.
-  void publish(const Region& next, uint32_t ranges) {
+  void publish(const Region& next, uint32_t ranges, int32_t threads) {
     region_ = next;
     done_.store(0, std::memory_order_relaxed);
-    ticket_.store(static_cast<uint64_t>(ranges) << 32, std::memory_order_seq_cst);
+    const uint64_t shares = std::min({static_cast<uint32_t>(threads), ranges, kMostShares});
+    for (uint64_t s = 0; s < shares; ++s) {
+      const uint64_t first = s * ranges / shares, end = (s + 1) * ranges / shares;
+      shares_[s].store(end << 32 | first, std::memory_order_seq_cst);
+    }
   }
 
-  bool has_ranges() const { return Ticket::of(ticket_.load(std::memory_order_seq_cst)).valid(); }
+  bool has_ranges() const {
+    return std::ranges::any_of(
+        shares_, [](const auto& share) { return Ticket::of(share.load(std::memory_order_seq_cst)).valid(); });
+  }
 
-  // Runs ranges until none is left; calls note(number of the region) before each.
+  // Runs ranges until none is left, those of the share of thread `place` first; the caller of the region is thread 0.
+  // Calls note(number of the region) before each.
   template <typename Note>
-  void take_ranges(bool is_caller, Note note) {
+  void take_ranges(int32_t place, Note note) {
+    for (uint32_t i = 0; i < kMostShares; ++i)
+      take_share(shares_[(static_cast<uint32_t>(place) + i) % kMostShares], place == 0, note);
+  }
+
+  void await_all(uint32_t ranges) const {
+    spin_until([&] { return done_.load(std::memory_order_acquire) == ranges; });
+  }
+
+ private:
+  // The ranges of a share that are left, in one word: its end, and the next range that is not taken. A range is taken by
+  // adding 1, so that a ticket shows whether it is valid before the region is read.
+  struct Ticket {
+    uint32_t end;
+    uint32_t next;
+    static Ticket of(uint64_t word) { return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)}; }
+    bool valid() const { return next < end; }
+  };
+
+  template <typename Note>
+  void take_share(std::atomic<uint64_t>& share, bool is_caller, Note note) {
     for (;;) {
-      if (!Ticket::of(ticket_.load(std::memory_order_relaxed)).valid()) return;
-      const Ticket mine = Ticket::of(ticket_.fetch_add(1, std::memory_order_acquire));
+      if (!Ticket::of(share.load(std::memory_order_relaxed)).valid()) return;
+      const Ticket mine = Ticket::of(share.fetch_add(1, std::memory_order_acquire));
       if (!mine.valid()) return;
       note(region_.number);
       if (!is_caller && fp_control() != region_.fp_control) set_fp_control(region_.fp_control);
@@ -73,23 +106,9 @@ class RangeQueue {
     }
   }
 
-  void await_all(uint32_t ranges) const {
-    spin_until([&] { return done_.load(std::memory_order_acquire) == ranges; });
-  }
-
- private:
-  // The work that is left, in one word: the number of ranges of the region and the next range that is not taken. A
-  // range is taken by adding 1, so that a ticket shows whether it is valid before the region is read.
-  struct Ticket {
-    uint32_t ranges;
-    uint32_t next;
-    static Ticket of(uint64_t word) { return {static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)}; }
-    bool valid() const { return next < ranges; }
-  };
-
   // Written only while no ticket is valid and no range is open, and read only by threads that hold a valid ticket.
   Region region_{};
-  alignas(kCacheLine) std::atomic<uint64_t> ticket_{0};
+  alignas(kCacheLine) std::array<std::atomic<uint64_t>, kMostShares> shares_{};
   alignas(kCacheLine) std::atomic<uint32_t> done_{0};
 };
 

@@ -95,12 +95,12 @@ struct WorkerPool::Impl {
 };
 
 void WorkerPool::Impl::take_ranges(int32_t id) {
-  queue.take_ranges(id == 0, [&](uint64_t number) { presence[id].region.store(number, std::memory_order_relaxed); });
+  queue.take_ranges(id, [&](uint64_t number) { presence[id].region.store(number, std::memory_order_relaxed); });
 }
 
 void WorkerPool::Impl::run(const Region& next, uint32_t ranges) {
   // Ordered against the count of parked workers: either they see the ranges or we see them.
-  queue.publish(next, ranges);
+  queue.publish(next, ranges, wanted.load(std::memory_order_relaxed));
   if (team.run != nullptr && !standing_by.load(std::memory_order_relaxed)) {
     const auto body = [](void* self) { static_cast<Impl*>(self)->take_ranges_in_team(); };
     return team.run(body, this, std::min<uint32_t>(ranges, wanted.load(std::memory_order_relaxed)));
