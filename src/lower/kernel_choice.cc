@@ -107,6 +107,19 @@ std::optional<KernelChoice> choose_product_and_sum(const ir::Graph& graph, const
   return KernelChoice{.name = "kernel.mm_f32", .args = {x, w, bias}};
 }
 
+// The gradient of a table, of any size: ATen's operator makes its own memory for it.
+std::optional<KernelChoice> choose_embedding_gradient(const ir::Graph& graph, const ir::Node& node) {
+  using Backward = aten::embedding_dense_backward;
+  const ir::TensorType& table = graph.value(node.results[0]).tensor();
+  const ir::TensorType* indices = tensor_type(graph, Backward::indices.attr(node));
+  const bool is_float = table.dtype == DType::kF32 || table.dtype == DType::kF64;
+  const auto by_frequency = ops::as_constant(Backward::scale_grad_by_freq.attr(node));
+  if (!is_float || indices == nullptr || !by_frequency || by_frequency->as_bool()) return std::nullopt;
+  return KernelChoice{
+      .name = "kernel.embedding_dense_backward",
+      .args = {Backward::grad_output.attr(node), Backward::indices.attr(node), Backward::padding_idx.attr(node)}};
+}
+
 using Choice = std::optional<KernelChoice>;
 
 // A number that the kernel takes: an argument that the operator has, or `otherwise`.
@@ -188,6 +201,7 @@ std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node
   if (!has_one_tensor(graph, node) || node.args.empty()) return std::nullopt;
   if (auto choice = choose_elementwise(graph, node)) return choice;
   if (aten::mm::is(node)) return choose_product(graph, node);
+  if (aten::embedding_dense_backward::is(node)) return choose_embedding_gradient(graph, node);
   return aten::addmm::is(node) ? choose_product_and_sum(graph, node) : std::nullopt;
 }
 

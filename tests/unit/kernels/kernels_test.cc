@@ -179,12 +179,33 @@ bool test_product(const Kernel& kernel, Random& random) {
   return true;
 }
 
+bool test_embedding_backward(const Kernel& kernel, Random& random) {
+  if (kernel.name != std::string_view("kernel.embedding_dense_backward")) return false;
+  for (int round = 0; round < 200; ++round) {
+    Sizes places(random.below(4));
+    for (int64_t& size : places) size = random.one_in(20) ? 0 : 1 + random.below(6);
+    const bool large = random.one_in(20);
+    const int64_t rows = large ? 4000 : 1 + random.below(30), width = large ? 70 : 1 + random.below(20);
+    Sizes gradients = places;
+    gradients.push_back(width);
+    const DType dtype = random.one_in(2) ? DType::kF32 : DType::kF64;
+    KernelCase test(kernel.name);
+    test.add_input(random, dtype, gradients);
+    test.add_input(random, random.one_in(2) ? DType::kI32 : DType::kI64, places);
+    if (random.one_in(2)) test.add_scalar(random, Scalar::of_int(random.below(rows + 1) - 1));
+    test.add_result(random, dtype, {rows, width});
+    expect_same_bits(test, kernel, large);
+  }
+  return true;
+}
+
 // Fails for a kernel that no case covers.
 TEST(Kernels, EveryKernelAgreesWithItsReference) {
   Random random(1);
   for (const Kernel& kernel : table()) {
     SCOPED_TRACE(kernel.name);
-    const bool tested = test_elementwise(kernel, random) || test_memory(kernel, random) || test_product(kernel, random);
+    const bool tested = test_elementwise(kernel, random) || test_memory(kernel, random) ||
+                        test_product(kernel, random) || test_embedding_backward(kernel, random);
     EXPECT_TRUE(tested) << "no test for " << kernel.name;
     if (HasFailure()) return;
   }

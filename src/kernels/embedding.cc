@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of a table of rows from the gradients of the rows that were looked up.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "kernels/arguments.h"
+#include "kernels/make_task.h"
+#include "kernels/rows.h"
+
+namespace npugraph::kernels {
+namespace {
+
+constexpr int64_t kGrainBytes = 256 << 10;  // of the table, per thread
+
+// Addresses of the pieces of a window that are counted through all dimensions but the last `inner` ones.
+class Pieces {
+ public:
+  Pieces(const ng_buffer& buffer, int inner, int64_t element_bytes)
+      : buffer_(buffer), outer_(buffer.rank - inner), element_bytes_(element_bytes) {}
+
+  int64_t count() const {
+    int64_t count = 1;
+    for (int d = 0; d < outer_; ++d) count *= buffer_.sizes[d];
+    return count;
+  }
+  char* at(int64_t piece) const {
+    char* at = static_cast<char*>(buffer_.data);
+    for (int d = outer_ - 1; d >= 0; --d) {
+      at += piece % buffer_.sizes[d] * buffer_.strides[d] * element_bytes_;
+      piece /= buffer_.sizes[d];
+    }
+    return at;
+  }
+
+ private:
+  const ng_buffer& buffer_;
+  const int outer_;
+  const int64_t element_bytes_;
+};
+
+template <typename T>
+void add_row(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t count) {
+  const auto* x = reinterpret_cast<const T*>(from);
+  auto* y = reinterpret_cast<T*>(to);
+  if (from_stride == 1 && to_stride == 1) {
+    for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i * to_stride] += x[i * from_stride];
+  }
+}
+
+// Operands: grad [.., d], indices [..], y [rows, d]. Each thread has rows of its own, so that it adds in the order of the
+// indices.
+class EmbeddingBackward {
+ public:
+  struct State {
+    int64_t padding = -1;
+  };
+
+  explicit EmbeddingBackward(const ng_definition& task) : padding_(Arguments(task).scalar_or(2, Scalar::of_int(-1))) {
+    check_operands(task, 2);
+    const ng_operand &grad = task.operands[0], &indices = task.operands[1], &y = task.operands[2];
+    type_ = dtype_of(y);
+    index_type_ = dtype_of(indices);
+    if (dtype_of(grad) != type_ || (type_ != DType::kF32 && type_ != DType::kF64))
+      refuse(task, "grad and y are not both f32 or both f64");
+    if (index_type_ != DType::kI64 && index_type_ != DType::kI32) refuse(task, "indices are neither i32 nor i64");
+    if (y.rank != 2 || grad.rank != indices.rank + 1) refuse(task, "y is not [rows, d] or grad not [.., d]");
+  }
+
+  bool bind(const ng_call& call, State& state) const {
+    const ng_buffer &grad = call.buffers[0], &indices = call.buffers[1], &y = call.buffers[2];
+    state.padding = padding_.value(call).as_int();
+    return grad.sizes[grad.rank - 1] == y.sizes[1] &&
+           std::equal(indices.sizes, indices.sizes + indices.rank, grad.sizes);
+  }
+
+  ng_status run(const State& state, ng_call& call) const {
+    struct Job {
+      const EmbeddingBackward& kernel;
+      const State& state;
+      const ng_call& call;
+    } job{*this, state, call};
+    const auto body = [](void* arg, int64_t first, int64_t end) {
+      const auto& j = *static_cast<Job*>(arg);
+      j.kernel.make_rows(j.state, j.call, first, end);
+    };
+    const ng_buffer& y = call.buffers[2];
+    const int64_t grain = std::max<int64_t>(kGrainBytes / std::max<int64_t>(y.sizes[1] * size_of(type_), 1), 1);
+    if (y.sizes[0] < 2 * grain) {
+      body(&job, 0, y.sizes[0]);
+    } else {
+      call.host->parallel_for(call.host, 0, y.sizes[0], grain, body, &job);
+    }
+    return NG_OK;
+  }
+
+  int64_t index_at(const char* at) const {
+    if (index_type_ == DType::kI32) return *reinterpret_cast<const int32_t*>(at);
+    return *reinterpret_cast<const int64_t*>(at);
+  }
+  DType type() const { return type_; }
+  DType index_type() const { return index_type_; }
+
+ private:
+  void make_rows(const State& state, const ng_call& call, int64_t first, int64_t end) const {
+    const ng_buffer &grad = call.buffers[0], &y = call.buffers[2];
+    const int64_t bytes = size_of(type_), width = y.sizes[1], stride = grad.strides[grad.rank - 1];
+    const Pieces rows(y, 1, bytes), gradients(grad, 1, bytes), indices(call.buffers[1], 0, size_of(index_type_));
+    clear(rows, y, first, end);
+    const int64_t count = indices.count();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = index_at(indices.at(i));
+      if (row < first || row >= end || row == state.padding) continue;
+      const auto add = type_ == DType::kF32 ? add_row<float> : add_row<double>;
+      add(gradients.at(i), stride, rows.at(row), y.strides[1], width);
+    }
+  }
+
+  void clear(const Pieces& rows, const ng_buffer& y, int64_t first, int64_t end) const {
+    const int64_t bytes = size_of(type_), width = y.sizes[1];
+    if (y.strides[1] == 1 && y.strides[0] == width) {
+      std::memset(rows.at(first), 0, static_cast<size_t>((end - first) * width * bytes));
+      return;
+    }
+    for (int64_t r = first; r < end; ++r) {
+      for (int64_t c = 0; c < width; ++c)
+        std::memset(rows.at(r) + c * y.strides[1] * bytes, 0, static_cast<size_t>(bytes));
+    }
+  }
+
+  const Argument padding_;
+  DType type_;
+  DType index_type_;
+};
+
+ng_task make_embedding_backward(const ng_definition& task) {
+  return make_task(std::make_unique<EmbeddingBackward>(task));
+}
+
+// For each element of y, one look at all indices.
+template <typename T>
+void sum_each(const EmbeddingBackward& kernel, int64_t padding, const ng_call& call) {
+  const ng_buffer &grad = call.buffers[0], &y = call.buffers[2];
+  const Pieces values(grad, 1, sizeof(T)), to(y, 0, sizeof(T));
+  const Pieces indices(call.buffers[1], 0, size_of(kernel.index_type()));
+  for (int64_t e = 0; e < to.count(); ++e) {
+    T sum = 0;
+    for (int64_t i = 0; i < indices.count(); ++i) {
+      const int64_t row = kernel.index_at(indices.at(i));
+      if (row == e / y.sizes[1] && row != padding)
+        sum += reinterpret_cast<const T*>(values.at(i))[e % y.sizes[1] * grad.strides[grad.rank - 1]];
+    }
+    *reinterpret_cast<T*>(to.at(e)) = sum;
+  }
+}
+
+ng_status reference_embedding_backward(const ng_definition& task, ng_call* call) {
+  const EmbeddingBackward kernel(task);
+  EmbeddingBackward::State state;
+  if (!kernel.bind(*call, state)) return NG_ERROR;
+  (kernel.type() == DType::kF32 ? sum_each<float> : sum_each<double>)(kernel, state.padding, *call);
+  return NG_OK;
+}
+
+constexpr Kernel kRows[] = {
+    {"kernel.embedding_dense_backward", "(grad, indices, padding_idx: scalar) -> y[indices[i]] += grad[i], from zeros",
+     made_by<make_embedding_backward>, reference_embedding_backward},
+};
+
+}  // namespace
+
+std::span<const Kernel> embedding_kernels() { return kRows; }
+
+}  // namespace npugraph::kernels
