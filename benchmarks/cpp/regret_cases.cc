@@ -115,6 +115,8 @@ void add_products(Cases& cases) {
       for (const auto& [n, k] : kBert) add(cases, {dtype, m, n, k});
     for (const int64_t m : {2, 8, 16, 64, 128})
       for (const auto& [n, k] : kGpt) add(cases, {dtype, m, n, k, false});
+    for (const auto& [n, k] : kBert) add(cases, {dtype, 512, n, k, false});
+    for (const auto& [m, n] : kBert) add(cases, {dtype, m, n, 512, false});
     for (const int64_t m : {2, 5, 8, 20, 64})
       for (const auto& [n, k] : kSmol) add(cases, {dtype, m, n, k});
   }

@@ -129,9 +129,9 @@ class AmxEmitter {
       call(load_of(Passing::kPanel),
            {number(kFirstColumns + v), bytes(panel, v * kSide * kStepBytes), b_.getInt64(columns_ * kStepBytes)});
     const auto product = kind_ == TileKind::kI8Quads ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbf16ps;
+    for (int r = 0; r < kAmxRows / kSide; ++r)
+      call(load_of(Passing::kRows), {number(kFirstRows + r), bytes(rows, times(stride, r * kSide)), stride});
     for (int r = 0; r < kAmxRows / kSide; ++r) {
-      call(load_of(Passing::kRows), {number(kFirstRows + r), rows, stride});
-      rows = bytes(rows, times(stride, kSide));
       for (int v = 0; v < vectors_; ++v)
         call(product, {number(2 * r + v), number(kFirstRows + r), number(kFirstColumns + v)});
     }

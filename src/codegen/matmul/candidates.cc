@@ -40,7 +40,8 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   // AMX reads cut rows of A faster (TileFunction).
   plan.cuts_a = plan.shape.amx && form == Form::kPackB;
   plan.dense_a = plan.dense_a || plan.cuts_a;
-  plan.rows_last = plan.shape.amx && bytes_of_rows(plan, plan.m) > kept_bytes(target);
+  // Without AMX, tiles of kPackB read their rows more slowly than any cache gives them.
+  plan.rows_last = (plan.shape.amx || form == Form::kPackA) && bytes_of_rows(plan, plan.m) > kept_bytes(target);
   return plan;
 }
 
@@ -105,14 +106,14 @@ void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
   if (plan.shape.amx) plan.shape.passing = Passing::kRows;
   for (const int64_t panels : {4, 2, 1}) {
     plan.block_columns = panels * plan.shape.columns();
+    const int64_t tiles = std::max<int64_t>(divide_up(plan.m, plan.shape.rows), 1);
     const int64_t room = std::min(kMostTiles, kMostRowsOfTiles / plan.shape.rows / panels);
-    const int64_t tiles = std::clamp<int64_t>(divide_up(plan.m, plan.shape.rows), 1, room);
     // A part of a panel stays in the L1 cache.
     const int64_t most_steps = plan.shape.amx ? kMostPanelSteps / 4 : kMostPanelSteps / panels;
     for (const int64_t steps : {most_steps, most_steps / 2}) {
       plan.block_steps = part_of(plan.steps, steps);
-      for (const int64_t blocks : {1, 2, 4}) {
-        plan.block_rows = divide_up(tiles, blocks) * plan.shape.rows;
+      for (const int64_t parts : {1, 2, 4}) {
+        plan.block_rows = divide_up(tiles, parts * divide_up(tiles, room)) * plan.shape.rows;
         add(plans, plan);
       }
     }
@@ -120,14 +121,15 @@ void add_tiles_of_b(Plans& plans, MatmulPlan plan) {
 }
 
 // Nanoseconds of all multiplications in one thread.
-double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
+double multiplications(const MatmulPlan& plan, const target::Target& target) {
+  const target::Costs costs = target::costs_of(target);
   const double of_tiles = plan.shape.amx ? costs.amx_multiply : costs.multiply;
   const auto lanes = static_cast<double>(plan.shape.lanes);
   const auto n = static_cast<double>(plan.n), steps = static_cast<double>(plan.steps);
   const auto matvec = [&](int64_t vectors, double factor) {
     constexpr double kTotals = 6;  // to add up the lanes of each sum
-    // Processors with AMX multiply pairs of bf16 in vectors at half the speed of f32.
-    const double pairs = plan.shape.amx && plan.kind == TileKind::kBf16Pairs ? 2 : 1;
+    // Processors with AMX multiply pairs of bf16 in vectors at a third of the speed of f32.
+    const double pairs = plan.shape.amx && plan.kind == TileKind::kBf16Pairs ? 3 : 1;
     return static_cast<double>(vectors) * n * (pairs * factor * steps / lanes + kTotals) * costs.multiply;
   };
   switch (plan.form) {
@@ -147,7 +149,9 @@ double multiplications(const MatmulPlan& plan, const target::Costs& costs) {
       const int64_t rows = (plan.row_blocks() - 1) * plan.block_rows + round_up(last, plan.shape.rows);
       const auto vectors = static_cast<double>(divide_up(plan.n, plan.shape.columns()) * plan.shape.vectors);
       const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
-      return static_cast<double>(rows) * vectors * (steps + 4 * parts) * of_tiles;
+      const bool in_l1 = plan.block_rows * plan.block_columns * 4 <= target.l1_bytes;
+      const double sums = in_l1 ? 0 : parts * 2 * lanes * 4 * costs.l2_byte;  // of a vector: read and written
+      return static_cast<double>(rows) * vectors * ((steps + 4 * parts) * of_tiles + sums);
     }
   }
   return 0;
@@ -172,7 +176,14 @@ double rows_from_l3(const MatmulPlan& plan, const target::Target& target) {
   return bytes * static_cast<double>(plan.column_blocks()) * target::costs_of(target).l3_byte;
 }
 
-// Nanoseconds to move and pack all operands in one thread.
+// Nanoseconds for a byte of B that another block of rows has read before.
+double byte_again(const MatmulPlan& plan, const target::Target& target) {
+  const int64_t columns = plan.rows_last ? plan.n : plan.block_columns;
+  const int64_t between = bytes_of_rows(plan, plan.block_rows) + columns * plan.k * size_of(plan.b.dtype);
+  return target::byte_cost(target, static_cast<double>(between));
+}
+
+// Nanoseconds to move and pack B in one thread.
 double transfers(const MatmulPlan& plan, const target::Target& target) {
   const target::Costs costs = target::costs_of(target);
   const auto bytes = static_cast<double>(plan.n) * static_cast<double>(plan.k * size_of(plan.b.dtype));
@@ -183,20 +194,19 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
   const double packing = kPacking * static_cast<double>(plan.n * plan.steps / plan.shape.lanes) * costs.instruction;
   const double again = static_cast<double>(plan.row_blocks() - 1 + (plan.last_rows() > 0 && plan.has_tiles() ? 1 : 0));
   // The processor has not prefetched the first bytes of a piece of a row.
-  constexpr double kBegin = 256;
+  constexpr double kBegin = 192;
   const bool in_pieces = plan.form == Form::kColumnsMatvec || plan.form == Form::kPackB;
   const double pieces = in_pieces ? 1 + kBegin / static_cast<double>(bytes_in_row(plan)) : 1;
   const double packed = plan.form == Form::kPackB ? static_cast<double>(plan.row_blocks()) * packing : 0;
-  return once * pieces + again * bytes * costs.l2_byte + packed + rows_from_l3(plan, target);
+  return once * pieces + again * bytes * byte_again(plan, target) + packed;
 }
 
-// Nanoseconds of both. Tiles of kPackA prefetch the next weights while they multiply; matrix-vector products do so in
+// Nanoseconds of all. Tiles of kPackA prefetch the next weights while they multiply; matrix-vector products do so in
 // part. Tiles of kPackB wait until their panels are packed.
-double together(const MatmulPlan& plan, double busy, double waits) {
+double together(const MatmulPlan& plan, double busy, double rows, double waits) {
   switch (plan.form) {
-    // AMX reads rows of B more slowly in place.
-    case Form::kPackA: return std::max(busy, plan.shape.amx && !plan.stage_b ? 1.3 * waits : waits);
-    case Form::kPackB: return busy + waits;
+    case Form::kPackA: return std::max(busy, rows + waits);
+    case Form::kPackB: return std::max(busy, rows) + waits;
     default: return std::max(busy, waits + busy / 4);
   }
 }
@@ -219,12 +229,11 @@ Plans candidates_of(const MatmulPlan& plan, const target::Target& target) {
 }
 
 double cost_of(const MatmulPlan& plan, const target::Target& target) {
-  const target::Costs costs = target::costs_of(target);
   const int64_t items = std::max<int64_t>(plan.items(), 1);
   const double share = target::share_of(items, 1) / static_cast<double>(items);
   const auto batches = static_cast<double>(plan.batches);
-  const double busy = multiplications(plan, costs), waits = transfers(plan, target);
-  return batches * together(plan, busy, waits) * share;
+  const double busy = multiplications(plan, target), waits = transfers(plan, target);
+  return batches * together(plan, busy, rows_from_l3(plan, target), waits) * share;
 }
 
 }  // namespace npugraph::codegen

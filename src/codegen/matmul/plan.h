@@ -24,8 +24,8 @@ struct Place {
 inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: sums of a block
 inline constexpr int64_t kMostTileColumns = 48;    // kPackA: columns of a block
 inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
-inline constexpr int64_t kMostTiles = 42;          // kPackB: tiles of a block in one panel
-inline constexpr int64_t kMostRowsOfTiles = 576;   // kPackB: rows of the tiles of a block in all panels
+inline constexpr int64_t kMostTiles = 64;          // kPackB: tiles of a block in one panel
+inline constexpr int64_t kMostRowsOfTiles = 2304;  // kPackB: rows of the tiles of a block in all panels
 inline constexpr int64_t kMostPanelSteps = 1024;   // kPackB: steps of the parts of all panels
 
 struct MatmulPlan : MatmulBlocks {

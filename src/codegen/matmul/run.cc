@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kMostColumns = 512;  // of a matrix-vector product
 constexpr int64_t kMostPanelColumns = 32;
 constexpr int64_t kLineBytes = 64;
-constexpr int64_t kTurnedSteps = 64;  // of a block of A that is turned at a time
+constexpr int64_t kStripRows = 128;   // of C, of kPackB, that are written at a time
+constexpr int64_t kTurnedRows = 256;  // of A that a work item turns
 
 class Run {
  public:
@@ -30,7 +31,10 @@ class Run {
         starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
         packed_(plan.in_place ? static_cast<char*>(call.buffers[0].data)
                               : static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
-    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
+    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) {
+      ends_.push_back(call.buffers[i].data);
+      if (plan.has_tiles()) add_rows(call.buffers[i]);
+    }
   }
 
   int64_t items() const { return p_.items(); }
@@ -67,6 +71,38 @@ class Run {
     const int64_t row = (p_.rows_last ? item / columns : item % rows) * p_.block_rows;
     const int64_t column = (p_.rows_last ? item % columns : item / rows) * p_.block_columns;
     return {batch, row, std::min(p_.block_rows, p_.tile_rows - row), column, std::min(p_.block_columns, p_.n - column)};
+  }
+
+  // Rows of results or of operands of the epilogue, one for each row of sums.
+  struct Rows {
+    const char* data;
+    int64_t stride, element;  // in bytes
+  };
+
+  // Adds the buffer to those that tiles prefetch, if it has a row of n adjacent elements for each row of sums.
+  void add_rows(const ng_buffer& buffer) {
+    const int last = buffer.rank - 1;
+    if (last < 1 || buffer.sizes[last] != p_.n || buffer.strides[last] != 1) return;
+    int64_t rows = 1;
+    const int64_t stride = buffer.strides[last - 1];
+    for (int d = last - 1; d >= 0; rows *= buffer.sizes[d--]) {
+      if (buffer.strides[d] != stride * rows && buffer.sizes[d] != 1) return;
+    }
+    if (rows != p_.batches * p_.m) return;
+    const int64_t element = size_of(static_cast<DType>(buffer.dtype));
+    rows_.push_back({static_cast<const char*>(buffer.data), stride * element, element});
+  }
+
+  // Prefetches what write() of these rows and columns touches. Its pieces of rows are too short for the processor to
+  // fetch them ahead.
+  void prefetch_rows(const Block& part) const {
+    for (const Rows& rows : rows_) {
+      const char* from = rows.data + (part.batch * p_.m + part.row) * rows.stride + part.column * rows.element;
+      for (int64_t r = 0; r < part.rows; ++r, from += rows.stride) {
+        asm volatile("" : : "r"(from));  // GCC 12 drops functions that do nothing but prefetch
+        for (int64_t at = 0; at < part.columns * rows.element; at += kLineBytes) __builtin_prefetch(from + at, 0, 2);
+      }
+    }
   }
 
   bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
@@ -106,29 +142,37 @@ class Run {
 
   // `first` is the first step of a cut.
   void cut_row(const char* from, int64_t batch, int64_t row, int64_t first) {
-    for (int64_t s = first; s < p_.steps; s += kCutSteps, from += elements(kCutSteps) * p_.a.column)
-      copy_elements(from, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), dense_at(batch, row, s),
-                    p_.multiplied(), elements(kCutSteps));
+    const int64_t whole = p_.k / elements(kCutSteps) * kCutSteps, adjacent = size_of(p_.a.dtype);
+    char* to = dense_at(batch, row, first);
+    int64_t s = first;
+    if (p_.a.column == adjacent) {
+      for (; s < whole; s += kCutSteps, from += kCutBytes, to += cut_stride()) std::memcpy(to, from, kCutBytes);
+    }
+    for (; s < p_.steps; s += kCutSteps, from += elements(kCutSteps) * p_.a.column, to += cut_stride())
+      copy_elements(from, p_.a.dtype, p_.a.column, elements_from(s, kCutSteps), to, p_.multiplied(),
+                    elements(kCutSteps));
   }
 
   // Whether A is turned in blocks, because its elements are adjacent from row to row.
   bool turns_a() const { return code_.interleave_a != nullptr; }
 
-  // Makes the first rows dense, up to a step: whole panels of whole cuts.
+  // Makes the first rows dense, up to a step: whole panels of whole cuts. Goes along the rows of memory, which the
+  // processor then fetches ahead.
   void turn_a(int64_t rows, int64_t steps) {
-    const int64_t parts = divide_up(steps, kTurnedSteps), blocks = rows / p_.shape.columns();
-    for_items(*call_.host, p_.batches * blocks * parts, kTurnedSteps * p_.shape.columns(), [&](int64_t item) {
-      const int64_t first = item % parts * kTurnedSteps;
-      item /= parts;
-      turn_block(item / blocks, item % blocks * p_.shape.columns(), first, std::min(kTurnedSteps, steps - first));
+    const int64_t cuts = steps / kCutSteps, strips = divide_up(rows, kTurnedRows);
+    for_items(*call_.host, p_.batches * cuts * strips, kCutSteps * std::min(rows, kTurnedRows), [&](int64_t item) {
+      const int64_t first_row = item % strips * kTurnedRows, end_row = std::min(first_row + kTurnedRows, rows);
+      item /= strips;
+      for (int64_t row = first_row; row < end_row; row += p_.shape.columns())
+        turn_block(item / cuts, row, item % cuts * kCutSteps);
     });
   }
 
-  void turn_block(int64_t batch, int64_t row, int64_t first, int64_t steps) const {
-    alignas(64) char panel[kTurnedSteps * kMostPanelColumns * 4];
+  void turn_block(int64_t batch, int64_t row, int64_t first) const {
+    alignas(64) char panel[kCutSteps * kMostPanelColumns * 4];
     const int64_t lanes = p_.shape.lanes, step_bytes = p_.shape.columns() * 4;
-    code_.interleave_a(given_a(batch, row, first), p_.a.column, steps, panel);
-    for (int64_t s = 0; s < steps; s += lanes) {
+    code_.interleave_a(given_a(batch, row, first), p_.a.column, kCutSteps, panel);
+    for (int64_t s = 0; s < kCutSteps; s += lanes) {
       for (int64_t r = 0; r < p_.shape.columns(); r += lanes)
         code_.transpose(panel + s * step_bytes + r * 4, step_bytes, lanes, lanes, dense_at(batch, row + r, first + s),
                         a_row_stride());
@@ -253,6 +297,7 @@ class Run {
           row_stride = steps * 4;
         }
         for (int64_t number = first_panel; number < end_panel; ++number) {
+          if (first + steps == p_.steps) prefetch_rows(rows_of_panel(block, number, c, count));
           const bool wide = panel_columns(number) == p_.shape.columns();
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
@@ -305,9 +350,13 @@ class Run {
     alignas(64) float rows[kMostPanelColumns * kMostTileColumns + 16];
     const int64_t columns = panel_columns(number);
     code_.transpose(acc, columns * 4, p_.block_columns, columns, rows, p_.block_columns * 4);
+    write(rows_of_panel(block, number, 0, block.columns), rows, p_.block_columns);
+  }
+
+  // The rows of a block that a panel of A makes, in the columns from `column` of the block on.
+  Block rows_of_panel(const Block& block, int64_t number, int64_t column, int64_t columns) const {
     const int64_t row = number * p_.shape.columns();
-    write({block.batch, row, std::min(columns, p_.tile_rows - row), block.column, block.columns}, rows,
-          p_.block_columns);
+    return {block.batch, row, std::min(panel_columns(number), p_.tile_rows - row), block.column + column, columns};
   }
 
   // The rows of B that are packed next, of which a tile prefetches a part of a row in each 16 steps: those of the next
@@ -345,30 +394,49 @@ class Run {
                p_.shape.columns(), to);
   }
 
-  // acc: [panel][row of tiles][column of C].
+  // acc: [tile][panel][row of tiles][column of C].
   void run_pack_b(const Block& block) {
     alignas(64) float acc[kMostRowsOfTiles * kMostPanelColumns + 16];
     alignas(64) char packed[kMostPanelSteps * kMostPanelColumns * 4];
-    const int64_t columns = p_.shape.columns(), rows_of_tile = p_.shape.rows;
-    const int64_t panels = divide_up(block.columns, columns), tiles = divide_up(block.rows, rows_of_tile);
-    const auto sums = [&](int64_t tile) { return acc + tile * rows_of_tile * columns; };
+    const int64_t tiles = divide_up(block.rows, p_.shape.rows), in_strip = kStripRows / p_.shape.rows;
     int64_t first = 0;
     do {
       const int64_t steps = std::min(p_.block_steps, p_.steps - first);
       pack_b(block, first, steps, packed);
-      for (int64_t tile = 0; tile < panels * tiles; ++tile) {
-        multiply_rows(block, tile_row(block, tile % tiles * rows_of_tile), first, steps,
-                      packed + tile / tiles * steps * columns * 4, sums(tile),
-                      ahead_of_panels(block, first, steps, tile));
-      }
+      for (int64_t tile = 0; tile < tiles; tile += in_strip)
+        run_strip(block, tile, std::min(tile + in_strip, tiles), first, steps, packed, acc);
       first += p_.block_steps;
     } while (first < p_.steps);
-    for (int64_t tile = 0; tile < panels * tiles; ++tile) {
-      const int64_t r = tile % tiles * rows_of_tile, again = r - tile_row(block, r), c = tile / tiles * columns;
-      write({block.batch, block.row + r, std::min(rows_of_tile, block.rows - r), block.column + c,
-             std::min(columns, block.columns - c)},
-            sums(tile) + again * columns, columns);
+  }
+
+  // Computes a part of the sums of some tiles of each panel. Writes the sums if it is the last part: those of few rows at
+  // a time, because rows far apart have few places in the cache to which they are prefetched.
+  void run_strip(const Block& block, int64_t begin, int64_t end, int64_t first, int64_t steps, const char* packed,
+                 float* acc) {
+    const int64_t rows = p_.shape.rows, columns = p_.shape.columns(), panels = divide_up(block.columns, columns);
+    const bool last = first + steps == p_.steps;
+    const auto sums = [&](int64_t tile, int64_t panel) { return acc + (tile * panels + panel) * rows * columns; };
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      for (int64_t tile = begin; tile < end; ++tile) {
+        const int64_t number = begin * panels + panel * (end - begin) + tile - begin;
+        if (last) prefetch_rows(part_of_tile(block, tile, panel));
+        multiply_rows(block, tile_row(block, tile * rows), first, steps, packed + panel * steps * columns * 4,
+                      sums(tile, panel), ahead_of_panels(block, first, steps, number));
+      }
     }
+    if (!last) return;
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t again = tile * rows - tile_row(block, tile * rows);
+      for (int64_t panel = 0; panel < panels; ++panel)
+        write(part_of_tile(block, tile, panel), sums(tile, panel) + again * columns, columns);
+    }
+  }
+
+  // The part of a block of kPackB that a tile of a panel makes.
+  Block part_of_tile(const Block& block, int64_t tile, int64_t panel) const {
+    const int64_t r = tile * p_.shape.rows, c = panel * p_.shape.columns();
+    return {block.batch, block.row + r, std::min<int64_t>(p_.shape.rows, block.rows - r), block.column + c,
+            std::min<int64_t>(p_.shape.columns(), block.columns - c)};
   }
 
   // A last tile that is not whole starts earlier and computes some rows again, if there are enough rows. Cut rows have
@@ -440,6 +508,7 @@ class Run {
   int32_t* starts_;
   char* packed_;
   std::vector<void*> ends_;  // buffers behind B: those of the epilogue, or C
+  std::vector<Rows> rows_;   // that tiles prefetch
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {

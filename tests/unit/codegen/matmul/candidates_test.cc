@@ -91,11 +91,13 @@ TEST(MatmulCandidates, AreTilesOfAmxForHalfPrecisionAlone) {
   }
 }
 
-// With few rows of activations, every form waits for the weights, and matrix-vector products read them faster.
-TEST(MatmulPlan, LeavesFewRowsToMatrixVectorProductsOnAmx) {
-  MatmulPlan plan = product({4, 4096, 4096, true}, DType::kBF16);
-  ASSERT_TRUE(complete(plan, with_amx(processor(2 << 20)), {}));
-  EXPECT_EQ(plan.form, Form::kRowsMatvec);
+// Tiles of AMX read the weights as fast as matrix-vector products, which take longer for each further row.
+TEST(MatmulPlan, LeavesOneRowToMatrixVectorProductsOnAmx) {
+  for (const auto& [m, form] : {std::pair{1, Form::kRowsMatvec}, std::pair{2, Form::kPackA}, {8, Form::kPackA}}) {
+    MatmulPlan plan = product({m, 4096, 4096, true}, DType::kBF16);
+    ASSERT_TRUE(complete(plan, with_amx(processor(2 << 20)), {}));
+    EXPECT_EQ(plan.form, form) << m;
+  }
 }
 
 // Panels that are multiplied with the same rows of weights share the prefetching of these rows, so that each row is
