@@ -156,8 +156,13 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
   return sum;
 }
 
+int64_t MatmulPlan::dense_row_bytes() const {
+  const int64_t bytes = steps * 4;
+  return bytes % 1024 == 0 ? bytes + kCutBytes : bytes;
+}
+
 int64_t MatmulPlan::dense_batch_bytes() const {
-  return cuts_a ? round_up(m, shape.rows) * round_up(steps, kCutSteps) * 4 : m * steps * 4;
+  return cuts_a ? round_up(m, shape.rows) * round_up(steps, kCutSteps) * 4 : m * dense_row_bytes();
 }
 
 int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? round_up(batches * dense_batch_bytes(), 64) : 0; }

@@ -65,7 +65,9 @@ struct MatmulPlan : MatmulBlocks {
   int64_t items() const { return batches * row_blocks() * column_blocks(); }
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
-  int64_t dense_batch_bytes() const;                                   // of one matrix
+  // Bytes from one dense row to the next. Rows are no multiple of 1 KB apart, because they would share few places in a cache.
+  int64_t dense_row_bytes() const;
+  int64_t dense_batch_bytes() const;  // of one matrix
   int64_t dense_a_bytes() const;
   // Bytes from the panels of one matrix to those of the next.
   int64_t panels_bytes() const { return in_place ? m * steps * 4 : panels() * panel_bytes(); }

@@ -112,7 +112,6 @@ class Run {
   int64_t elements_from(int64_t first, int64_t steps) const {
     return std::min(elements(steps), p_.k - elements(first));
   }
-  int64_t dense_row_bytes() const { return p_.steps * 4; }
 
   void make_a_dense() {
     const int64_t turned_rows = turns_a() ? p_.m / p_.shape.columns() * p_.shape.columns() : 0;
@@ -135,7 +134,7 @@ class Run {
   }
   char* dense_at(int64_t batch, int64_t row, int64_t step) const {
     char* of_batch = static_cast<char*>(call_.workspace) + batch * p_.dense_batch_bytes();
-    if (!p_.cuts_a) return of_batch + row * dense_row_bytes() + step * 4;
+    if (!p_.cuts_a) return of_batch + row * p_.dense_row_bytes() + step * 4;
     const int64_t in_tile = row % p_.shape.rows;
     return of_batch + (row - in_tile) * cut_row_bytes() + in_tile * kCutBytes + step / kCutSteps * cut_stride();
   }
@@ -189,7 +188,7 @@ class Run {
     });
   }
 
-  int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? dense_row_bytes() : p_.a.row; }
+  int64_t a_row_stride() const { return p_.cuts_a ? kCutBytes : p_.dense_a ? p_.dense_row_bytes() : p_.a.row; }
   int64_t cut_row_bytes() const { return round_up(p_.steps, kCutSteps) * 4; }
   // Bytes from 16 steps of a tile's rows to the next ones.
   int64_t cut_stride() const { return p_.cuts_a ? p_.shape.rows * kCutBytes : kCutBytes; }
