@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a training step of base-size models: forward, backward and AdamW, batch 4, texts of 128 tokens, in fp32 and
-with autocast to bf16. The compiled sides compile the model and the optimizer's step.
+with autocast to bf16. The compiled sides compile the loss of the model and the optimizer's step.
 
 Every sample is a fresh process; the sides take turns. The error is that of the gradients of the first step against
 float64. ``peak`` is the peak of resident memory in steady state over the resident memory once the model was there.

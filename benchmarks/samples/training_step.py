@@ -7,11 +7,12 @@ and the bytes of ``peak``.
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
@@ -30,14 +31,14 @@ def main(side: str, name: str, dtype: str, reference: str, seconds: str) -> None
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     sides.import_all(side)
     loaded = process_memory.resident()
-    forward, update = sides.prepare(side, model), sides.prepare(side, optimizer.step)
+    loss, update = sides.prepare(side, functools.partial(loss_of, model)), sides.prepare(side, optimizer.step)
 
     def step() -> None:
-        backward(forward, inputs, dtype)
+        backward(loss, inputs, dtype)
         update()
         optimizer.zero_grad()
 
-    backward(forward, inputs, dtype)
+    backward(loss, inputs, dtype)
     error = relative_error(gradients(model).double(), torch.load(reference))
     optimizer.zero_grad()
     for _ in range(WARM_UP_STEPS):
@@ -67,11 +68,16 @@ def trained_model(name: str) -> torch.nn.Module:
     return model
 
 
-def backward(forward: Any, inputs: Inputs, dtype: str) -> None:
-    """Adds the gradients of the mean square of the main output to those of the parameters."""
+def loss_of(model: torch.nn.Module, inputs: Inputs) -> torch.Tensor:
+    """Returns the mean square of the main output."""
+    return flatten_outputs(model(**inputs))[0].float().square().mean()
+
+
+def backward(loss: Callable[[Inputs], torch.Tensor], inputs: Inputs, dtype: str) -> None:
+    """Adds the gradients of the loss to those of the parameters."""
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == AUTOCAST):
-        output = flatten_outputs(forward(**inputs))[0]
-    output.float().square().mean().backward()
+        value = loss(inputs)
+    value.backward()
 
 
 def gradients(model: torch.nn.Module) -> torch.Tensor:

@@ -19,6 +19,7 @@ from torch import fx
 
 from npugraph import _C, npu_kernels
 from npugraph.fx.decompose.attention_gradients import attention_gradients, has_few_scores
+from npugraph.fx.decompose.norm_gradients import is_layer_norm_gradient, layer_norm_gradients
 from npugraph.fx.decompose.parts import put_parts
 from npugraph.fx.schema import arguments_by_name, is_foreach, is_of_ascend
 from npugraph.python_operators import kernels
@@ -33,6 +34,8 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
     for node in list(gm.graph.nodes):
         if has_few_scores(node):
             put_parts(gm, node, attention_gradients)
+        elif is_layer_norm_gradient(node):
+            put_parts(gm, node, layer_norm_gradients)
         elif _is_composed(node):
             put_parts(gm, node, functools.partial(_run_kernel, node.target))
     return gm
