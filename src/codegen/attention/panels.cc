@@ -169,7 +169,7 @@ class Panels {
       const int64_t first = std::min(k, std::max(count, rows) - rows);
       const Rows next = read_next(panel, key + first, count);
       code(panel).products(panel.queries, keys.first + first * keys.stride, keys.stride, kCutBytes, p_.steps(),
-                           m_.scores + first * panel.width, 0, next.first, next.stride, 64);
+                           m_.scores + first * panel.width, panel.width * 4, 0, next.first, next.stride, 64);
     }
   }
 
@@ -228,7 +228,7 @@ class Panels {
     for (int64_t e = 0; e < p_.value_size; e += p_.shape.rows) {
       const char* from = rows + e * turned_stride();
       code(panel).products(m_.scores, from, turned_stride(), kCutBytes, divide_up(count, 2),
-                           panel.sums + e * panel.width, panel.started, from, 0, 0);
+                           panel.sums + e * panel.width, panel.width * 4, panel.started, from, 0, 0);
     }
   }
 

@@ -194,7 +194,7 @@ class Run {
     const int64_t parts = divide_up(p_.shape.rows, std::max(p_.shape.fetched_rows, 1));
     TileFunction* tile = columns == p_.shape.columns() ? code_.tile : code_.narrow_tile;
     next += number % parts * p_.shape.fetched_rows * weight_stride_;
-    tile(panel, from.first, from.stride, kCutBytes, steps, sums, accumulate, next, weight_stride_,
+    tile(panel, from.first, from.stride, kCutBytes, steps, sums, columns * 4, accumulate, next, weight_stride_,
          kCutSteps * step_bytes_);
   }
 

@@ -98,9 +98,8 @@ class AmxEmitter {
   template <typename Body>
   Values for_sums(Body body) {
     for (int r = 0; r < kAmxRows / kSide; ++r) {
-      for (int v = 0; v < vectors_; ++v)
-        body(number(2 * r + v), bytes(t_->acc, (r * columns_ + v) * kSide * kStepBytes),
-             b_.getInt64(columns_ * kStepBytes));
+      Value* row = bytes(t_->acc, times(t_->acc_stride, r * kSide));
+      for (int v = 0; v < vectors_; ++v) body(number(2 * r + v), bytes(row, v * kSide * kStepBytes), t_->acc_stride);
     }
     return {};
   }

@@ -63,11 +63,16 @@ int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? kAmxSteps : 128
 // Rows that are a multiple of this apart evict each other from the L1 cache unless they are copied.
 constexpr int64_t kFarApart = 4096;
 
+// Columns of a block of kPackA: whole tiles, and whole vectors of C.
+std::vector<int64_t> columns_of_a(const MatmulPlan& plan) {
+  if (!plan.shape.amx) return {48};
+  return plan.n < 4 * kMostTileColumns ? std::vector<int64_t>{kAmxRows}
+                                       : std::vector<int64_t>{kAmxRows, kMostTileColumns};
+}
+
 // Adds blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
-  // Whole tiles, and whole vectors of C.
-  plan.block_columns = plan.shape.amx ? kAmxRows : kMostTileColumns;
-  const int64_t most_rows = plan.shape.amx ? kMostSums / kAmxRows : 128;
+  const int64_t most_rows = plan.shape.amx ? 256 : 128;
   const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
   int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
   const int64_t rows_of_panel = plan.shape.columns();
@@ -82,7 +87,10 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
       const int64_t panels = divide_up(plan.panels(), blocks);
       plan.block_rows = panels * rows_of_panel;
       if (plan.shape.amx) plan.shape.fetched_rows = rows_for_each(plan.shape.rows, panels);
-      add(plans, plan);
+      for (const int64_t columns : columns_of_a(plan)) {
+        plan.block_columns = columns;
+        add(plans, plan);
+      }
     }
   }
 }
@@ -132,6 +140,7 @@ double multiplications(const MatmulPlan& plan, const target::Target& target) {
     const double pairs = plan.shape.amx && plan.kind == TileKind::kBf16Pairs ? 3 : 1;
     return static_cast<double>(vectors) * n * (pairs * factor * steps / lanes + kTotals) * costs.multiply;
   };
+  const auto parts = static_cast<double>(plan.has_tiles() ? divide_up(plan.steps, plan.block_steps) : 1);
   switch (plan.form) {
     case Form::kRowsMatvec: return matvec(plan.m, 1.3);
     case Form::kColumnsMatvec: return matvec(plan.m, 2);
@@ -141,17 +150,15 @@ double multiplications(const MatmulPlan& plan, const target::Target& target) {
       const int64_t count = divide_up(plan.tile_rows, plan.shape.lanes);
       const double vectors = static_cast<double>(count) + (kNarrow - 1) * static_cast<double>(count % 2);
       const auto whole_n = static_cast<double>(round_up(plan.n, plan.shape.rows));
-      const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
       return vectors * whole_n * (steps + 4 * parts) * of_tiles + matvec(plan.last_rows(), 1.3);
     }
     case Form::kPackB: {
       const int64_t last = plan.m - (plan.row_blocks() - 1) * plan.block_rows;
       const int64_t rows = (plan.row_blocks() - 1) * plan.block_rows + round_up(last, plan.shape.rows);
       const auto vectors = static_cast<double>(divide_up(plan.n, plan.shape.columns()) * plan.shape.vectors);
-      const auto parts = static_cast<double>(divide_up(plan.steps, plan.block_steps));
       const bool in_l1 = plan.block_rows * plan.block_columns * 4 <= target.l1_bytes;
-      const double sums = in_l1 ? 0 : parts * 2 * lanes * 4 * costs.l2_byte;  // of a vector: read and written
-      return static_cast<double>(rows) * vectors * ((steps + 4 * parts) * of_tiles + sums);
+      const double of_sums = in_l1 ? 0 : parts * 2 * lanes * 4 * costs.l2_byte;  // of a vector: read and written
+      return static_cast<double>(rows) * vectors * ((steps + 4 * parts) * of_tiles + of_sums);
     }
   }
   return 0;
@@ -201,6 +208,12 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
   return once * pieces + again * bytes * byte_again(plan, target) + packed;
 }
 
+// Nanoseconds until what the epilogue reads is there: pieces of rows as long as a block has columns.
+double ends(const MatmulPlan& plan, const target::Target& target) {
+  const auto buffers = static_cast<double>(plan.end_buffer - plan.first_buffer - 2);
+  return buffers * static_cast<double>(plan.m * plan.column_blocks()) * target::costs_of(target).line;
+}
+
 // Nanoseconds of all. Tiles of kPackA prefetch the next weights while they multiply; matrix-vector products do so in
 // part. Tiles of kPackB wait until their panels are packed.
 double together(const MatmulPlan& plan, double busy, double rows, double waits) {
@@ -233,7 +246,7 @@ double cost_of(const MatmulPlan& plan, const target::Target& target) {
   const double share = target::share_of(items, 1) / static_cast<double>(items);
   const auto batches = static_cast<double>(plan.batches);
   const double busy = multiplications(plan, target), waits = transfers(plan, target);
-  return batches * together(plan, busy, rows_from_l3(plan, target), waits) * share;
+  return batches * (together(plan, busy, rows_from_l3(plan, target), waits) + ends(plan, target)) * share;
 }
 
 }  // namespace npugraph::codegen

@@ -21,8 +21,8 @@ struct Place {
 };
 
 // Sizes of the memory on the stack of a thread that runs a plan.
-inline constexpr int64_t kMostSums = 256 * 32;     // kPackA: sums of a block
-inline constexpr int64_t kMostTileColumns = 48;    // kPackA: columns of a block
+inline constexpr int64_t kMostSums = 256 * 128;    // kPackA: sums of a block
+inline constexpr int64_t kMostTileColumns = 128;   // kPackA: columns of a block
 inline constexpr int64_t kStagedBytes = 64 << 10;  // copied rows of a tile
 inline constexpr int64_t kMostTiles = 64;          // kPackB: tiles of a block in one panel
 inline constexpr int64_t kMostRowsOfTiles = 2304;  // kPackB: rows of the tiles of a block in all panels

@@ -302,8 +302,8 @@ class Run {
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
           const int64_t part = number - first_panel;
           const Ahead ahead = share_of_rows(next, steps, part, panels);
-          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, kCutBytes, steps, to, first > 0 || started,
-                                             ahead.from, ahead.stride, ahead.step);
+          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, kCutBytes, steps, to, panel_columns(number) * 4,
+                                             first > 0 || started, ahead.from, ahead.stride, ahead.step);
         }
       }
       first += p_.block_steps;
@@ -393,7 +393,7 @@ class Run {
                p_.shape.columns(), to);
   }
 
-  // acc: [tile][panel][row of tiles][column of C].
+  // acc: [row of tiles][column of the block].
   void run_pack_b(const Block& block) {
     alignas(64) float acc[kMostRowsOfTiles * kMostPanelColumns + 16];
     alignas(64) char packed[kMostPanelSteps * kMostPanelColumns * 4];
@@ -414,20 +414,21 @@ class Run {
                  float* acc) {
     const int64_t rows = p_.shape.rows, columns = p_.shape.columns(), panels = divide_up(block.columns, columns);
     const bool last = first + steps == p_.steps;
-    const auto sums = [&](int64_t tile, int64_t panel) { return acc + (tile * panels + panel) * rows * columns; };
     for (int64_t panel = 0; panel < panels; ++panel) {
       for (int64_t tile = begin; tile < end; ++tile) {
         const int64_t number = begin * panels + panel * (end - begin) + tile - begin;
         if (last) prefetch_rows(part_of_tile(block, tile, panel));
         multiply_rows(block, tile_row(block, tile * rows), first, steps, packed + panel * steps * columns * 4,
-                      sums(tile, panel), ahead_of_panels(block, first, steps, number));
+                      acc + tile * rows * p_.block_columns + panel * columns,
+                      ahead_of_panels(block, first, steps, number));
       }
     }
     if (!last) return;
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t again = tile * rows - tile_row(block, tile * rows);
-      for (int64_t panel = 0; panel < panels; ++panel)
-        write(part_of_tile(block, tile, panel), sums(tile, panel) + again * columns, columns);
+      const Block all{block.batch, block.row + tile * rows, std::min(rows, block.rows - tile * rows), block.column,
+                      block.columns};
+      write(all, acc + (tile * rows + again) * p_.block_columns, p_.block_columns);
     }
   }
 
@@ -456,7 +457,8 @@ class Run {
       rows = staged;
       row_stride = steps * 4;
     }
-    code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, first > 0, ahead.from, ahead.stride, ahead.step);
+    code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, p_.block_columns * 4, first > 0, ahead.from,
+               ahead.stride, ahead.step);
   }
 
   // Computes neighbouring items together: the sum of an element does not depend on which others are computed with it.

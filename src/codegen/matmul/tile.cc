@@ -112,7 +112,11 @@ class TileEmitter {
     }
   }
 
-  Value* acc_at(int a) { return bytes(arguments_.acc, a * shape_.lanes * kStepBytes); }
+  // Vector `a` of the sums, counted through rows.
+  Value* acc_at(int a) {
+    Value* row = bytes(arguments_.acc, b_.CreateMul(arguments_.acc_stride, b_.getInt64(a / shape_.vectors)));
+    return bytes(row, a % shape_.vectors * shape_.lanes * kStepBytes);
+  }
   Values load_acc() {
     Values acc;
     for (int a = 0; a < shape_.rows * shape_.vectors; ++a)
@@ -137,7 +141,7 @@ class TileEmitter {
 
 }  // namespace
 
-llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipipii"); }
+llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type(context, "ppiiipiipii"); }
 
 void emit_tile(llvm::Function* function, const target::Target& target, TileKind kind, const TileShape& shape) {
   if (shape.amx) return emit_amx_tile(function, kind, shape);

@@ -48,12 +48,13 @@ inline constexpr int kAmxRows = 32;  // of a tile on AMX: two registers
 inline constexpr int64_t kCutSteps = 16;
 inline constexpr int64_t kCutBytes = kCutSteps * 4;
 
-// acc is [rows][columns], dense; with `accumulate` it is added to. Strides are in bytes. Meanwhile memory is prefetched
+// acc is [rows][columns], rows acc_stride apart, which is a multiple of 64; with `accumulate` it is added to. Strides are in
+// bytes. Meanwhile memory is prefetched
 // into the L2 cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r *
 // prefetch_stride for each r below fetched_rows. Any address is allowed. Sums of i8 have the bits of i32.
 using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t cut_stride, int64_t steps,
-                          float* acc, int64_t accumulate, const void* prefetch, int64_t prefetch_stride,
-                          int64_t prefetch_step);
+                          float* acc, int64_t acc_stride, int64_t accumulate, const void* prefetch,
+                          int64_t prefetch_stride, int64_t prefetch_step);
 
 // Its arguments, for emitters.
 struct TileArguments {
@@ -64,11 +65,12 @@ struct TileArguments {
         cut_stride(f->getArg(3)),
         steps(f->getArg(4)),
         acc(f->getArg(5)),
-        accumulate(f->getArg(6)),
-        prefetch(f->getArg(7)),
-        prefetch_stride(f->getArg(8)),
-        prefetch_step(f->getArg(9)) {}
-  llvm::Value *panel, *rows, *row_stride, *cut_stride, *steps, *acc, *accumulate;
+        acc_stride(f->getArg(6)),
+        accumulate(f->getArg(7)),
+        prefetch(f->getArg(8)),
+        prefetch_stride(f->getArg(9)),
+        prefetch_step(f->getArg(10)) {}
+  llvm::Value *panel, *rows, *row_stride, *cut_stride, *steps, *acc, *acc_stride, *accumulate;
   llvm::Value *prefetch, *prefetch_stride, *prefetch_step;
 };
 

@@ -206,7 +206,7 @@ class Run {
         const float* x = x_at(tile_row(first_row + tile * p_.shape.rows), first);
         for (int64_t panel = 0; panel < count; ++panel)
           code_.tile(panels + panel * steps * panel_columns, x, x_row_, kCutBytes, steps, acc_of(panel, tile),
-                     first > 0, x, 0, 0);
+                     panel_columns * 4, first > 0, x, 0, 0);
       }
       first += steps;
     } while (first < p_.k);

@@ -217,8 +217,8 @@ class Run {
       for (int64_t c = 0; c < kColumns; c += p_.shape.rows) {
         for (int64_t number = first_panel; number < end_panel; ++number) {
           float* to = acc + ((number - first_panel) * kColumns + c) * width;
-          code_.tile(panel(number) + first * width * 4, weights + c * steps, steps * 4, kCutBytes, steps, to, first > 0,
-                     weights, 0, 0);
+          code_.tile(panel(number) + first * width * 4, weights + c * steps, steps * 4, kCutBytes, steps, to, width * 4,
+                     first > 0, weights, 0, 0);
         }
       }
       first += steps;
