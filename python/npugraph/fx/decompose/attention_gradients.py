@@ -18,6 +18,7 @@ import math
 import torch
 from torch import fx
 
+from npugraph.fx.decompose.parts import Parts
 from npugraph.fx.schema import arguments_by_name
 
 aten = torch.ops.aten
@@ -26,16 +27,14 @@ OPERATOR = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 MOST_SCORES = 1 << 21  # 8 MiB
 
 
-def has_few_scores(node: fx.Node) -> bool:
-    """Whether ``node`` computes gradients of attention with at most ``MOST_SCORES`` scores, and no dropout."""
-    if node.target is not OPERATOR:
-        return False
+def parts_of(node: fx.Node) -> Parts | None:
+    """Returns ``attention_gradients`` for a node with at most ``MOST_SCORES`` scores, and no dropout."""
     given = arguments_by_name(OPERATOR, node.args, node.kwargs)
     query, key = given["query"].meta["val"], given["key"].meta["val"]
     sizes = [*query.shape[:3], key.shape[2]]
     if given["dropout_p"] != 0 or query.shape[1] != key.shape[1] or not all(isinstance(size, int) for size in sizes):
-        return False
-    return math.prod(sizes) <= MOST_SCORES
+        return None
+    return attention_gradients if math.prod(sizes) <= MOST_SCORES else None
 
 
 def attention_gradients(

@@ -6,23 +6,33 @@
 Only the kernel of an operator (src/torch/npu_ops) says what it is composed of, and it is traced here. Operators that
 read values of their arguments, or write arguments, stay whole. Calls of ATen operators that only npu accepts
 (``npu_kernels``) are expanded in the same way. Operators on lists of tensors (``_foreach_*``), which optimizers call,
-become an operator for each tensor.
+become an operator for each tensor. Some of ATen's own operators, most of them gradients, become operators that are
+faster together.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
 from npugraph import _C, npu_kernels
-from npugraph.fx.decompose.attention_gradients import attention_gradients, has_few_scores
-from npugraph.fx.decompose.norm_gradients import is_layer_norm_gradient, layer_norm_gradients
+from npugraph.fx.decompose import attention_gradients, batch_norm, convolution_gradients, layer_norm_gradients
 from npugraph.fx.decompose.parts import put_parts
 from npugraph.fx.schema import arguments_by_name, is_foreach, is_of_ascend
 from npugraph.python_operators import kernels
+
+# Operators of ATen, each with a function that returns the parts of a node, or None if the node stays whole.
+_PARTS = {
+    attention_gradients.OPERATOR: attention_gradients.parts_of,
+    batch_norm.STEP: batch_norm.parts_of_step,
+    batch_norm.BACKWARD: batch_norm.parts_of_gradients,
+    convolution_gradients.OPERATOR: convolution_gradients.parts_of,
+    layer_norm_gradients.OPERATOR: layer_norm_gradients.parts_of,
+}
 
 
 def expand(gm: fx.GraphModule) -> fx.GraphModule:
@@ -32,13 +42,16 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
 
         expand_flex_attention(gm)
     for node in list(gm.graph.nodes):
-        if has_few_scores(node):
-            put_parts(gm, node, attention_gradients)
-        elif is_layer_norm_gradient(node):
-            put_parts(gm, node, layer_norm_gradients)
-        elif _is_composed(node):
-            put_parts(gm, node, functools.partial(_run_kernel, node.target))
+        if parts := _parts_of(node):
+            put_parts(gm, node, parts)
     return gm
+
+
+def _parts_of(node: fx.Node) -> Callable[..., Any] | None:
+    """Returns the function whose operators a node is composed of; None if it stays whole."""
+    if node.target in _PARTS:
+        return _PARTS[node.target](node)
+    return functools.partial(_run_kernel, node.target) if _is_composed(node) else None
 
 
 def _is_flex_attention(node: fx.Node) -> bool:

@@ -15,8 +15,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from npugraph.fx.schema import is_view
 from npugraph.fx.values import attribute, evaluate, origin_of
 
+Parts = Callable[..., Any]  # takes the arguments of an operator
 
-def put_parts(gm: fx.GraphModule, node: fx.Node, function: Callable[..., Any]) -> None:
+
+def put_parts(gm: fx.GraphModule, node: fx.Node, function: Parts) -> None:
     """Replaces a node by the operators that ``function`` calls for the node's arguments. Arguments that are graphs are
     passed as modules."""
     modules = {n: value for n in node.all_input_nodes if isinstance(value := _module(gm, n), fx.GraphModule)}

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
+from npugraph.fx.decompose.parts import Parts
+
 OPERATOR = torch.ops.aten.native_layer_norm_backward.default
 
 
-def is_layer_norm_gradient(node: fx.Node) -> bool:
-    return node.target is OPERATOR
+def parts_of(_: fx.Node) -> Parts:
+    return layer_norm_gradients
 
 
 def layer_norm_gradients(
@@ -34,7 +36,7 @@ def layer_norm_gradients(
 ) -> tuple[torch.Tensor | None, ...]:
     """Returns the gradients of ``x`` [.., *shape], ``weight`` and ``bias`` [*shape], those that are ``wanted``. Takes
     the arguments of ``OPERATOR``; ``mean`` and ``rstd`` are [.., 1, ..]."""
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    dtype = torch.promote_types(x.dtype, torch.float32)
     grads = grad.to(dtype)
     normal = (x.to(dtype) - mean.to(dtype)) * rstd.to(dtype)
     rows = list(range(x.dim() - len(shape)))
