@@ -70,7 +70,7 @@ def convolution_gradients(
             sums = torch.promote_types(weight.dtype, torch.float32)
             of_weight = of_images.sum(0, dtype=sums).to(weight.dtype).view(weight.shape)
     else:
-        turned = weight.transpose(0, 1).flip(list(range(2, weight.dim())))
+        turned = weight.flip(list(range(2, weight.dim()))).transpose(0, 1).contiguous()
         outside = [size - 1 - pad for size, pad in zip(kernel, padding, strict=True)]
         of_x = aten.convolution(grad, turned, None, stride, outside, dilation, False, output_padding, 1)
         if wanted[1]:
