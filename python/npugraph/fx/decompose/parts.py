@@ -63,12 +63,16 @@ def _trace(
 
 
 def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
-    """Replaces ``node`` by ``results``: a node or, if items of ``node`` are used, a list of nodes or of such lists."""
+    """Replaces ``node`` by ``results``: a node, None or, if items of ``node`` are used, a list of these or of such
+    lists."""
     if isinstance(results, fx.Node):
         views = [user for user in node.users if _is_view_of(user, node)]
         node.replace_all_uses_with(results)
         for view in views:
             _view_again(view)
+    elif results is None:
+        for user in list(node.users):
+            user.args, user.kwargs = fx.map_arg((user.args, user.kwargs), lambda n: None if n is node else n)
     else:
         for item in list(node.users):
             if item.target is not operator.getitem:

@@ -20,9 +20,9 @@ from torch.fx.experimental.symbolic_shapes import CallMethodKey, ConvertIntKey, 
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
+from npugraph.fx.corrections import correct_values
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
-from npugraph.fx.translate.corrections import correct_values
 from npugraph.fx.translate.nested import flow_of, own_copy
 from npugraph.fx.translate.python_node import Objects, make_callable
 from npugraph.fx.translate.symbolic import Expr, SymbolicConverter, Unsupported, is_nested_int, is_symbolic

@@ -15,10 +15,10 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.corrections import correct_values
 from npugraph.fx.schema import arguments_by_name
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
-from npugraph.fx.translate.corrections import correct_values
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
