@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels/arguments.h"
+#include "kernels/elements.h"
 #include "kernels/make_task.h"
 #include "kernels/rows.h"
 
@@ -12,32 +13,6 @@ namespace npugraph::kernels {
 namespace {
 
 constexpr int64_t kGrainBytes = 256 << 10;  // of the table, per thread
-
-// Addresses of the pieces of a window that are counted through all dimensions but the last `inner` ones.
-class Pieces {
- public:
-  Pieces(const ng_buffer& buffer, int inner, int64_t element_bytes)
-      : buffer_(buffer), outer_(buffer.rank - inner), element_bytes_(element_bytes) {}
-
-  int64_t count() const {
-    int64_t count = 1;
-    for (int d = 0; d < outer_; ++d) count *= buffer_.sizes[d];
-    return count;
-  }
-  char* at(int64_t piece) const {
-    char* at = static_cast<char*>(buffer_.data);
-    for (int d = outer_ - 1; d >= 0; --d) {
-      at += piece % buffer_.sizes[d] * buffer_.strides[d] * element_bytes_;
-      piece /= buffer_.sizes[d];
-    }
-    return at;
-  }
-
- private:
-  const ng_buffer& buffer_;
-  const int outer_;
-  const int64_t element_bytes_;
-};
 
 template <typename T>
 void add_row(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t count) {
@@ -77,57 +52,40 @@ class EmbeddingBackward {
   }
 
   ng_status run(const State& state, ng_call& call) const {
-    struct Job {
-      const EmbeddingBackward& kernel;
-      const State& state;
-      const ng_call& call;
-    } job{*this, state, call};
-    const auto body = [](void* arg, int64_t first, int64_t end) {
-      const auto& j = *static_cast<Job*>(arg);
-      j.kernel.make_rows(j.state, j.call, first, end);
-    };
     const ng_buffer& y = call.buffers[2];
-    const int64_t grain = std::max<int64_t>(kGrainBytes / std::max<int64_t>(y.sizes[1] * size_of(type_), 1), 1);
-    if (y.sizes[0] < 2 * grain) {
-      body(&job, 0, y.sizes[0]);
-    } else {
-      call.host->parallel_for(call.host, 0, y.sizes[0], grain, body, &job);
-    }
+    if (elements(y) == 0) return NG_OK;
+    const int64_t grain = std::max<int64_t>(kGrainBytes / (y.sizes[1] * size_of(type_)), 1);
+    for_ranges(call, y.sizes[0], grain, [&](int64_t first, int64_t end) { make_rows(state, call, first, end); });
     return NG_OK;
   }
 
-  int64_t index_at(const char* at) const {
+  int64_t index_at(const ng_buffer& indices, int64_t i) const {
+    const char* at = element_at(indices, i, size_of(index_type_));
     if (index_type_ == DType::kI32) return *reinterpret_cast<const int32_t*>(at);
     return *reinterpret_cast<const int64_t*>(at);
   }
   DType type() const { return type_; }
-  DType index_type() const { return index_type_; }
 
  private:
   void make_rows(const State& state, const ng_call& call, int64_t first, int64_t end) const {
-    const ng_buffer &grad = call.buffers[0], &y = call.buffers[2];
-    const int64_t bytes = size_of(type_), width = y.sizes[1], stride = grad.strides[grad.rank - 1];
-    const Pieces rows(y, 1, bytes), gradients(grad, 1, bytes), indices(call.buffers[1], 0, size_of(index_type_));
-    clear(rows, y, first, end);
-    const int64_t count = indices.count();
+    const ng_buffer &grad = call.buffers[0], &indices = call.buffers[1], &y = call.buffers[2];
+    const int64_t bytes = size_of(type_), width = y.sizes[1], count = elements(indices);
+    const auto add = type_ == DType::kF32 ? add_row<float> : add_row<double>;
+    clear(y, first, end);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = index_at(indices.at(i));
+      const int64_t row = index_at(indices, i);
       if (row < first || row >= end || row == state.padding) continue;
-      const auto add = type_ == DType::kF32 ? add_row<float> : add_row<double>;
-      add(gradients.at(i), stride, rows.at(row), y.strides[1], width);
+      add(element_at(grad, i * width, bytes), grad.strides[grad.rank - 1], element_at(y, row * width, bytes),
+          y.strides[1], width);
     }
   }
 
-  void clear(const Pieces& rows, const ng_buffer& y, int64_t first, int64_t end) const {
+  void clear(const ng_buffer& y, int64_t first, int64_t end) const {
     const int64_t bytes = size_of(type_), width = y.sizes[1];
-    if (y.strides[1] == 1 && y.strides[0] == width) {
-      std::memset(rows.at(first), 0, static_cast<size_t>((end - first) * width * bytes));
-      return;
-    }
-    for (int64_t r = first; r < end; ++r) {
-      for (int64_t c = 0; c < width; ++c)
-        std::memset(rows.at(r) + c * y.strides[1] * bytes, 0, static_cast<size_t>(bytes));
-    }
+    const bool is_dense = y.strides[1] == 1 && y.strides[0] == width;
+    const int64_t piece = is_dense ? (end - first) * width : 1;  // of adjacent elements
+    for (int64_t e = first * width; e < end * width; e += piece)
+      std::memset(element_at(y, e, bytes), 0, static_cast<size_t>(piece * bytes));
   }
 
   const Argument padding_;
@@ -142,17 +100,15 @@ ng_task make_embedding_backward(const ng_definition& task) {
 // For each element of y, one look at all indices.
 template <typename T>
 void sum_each(const EmbeddingBackward& kernel, int64_t padding, const ng_call& call) {
-  const ng_buffer &grad = call.buffers[0], &y = call.buffers[2];
-  const Pieces values(grad, 1, sizeof(T)), to(y, 0, sizeof(T));
-  const Pieces indices(call.buffers[1], 0, size_of(kernel.index_type()));
-  for (int64_t e = 0; e < to.count(); ++e) {
+  const ng_buffer &grad = call.buffers[0], &indices = call.buffers[1], &y = call.buffers[2];
+  for (int64_t e = 0; e < elements(y); ++e) {
     T sum = 0;
-    for (int64_t i = 0; i < indices.count(); ++i) {
-      const int64_t row = kernel.index_at(indices.at(i));
-      if (row == e / y.sizes[1] && row != padding)
-        sum += reinterpret_cast<const T*>(values.at(i))[e % y.sizes[1] * grad.strides[grad.rank - 1]];
+    for (int64_t i = 0; i < elements(indices); ++i) {
+      const int64_t row = kernel.index_at(indices, i), width = y.sizes[1];
+      if (row == e / width && row != padding)
+        sum += *reinterpret_cast<const T*>(element_at(grad, i * width + e % width, sizeof(T)));
     }
-    *reinterpret_cast<T*>(to.at(e)) = sum;
+    *reinterpret_cast<T*>(element_at(y, e, sizeof(T))) = sum;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kernels/arguments.h"
 #include "kernels/element.h"
+#include "kernels/elements.h"
 #include "kernels/make_task.h"
 #include "kernels/rows.h"
 #include "kernels/strided_loop.h"
@@ -14,23 +15,7 @@
 namespace npugraph::kernels {
 namespace {
 
-constexpr int64_t kGrainBytes = 256 << 10;  // per thread; below this a second thread costs more than it brings
-
-int64_t elements(const ng_buffer& buffer) {
-  int64_t count = 1;
-  for (int d = 0; d < buffer.rank; ++d) count *= buffer.sizes[d];
-  return count;
-}
-
-// The address of element `index`, counted in row-major order of the buffer's sizes.
-char* element_at(const ng_buffer& buffer, int64_t index, int64_t element_bytes) {
-  char* at = static_cast<char*>(buffer.data);
-  for (int d = buffer.rank - 1; d >= 0; --d) {
-    at += index % buffer.sizes[d] * buffer.strides[d] * element_bytes;
-    index /= buffer.sizes[d];
-  }
-  return at;
-}
+constexpr int64_t kGrainBytes = 256 << 10;  // of results, per thread
 
 // Reads x (operand 0), writes y (operand 1); x broadcasts to y.
 class Move {
@@ -51,22 +36,10 @@ class Move {
   }
 
   ng_status run(const State& state, ng_call& call) const {
-    struct Range {
-      const Move& move;
-      const StridedLoop& loop;
-      std::array<char*, kMaxWindows> data;
-    } range{*this, state.loop, {static_cast<char*>(call.buffers[0].data), static_cast<char*>(call.buffers[1].data)}};
-    const auto body = [](void* arg, int64_t begin, int64_t end) {
-      const auto& r = *static_cast<Range*>(arg);
-      r.loop.run(r.data, begin, end, r.move.row_);
-    };
-    const int64_t count = state.loop.count();
-    const int64_t grain = kGrainBytes / to_bytes_;
-    if (count < 2 * grain) {
-      body(&range, 0, count);
-    } else {
-      call.host->parallel_for(call.host, 0, count, grain, body, &range);
-    }
+    const std::array<char*, kMaxWindows> data = {static_cast<char*>(call.buffers[0].data),
+                                                 static_cast<char*>(call.buffers[1].data)};
+    for_ranges(call, state.loop.count(), kGrainBytes / to_bytes_,
+               [&](int64_t first, int64_t last) { state.loop.run(data, first, last, row_); });
     return NG_OK;
   }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "kernels/element.h"
+#include "kernels/elements.h"
 
 namespace npugraph::kernels {
 namespace {
@@ -94,16 +95,8 @@ ng_status Pointwise::run(const State& state, ng_call& call) const {
                                    : static_cast<char*>(call.buffers[inputs_[i].operand].data);
   }
   data[inputs_.size()] = static_cast<char*>(call.buffers[result_].data);
-  const auto run_range = [&](int64_t begin, int64_t end) { state.loop.run(data, begin, end, op_.row); };
-  const int64_t count = state.loop.count();
-  if (count < 2 * kGrain) {
-    run_range(0, count);
-    return NG_OK;
-  }
-  call.host->parallel_for(
-      call.host, 0, count, kGrain,
-      [](void* arg, int64_t begin, int64_t end) { (*static_cast<decltype(run_range)*>(arg))(begin, end); },
-      const_cast<void*>(static_cast<const void*>(&run_range)));
+  for_ranges(call, state.loop.count(), kGrain,
+             [&](int64_t first, int64_t last) { state.loop.run(data, first, last, op_.row); });
   return NG_OK;
 }
 

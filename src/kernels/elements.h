@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The elements of a window, counted in row-major order of its sizes, and loops over them in threads.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/task.h"
+
+namespace npugraph::kernels {
+
+inline int64_t elements(const ng_buffer& buffer) {
+  int64_t count = 1;
+  for (int d = 0; d < buffer.rank; ++d) count *= buffer.sizes[d];
+  return count;
+}
+
+// The address of element `index`; no size may be 0.
+inline char* element_at(const ng_buffer& buffer, int64_t index, int64_t element_bytes) {
+  char* at = static_cast<char*>(buffer.data);
+  for (int d = buffer.rank - 1; d >= 0; --d) {
+    at += index % buffer.sizes[d] * buffer.strides[d] * element_bytes;
+    index /= buffer.sizes[d];
+  }
+  return at;
+}
+
+// body(first, last) for ranges of [0, count) of at least `grain`, below which a second thread costs more than it brings.
+template <typename Body>
+void for_ranges(const ng_call& call, int64_t count, int64_t grain, Body body) {
+  if (count < 2 * grain) return body(0, count);
+  call.host->parallel_for(
+      call.host, 0, count, grain,
+      [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); }, &body);
+}
+
+}  // namespace npugraph::kernels
