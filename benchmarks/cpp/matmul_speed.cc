@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -23,8 +24,9 @@ constexpr int kRuns = 25;
 
 struct Shape {
   int64_t m, n, k;
-  bool b_is_nk = true;
-  bool a_is_turned = false;  // A lies as [k, m], as that of the gradient of weights
+  std::string_view form =
+      "nk";  // B lies as [n, k]; "kn": as [k, n]; "tkn": and A as [k, m], as for gradients of weights
+  bool b_is_nk() const { return form == "nk"; }
 };
 
 struct Buffer {
@@ -38,13 +40,13 @@ struct Buffer {
 
 void measure(const target::Target& target, const Limits& limits, DType dtype, const Shape& s) {
   const ng_task task =
-      codegen::make_matmul({.a = dtype, .b = dtype, .c = dtype, .b_is_nk = s.b_is_nk, .epilogue = {}}, target);
+      codegen::make_matmul({.a = dtype, .b = dtype, .c = dtype, .b_is_nk = s.b_is_nk(), .epilogue = {}}, target);
   const int64_t weight_bytes = s.n * s.k * size_of(dtype);
   const int64_t copies = std::max<int64_t>((int64_t{192} << 20) / weight_bytes, 1);
   Buffer a(dtype, s.m, s.k);
-  if (s.a_is_turned) std::tie(a.strides[0], a.strides[1]) = std::pair(int64_t{1}, s.m);
+  if (s.form == "tkn") std::tie(a.strides[0], a.strides[1]) = std::pair(int64_t{1}, s.m);
   const Buffer c(dtype, s.m, s.n);
-  Buffer b(dtype, copies * (s.b_is_nk ? s.n : s.k), s.b_is_nk ? s.k : s.n);
+  Buffer b(dtype, copies * (s.b_is_nk() ? s.n : s.k), s.b_is_nk() ? s.k : s.n);
   b.sizes[0] /= copies;
   ng_buffer buffers[] = {a.at(a.memory.data), b.at(b.memory.data), c.at(c.memory.data)};
   ng_host host{.self = nullptr,
@@ -74,12 +76,9 @@ void measure(const target::Target& target, const Limits& limits, DType dtype, co
   std::printf(
       "{\"dtype\": \"%s\", \"b\": \"%s\", \"m\": %ld, \"n\": %ld, \"k\": %ld, \"us\": %.1f, \"gflops\": %.0f, "
       "\"gbs\": %.1f, \"limit\": \"%s\", \"share\": %.3f, \"build_ms\": %.1f}\n",
-      dtype == DType::kBF16 ? "bf16" : "f32",
-      s.a_is_turned ? "tkn"
-      : s.b_is_nk   ? "nk"
-                    : "kn",
-      s.m, s.n, s.k, spent * 1e6, flop / spent * 1e-9, bytes / spent * 1e-9,
-      peak > 0 && flop / peak >= least ? "peak" : "bandwidth", least / spent, build_ms);
+      dtype == DType::kBF16 ? "bf16" : "f32", std::string(s.form).c_str(), s.m, s.n, s.k, spent * 1e6,
+      flop / spent * 1e-9, bytes / spent * 1e-9, peak > 0 && flop / peak >= least ? "peak" : "bandwidth", least / spent,
+      build_ms);
   std::fflush(stdout);
 }
 
@@ -91,12 +90,11 @@ int run(const std::vector<Shape>& only) {
   std::printf("{\"threads\": %d, \"f32_gflops\": %.0f, \"bf16_gflops\": %.0f, \"read_gbs\": %.1f}\n",
               runtime::WorkerPool::instance().size(), limits.f32 * 1e-9, limits.bf16 * 1e-9, limits.read * 1e-9);
   const std::vector<Shape> usual = {
-      {128, 768, 768},         {128, 2304, 768},      {128, 3072, 768},       {128, 768, 3072},
-      {512, 768, 768},         {512, 3072, 768},      {512, 768, 3072},       {128, 2304, 768, false},
-      {128, 768, 3072, false}, {16, 3072, 768},       {32, 3072, 768},        {197, 768, 768},
-      {197, 3072, 768},        {197, 768, 3072},      {50, 3072, 768},        {1, 768, 768},
-      {1, 3072, 768},          {1, 49152, 576},       {1, 4096, 4096},        {4, 4096, 4096},
-      {8, 4096, 4096},         {1, 3072, 768, false}, {1, 4096, 4096, false}, {768, 3072, 512, false, true},
+      {128, 768, 768},  {128, 2304, 768},     {128, 3072, 768},       {128, 768, 3072},        {512, 768, 768},
+      {512, 3072, 768}, {512, 768, 3072},     {128, 2304, 768, "kn"}, {128, 768, 3072, "kn"},  {16, 3072, 768},
+      {32, 3072, 768},  {197, 768, 768},      {197, 3072, 768},       {197, 768, 3072},        {50, 3072, 768},
+      {1, 768, 768},    {1, 3072, 768},       {1, 49152, 576},        {1, 4096, 4096},         {4, 4096, 4096},
+      {8, 4096, 4096},  {1, 3072, 768, "kn"}, {1, 4096, 4096, "kn"},  {768, 3072, 512, "tkn"},
   };
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const Shape& shape : only.empty() ? usual : only) measure(target, limits, dtype, shape);
@@ -111,9 +109,7 @@ int run(const std::vector<Shape>& only) {
 // Arguments: of any number of products M N K and nk, kn, or tkn if A is turned, too.
 int main(int argc, char** argv) {
   std::vector<npugraph::Shape> only;
-  for (int i = 1; i + 3 < argc; i += 4) {
-    const std::string_view form = argv[i + 3];
-    only.push_back({std::atol(argv[i]), std::atol(argv[i + 1]), std::atol(argv[i + 2]), form == "nk", form == "tkn"});
-  }
+  for (int i = 1; i + 3 < argc; i += 4)
+    only.push_back({std::atol(argv[i]), std::atol(argv[i + 1]), std::atol(argv[i + 2]), argv[i + 3]});
   return npugraph::run(only);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/matmul/copy.h"
+#include "codegen/task/prefetch.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
@@ -208,12 +209,8 @@ class Run {
     const int64_t at = ((strip.batch * p_.groups + strip.group) * p_.m + row) * p_.n + column;
     const int64_t rows = std::min<int64_t>(p_.shape.rows, p_.m - row),
                   bytes = std::min<int64_t>(p_.shape.columns(), p_.n - column) * size;
-    for (const ng_buffer& buffer : read_with_result_) {
-      const char* from = static_cast<const char*>(buffer.data) + at * size;
-      for (int64_t r = 0; r < rows; ++r, from += p_.n * size) {
-        for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line);
-      }
-    }
+    for (const ng_buffer& buffer : read_with_result_)
+      prefetch_rows<1>(static_cast<const char*>(buffer.data) + at * size, rows, p_.n * size, bytes);
   }
 
   // Writes at most `rows` rows of a tile.

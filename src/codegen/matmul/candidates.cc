@@ -63,16 +63,19 @@ int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? kAmxSteps : 128
 // Rows that are a multiple of this apart evict each other from the L1 cache unless they are copied.
 constexpr int64_t kFarApart = 4096;
 
+constexpr int64_t kVectorTileColumns = 48;  // without AMX
+
 // Columns of a block of kPackA: whole tiles, and whole vectors of C.
 std::vector<int64_t> columns_of_a(const MatmulPlan& plan) {
-  if (!plan.shape.amx) return {48};
+  if (!plan.shape.amx) return {kVectorTileColumns};
   return plan.n < 4 * kMostTileColumns ? std::vector<int64_t>{kAmxRows}
                                        : std::vector<int64_t>{kAmxRows, kMostTileColumns};
 }
 
 // Adds blocks of as many panels of A as sums have room for, down to one.
 void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
-  const int64_t most_rows = plan.shape.amx ? 256 : 128;
+  const int64_t most_rows = plan.shape.amx ? kMostSums / kMostTileColumns : 128;
+  const std::vector<int64_t> widths = columns_of_a(plan);
   const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
   int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
   const int64_t rows_of_panel = plan.shape.columns();
@@ -87,7 +90,7 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
       const int64_t panels = divide_up(plan.panels(), blocks);
       plan.block_rows = panels * rows_of_panel;
       if (plan.shape.amx) plan.shape.fetched_rows = rows_for_each(plan.shape.rows, panels);
-      for (const int64_t columns : columns_of_a(plan)) {
+      for (const int64_t columns : widths) {
         plan.block_columns = columns;
         add(plans, plan);
       }
@@ -209,7 +212,7 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
 }
 
 // Nanoseconds until what the epilogue reads is there: pieces of rows as long as a block has columns.
-double ends(const MatmulPlan& plan, const target::Target& target) {
+double waits_of_epilogue(const MatmulPlan& plan, const target::Target& target) {
   const auto buffers = static_cast<double>(plan.end_buffer - plan.first_buffer - 2);
   return buffers * static_cast<double>(plan.m * plan.column_blocks()) * target::costs_of(target).line;
 }
@@ -246,7 +249,7 @@ double cost_of(const MatmulPlan& plan, const target::Target& target) {
   const double share = target::share_of(items, 1) / static_cast<double>(items);
   const auto batches = static_cast<double>(plan.batches);
   const double busy = multiplications(plan, target), waits = transfers(plan, target);
-  return batches * (together(plan, busy, rows_from_l3(plan, target), waits) + ends(plan, target)) * share;
+  return batches * (together(plan, busy, rows_from_l3(plan, target), waits) + waits_of_epilogue(plan, target)) * share;
 }
 
 }  // namespace npugraph::codegen

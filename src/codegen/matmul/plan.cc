@@ -123,6 +123,19 @@ bool fits_in_place(const MatmulPlan& plan) {
          plan.steps % columns == 0 && plan.steps <= kMostPieces && columns * 4 <= kMostPieceBytes;
 }
 
+// Returns nullopt if the buffer has no such rows.
+std::optional<EndRows> end_rows_of(size_t number, const ng_buffer& buffer, const MatmulPlan& plan) {
+  const int last = buffer.rank - 1;
+  if (last < 1 || buffer.sizes[last] != plan.n || buffer.strides[last] != 1) return {};
+  const int64_t stride = buffer.strides[last - 1], element = size_of(static_cast<DType>(buffer.dtype));
+  int64_t rows = 1;
+  for (int d = last - 1; d >= 0; rows *= buffer.sizes[d--]) {
+    if (buffer.strides[d] != stride * rows && buffer.sizes[d] != 1) return {};
+  }
+  if (rows != plan.batches * plan.m) return {};
+  return EndRows{number, stride * element, element};
+}
+
 // Completes a plan whose numbers of buffers are set.
 bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call, MatmulPlan& plan) {
   if (!place_a_and_b(spec, call, plan)) return false;
@@ -133,6 +146,9 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
   if (!complete(plan, target, spec.blocks)) return false;
   plan.in_place = a_dies && fits_in_place(plan);
+  for (size_t i = plan.first_buffer + 1; plan.has_tiles() && i < plan.end_buffer; ++i) {
+    if (const auto rows = end_rows_of(i, call.buffers[i], plan)) plan.end_rows.push_back(*rows);
+  }
   return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 

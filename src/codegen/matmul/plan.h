@@ -28,6 +28,12 @@ inline constexpr int64_t kMostTiles = 64;          // kPackB: tiles of a block i
 inline constexpr int64_t kMostRowsOfTiles = 2304;  // kPackB: rows of the tiles of a block in all panels
 inline constexpr int64_t kMostPanelSteps = 1024;   // kPackB: steps of the parts of all panels
 
+// A buffer behind B with a row of n adjacent elements for each row of sums. Tiles prefetch these rows.
+struct EndRows {
+  size_t buffer;
+  int64_t stride, element;  // in bytes
+};
+
 struct MatmulPlan : MatmulBlocks {
   int64_t m = 0;
   int64_t n = 0;
@@ -49,6 +55,7 @@ struct MatmulPlan : MatmulBlocks {
   bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
   bool rows_last = false;  // work items go through the columns first, because the rows of A do not fit in the cache
   int64_t steps = 0;       // of the whole sum
+  std::vector<EndRows> end_rows;
 
   const MatmulBlocks& blocks() const { return *this; }
   bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }

@@ -9,6 +9,7 @@
 
 #include "codegen/matmul/candidates.h"
 #include "codegen/matmul/copy.h"
+#include "codegen/task/prefetch.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
@@ -31,10 +32,7 @@ class Run {
         starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
         packed_(plan.in_place ? static_cast<char*>(call.buffers[0].data)
                               : static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
-    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) {
-      ends_.push_back(call.buffers[i].data);
-      if (plan.has_tiles()) add_rows(call.buffers[i]);
-    }
+    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
   }
 
   int64_t items() const { return p_.items(); }
@@ -73,35 +71,12 @@ class Run {
     return {batch, row, std::min(p_.block_rows, p_.tile_rows - row), column, std::min(p_.block_columns, p_.n - column)};
   }
 
-  // Rows of results or of operands of the epilogue, one for each row of sums.
-  struct Rows {
-    const char* data;
-    int64_t stride, element;  // in bytes
-  };
-
-  // Adds the buffer to those that tiles prefetch, if it has a row of n adjacent elements for each row of sums.
-  void add_rows(const ng_buffer& buffer) {
-    const int last = buffer.rank - 1;
-    if (last < 1 || buffer.sizes[last] != p_.n || buffer.strides[last] != 1) return;
-    int64_t rows = 1;
-    const int64_t stride = buffer.strides[last - 1];
-    for (int d = last - 1; d >= 0; rows *= buffer.sizes[d--]) {
-      if (buffer.strides[d] != stride * rows && buffer.sizes[d] != 1) return;
-    }
-    if (rows != p_.batches * p_.m) return;
-    const int64_t element = size_of(static_cast<DType>(buffer.dtype));
-    rows_.push_back({static_cast<const char*>(buffer.data), stride * element, element});
-  }
-
-  // Prefetches what write() of these rows and columns touches. Its pieces of rows are too short for the processor to
-  // fetch them ahead.
-  void prefetch_rows(const Block& part) const {
-    for (const Rows& rows : rows_) {
-      const char* from = rows.data + (part.batch * p_.m + part.row) * rows.stride + part.column * rows.element;
-      for (int64_t r = 0; r < part.rows; ++r, from += rows.stride) {
-        asm volatile("" : : "r"(from));  // GCC 12 drops functions that do nothing but prefetch
-        for (int64_t at = 0; at < part.columns * rows.element; at += kLineBytes) __builtin_prefetch(from + at, 0, 2);
-      }
+  // Prefetches what write() of these rows and columns touches.
+  void fetch_ends(const Block& part) const {
+    for (const EndRows& end : p_.end_rows) {
+      const int64_t at = (part.batch * p_.m + part.row) * end.stride + part.column * end.element;
+      prefetch_rows<2>(static_cast<const char*>(call_.buffers[end.buffer].data) + at, part.rows, end.stride,
+                       part.columns * end.element);
     }
   }
 
@@ -296,7 +271,7 @@ class Run {
           row_stride = steps * 4;
         }
         for (int64_t number = first_panel; number < end_panel; ++number) {
-          if (first + steps == p_.steps) prefetch_rows(rows_of_panel(block, number, c, count));
+          if (first + steps == p_.steps) fetch_ends(rows_of_panel(block, number, c, count));
           const bool wide = panel_columns(number) == p_.shape.columns();
           const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
           float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
@@ -417,7 +392,7 @@ class Run {
     for (int64_t panel = 0; panel < panels; ++panel) {
       for (int64_t tile = begin; tile < end; ++tile) {
         const int64_t number = begin * panels + panel * (end - begin) + tile - begin;
-        if (last) prefetch_rows(part_of_tile(block, tile, panel));
+        if (last) fetch_ends(part_of_tile(block, tile, panel));
         multiply_rows(block, tile_row(block, tile * rows), first, steps, packed + panel * steps * columns * 4,
                       acc + tile * rows * p_.block_columns + panel * columns,
                       ahead_of_panels(block, first, steps, number));
@@ -509,7 +484,6 @@ class Run {
   int32_t* starts_;
   char* packed_;
   std::vector<void*> ends_;  // buffers behind B: those of the epilogue, or C
-  std::vector<Rows> rows_;   // that tiles prefetch
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
