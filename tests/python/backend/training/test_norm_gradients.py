@@ -7,23 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import npugraph
 from tests.python.backend.checks import assert_same, compile_ex
-
-
-def gradients(fn, given: list[torch.Tensor | None], dtype: torch.dtype) -> list[torch.Tensor]:
-    own = [None if each is None else each.detach().to(dtype).requires_grad_() for each in given]
-    out = fn(*own)
-    (out.double() * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum().backward()
-    return [each.grad for each in own if each is not None]
-
-
-def errors(found: list[torch.Tensor], exact: list[torch.Tensor]) -> list[float]:
-    return [((a.double() - b).abs().max() / b.abs().max()).item() for a, b in zip(found, exact, strict=True)]
-
-
-def runs_operator(name: str) -> bool:
-    return any(task.name.startswith(f"aten.{name}") for artifact in npugraph.artifacts() for task in artifact.tasks)
+from tests.python.backend.training.gradient_errors import errors, gradients, runs_operator
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
