@@ -14,10 +14,9 @@ namespace npugraph::lower {
 
 namespace {
 
-// A call of a host operator costs about a microsecond, in which a kernel computes this many
-// elements or multiplications.
+// A call of a host operator costs about a microsecond, in which a kernel computes this many elements or multiplications.
 constexpr int64_t kMaxElements = 16 * 1024;
-constexpr int64_t kMaxMultiplications = 64 * 64 * 64;
+constexpr int64_t kMaxMultiplications = 16 * 1024;
 
 // Most elements of a product's second factor: larger factors are better read by all threads.
 constexpr int64_t kMaxWeights = 16 * 1024;

@@ -49,11 +49,11 @@ TEST(Decisions, ARefusedClusterRunsNodeByNode) {
 // A product with few multiplications is done before threads have started. Large weights are read faster by all threads.
 TEST(Decisions, SmallProductsAreKernels) {
   constexpr const char* kProducts = R"(
-    input %x : f32[8, 64] user "x"
+    input %x : f32[4, 64] user "x"
     input %w : f32[64, 64] user "w"
     input %y : f32[1, 576] user "y"
     input %v : f32[576, 192] user "v"
-    %a : f32[8, 64] = aten.mm(%x, %w)
+    %a : f32[4, 64] = aten.mm(%x, %w)
     %b : f32[1, 192] = aten.mm(%y, %v)
     return %a, %b)";
   const program::Program made = lowered(kProducts, {.generate = true});
