@@ -179,6 +179,14 @@ OPTIONS: tuple[Option, ...] = (
         field="generate",
     ),
     Option(
+        "horizontal_fusion",
+        True,
+        _SWITCH,
+        "Run small generated tasks that do not depend on each other at the same time, as one task: a group.",
+        phase=Phase.COMPILE,
+        field="group",
+    ),
+    Option(
         "release_original_weights",
         False,
         _SWITCH,

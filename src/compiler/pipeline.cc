@@ -132,12 +132,23 @@ void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const
   }
 }
 
-// A super kernel takes its parts from the caches of machine code, where generate_tasks() has put them.
-void merge_scopes(const CompileRequest& request, const CompileHost& host, CompileResult& result) {
-  result.scopes = lower::merge_scopes(result.program, result.notes, request.super_kernels);
+// Makes the tasks again, after some of them became parts of others. The code of the parts is in the caches of machine code,
+// where generate_tasks() has put it.
+void make_with_parts(const CompileHost& host, CompileResult& result) {
   result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
   NG_CHECK(result.generated->refused().empty(),
            "refused code is a part: ", result.generated->refused().begin()->second);
+}
+
+void merge_scopes(const CompileRequest& request, const CompileHost& host, CompileResult& result) {
+  result.scopes = lower::merge_scopes(result.program, result.notes, request.super_kernels);
+  make_with_parts(host, result);
+}
+
+void group_tasks(const CompileHost& host, CompileResult& result) {
+  const size_t tasks = result.program.tasks.size();
+  result.groupings = lower::group_tasks(result.program, result.notes, target::host_target());
+  if (result.program.tasks.size() != tasks) make_with_parts(host, result);
 }
 
 }  // namespace
@@ -157,7 +168,9 @@ CompileResult compile(ir::Graph graph, const CompileRequest& request, const Comp
   // 4. Adjacent tasks of a scope become one. After machine code, because only now the tasks are final.
   if (std::ranges::any_of(result.program.tasks, lower::is_scope_mark))
     run_phase(result.phases, "scopes", [&] { merge_scopes(request, host, result); });
-  // 5. Program -> Program: the lifetimes of buffers. Last, because only now every task and its operands are known.
+  // 5. Small tasks that do not depend on each other become one, after the scopes of the user have taken theirs.
+  if (request.group && request.generate) run_phase(result.phases, "group", [&] { group_tasks(host, result); });
+  // 6. Program -> Program: the lifetimes of buffers. Last, because only now every task and its operands are known.
   run_phase(result.phases, "plan", [&] { plan::plan(result.program); });
   const std::string broken = program::verify(result.program);
   NG_CHECK(broken.empty(), broken);

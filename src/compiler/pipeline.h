@@ -13,6 +13,7 @@
 #include "compiler/task_makers.h"
 #include "ir/graph.h"
 #include "lower/catalog.h"
+#include "lower/groups.h"
 #include "lower/lower.h"
 #include "lower/super_kernels.h"
 #include "passes/pass.h"
@@ -35,6 +36,7 @@ struct CompileResult {
   std::vector<lower::LeftApart> left_apart;
   lower::Refusals refused;                    // nodes that could not be generated
   std::vector<lower::ScopeResult> scopes;     // scopes of super kernels, if the request asks for them
+  std::vector<lower::Grouping> groupings;     // tasks that could run at the same time
   std::shared_ptr<GeneratedTasks> generated;  // generated tasks of the Program
   int64_t kernel_builds = 0;                  // pieces of code that LLVM made
   int64_t kernel_build_ns = 0;                // its time, summed over threads

@@ -38,6 +38,7 @@ struct CompileRequest {
   bool training = false;    // the graph is the forward or backward graph of a training step
   bool place_parts = true;  // parts of a concatenation are computed into the memory of its result
   bool generate = false;    // loop nests are generated where they save memory traffic
+  bool group = true;        // small tasks that do not depend on each other run at the same time
   lower::MergeOptions super_kernels = {.merges = false};
   RunRequest run;
 };

@@ -16,7 +16,7 @@
 #include "compiler/defect_report.h"
 #include "loop/specialise.h"
 #include "loop/text.h"
-#include "program/super_kernel.h"
+#include "program/parts.h"
 
 namespace npugraph::compiler {
 namespace {
@@ -62,10 +62,10 @@ std::optional<Task> specialised(const Task& task, std::span<const ng_scalar> sca
     made.args.front() = specialised_text(task, scalars);
     return made;
   }
-  if (task.kind != TaskKind::kSuperKernel) return {};
-  program::SuperKernel super = program::parts_of(task);
+  if (!program::has_parts(task.kind)) return {};
+  program::Parts parts = program::parts_of(task);
   bool any = false;
-  for (Task& part : super.parts) {
+  for (Task& part : parts.tasks) {
     const auto own = scalars.first(part.scalars.size());
     scalars = scalars.subspan(own.size());
     if (part.kind != TaskKind::kLoop || own.empty()) continue;
@@ -73,7 +73,9 @@ std::optional<Task> specialised(const Task& task, std::span<const ng_scalar> sca
     any = true;
   }
   if (!any) return {};
-  Task made = program::super_kernel(super.parts, std::get<std::string>(task.args.front()), super.workers);
+  Task made = task.kind == TaskKind::kGroup
+                  ? program::group(parts.tasks, parts.nanoseconds)
+                  : program::super_kernel(parts.tasks, std::get<std::string>(task.args.front()), parts.workers);
   made.may_share = task.may_share;
   return made;
 }

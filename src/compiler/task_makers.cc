@@ -12,11 +12,13 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/matmul/matmul.h"
 #include "codegen/quant/quant.h"
+#include "codegen/task/group.h"
 #include "codegen/task/sequence.h"
 #include "kernels/registry.h"
 #include "loop/text.h"
 #include "program/definition.h"
-#include "program/super_kernel.h"
+#include "program/parts.h"
+#include "target/costs.h"
 #include "target/target.h"
 
 namespace npugraph::compiler {
@@ -101,11 +103,11 @@ ng_task make_convolution(const program::Program&, const program::Task& task) {
   return codegen::make_convolution(spec, target::host_target());
 }
 
-ng_task make_super_kernel(const program::Program& program, const program::Task& task) {
-  const program::SuperKernel super = program::parts_of(task);
-  std::vector<codegen::SequencePart> parts;
+std::vector<codegen::Part> make_parts(const program::Program& program, const program::Task& task,
+                                      const std::vector<program::Task>& tasks) {
+  std::vector<codegen::Part> parts;
   try {
-    for (const program::Task& part : super.parts) {
+    for (const program::Task& part : tasks) {
       const std::string nodes = part.origin.empty() ? "" : cat(", from ", part.origin);
       parts.push_back({.task = make_task(program, part),
                        .buffers = static_cast<uint32_t>(part.operands.size()),
@@ -114,11 +116,22 @@ ng_task make_super_kernel(const program::Program& program, const program::Task& 
                                     part.source.empty() ? "" : " at ", part.source)});
     }
   } catch (...) {
-    const ng_task made = codegen::make_sequence(std::move(parts));
-    made.destroy(made.context);
+    const codegen::Parts dropped(std::move(parts));  // its destructor destroys them
     throw;
   }
-  return codegen::make_sequence(std::move(parts), super.workers);
+  return parts;
+}
+
+ng_task make_super_kernel(const program::Program& program, const program::Task& task) {
+  const program::Parts super = program::parts_of(task);
+  return codegen::make_sequence(make_parts(program, task, super.tasks), super.workers);
+}
+
+ng_task make_group(const program::Program& program, const program::Task& task) {
+  const program::Parts group = program::parts_of(task);
+  return codegen::make_group(make_parts(program, task, group.tasks),
+                             {.parts = {group.nanoseconds.begin(), group.nanoseconds.end()},
+                              .region = target::costs_of(target::host_target()).region});
 }
 
 }  // namespace
@@ -132,7 +145,8 @@ const runtime::TaskMakers& task_makers() {
         .add(TaskKind::kMatmul, make_products)
         .add(TaskKind::kAttention, make_attention)
         .add(TaskKind::kConvolution, make_convolution)
-        .add(TaskKind::kSuperKernel, make_super_kernel);
+        .add(TaskKind::kSuperKernel, make_super_kernel)
+        .add(TaskKind::kGroup, make_group);
     return all;
   }();
   return makers;

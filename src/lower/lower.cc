@@ -100,7 +100,10 @@ class Lowering {
       const ir::Node& node = graph_.node(id);
       if (node.dead || !node.views.empty()) continue;
       lower(id);
-      add_notes({.node = id, .saved_bytes = {}, .operations = ops::count_operations(graph_, node)});
+      add_notes({.node = id,
+                 .saved_bytes = {},
+                 .operations = ops::count_operations(graph_, node),
+                 .may_fail = node.op->is(Trait::kMayThrow)});
     }
     for (Task& wait : waits_.rest()) program_.tasks.push_back(std::move(wait));
     notes_.resize(program_.tasks.size());
@@ -410,8 +413,10 @@ void Lowering::generate(const Cluster& cluster) {
   const bool joins = cluster.nodes.size() + (cluster.product != ir::kNone ? 1 : 0) > 1;
   or_refused(cluster.anchor(), joins, [&] { lower_cluster(cluster); });
   TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}, .joins = joins};
-  for (const ir::NodeId id : cluster.nodes)
+  for (const ir::NodeId id : cluster.nodes) {
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(id));
+    note.may_fail = note.may_fail || graph_.node(id).op->is(Trait::kMayThrow);
+  }
   if (cluster.product != ir::kNone && notes_.size() == first) {  // else it has a task and a note of its own
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(cluster.product));
   }
@@ -421,6 +426,7 @@ void Lowering::generate(const Cluster& cluster) {
   if (const std::optional<size_t> into = merge_product(program_.tasks, may_take)) {
     notes_.pop_back();
     notes_[*into].joins = true;
+    notes_[*into].may_fail = notes_[*into].may_fail || note.may_fail;
     notes_[*into].saved_bytes = notes_[*into].saved_bytes + note.saved_bytes;
     notes_[*into].operations = notes_[*into].operations + note.operations;
   }

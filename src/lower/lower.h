@@ -26,6 +26,7 @@ struct TaskNote {
   Expr saved_bytes;             // score of its cluster (lower/clusters/cluster.h)
   Expr operations;              // operations of its nodes (ops/operations.h)
   bool joins = false;           // its code is of several nodes
+  bool may_fail = false;        // one of its nodes may throw
 };
 
 // Two operators that could have run in one task but do not (lower/clusters/cluster.h).

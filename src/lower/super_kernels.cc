@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "ops/table.h"
-#include "program/super_kernel.h"
+#include "program/parts.h"
 
 namespace npugraph::lower {
 

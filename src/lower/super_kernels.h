@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merges adjacent tasks of one scope into one task (program/super_kernel.h). The user marks scopes:
+// Merges adjacent tasks of one scope into one task (program/parts.h). The user marks scopes:
 //
 //   scope_begin("block")
 //   loop.add(...)                                  super_kernel.block(loop.add, matmul.mm)

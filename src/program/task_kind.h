@@ -21,11 +21,12 @@ enum class TaskKind : uint8_t {
   kConvolution,
   kSuperKernel,  // several generated tasks and kernels, see super_kernel.h
   kNested,       // runs other Programs of the host; which ones, and how often, depends on values of the run
+  kGroup,        // several generated tasks that do not depend on each other, see super_kernel.h
 };
 
 enum class KindTrait : uint8_t {
   // Its first argument is the text from which each machine generates the code; the others are its scalars. A super
-  // kernel has the arguments of its parts instead.
+  // kernel or a group has the arguments of its parts instead.
   kGenerated = 1 << 0,
   kOfHost = 1 << 1,    // runs on the host's objects
   kCallable = 1 << 2,  // Task::callable says what the host runs
@@ -43,7 +44,7 @@ struct TaskKindRow {
 };
 
 // In the order of TaskKind.
-inline constexpr std::array<TaskKindRow, 10> kTaskKinds = {{
+inline constexpr std::array<TaskKindRow, 11> kTaskKinds = {{
     {"kernel"},
     {"aten", KindTrait::kOfHost | KindTrait::kRebindable},
     {"python", KindTrait::kOfHost | KindTrait::kRebindable | KindTrait::kCallable},
@@ -54,6 +55,7 @@ inline constexpr std::array<TaskKindRow, 10> kTaskKinds = {{
     {"convolution", KindTrait::kGenerated | KindTrait::kProduct},
     {"super_kernel", static_cast<uint8_t>(KindTrait::kGenerated)},
     {"nested", KindTrait::kOfHost | KindTrait::kRebindable | KindTrait::kCallable},
+    {"group", static_cast<uint8_t>(KindTrait::kGenerated)},
 }};
 
 inline constexpr std::array<std::string_view, kTaskKinds.size()> kTaskKindNames = [] {

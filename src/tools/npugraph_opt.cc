@@ -14,6 +14,7 @@
 #include "compiler/request.h"
 #include "ir/alias.h"
 #include "ir/text.h"
+#include "lower/groups.h"
 #include "lower/lower.h"
 #include "lower/super_kernels.h"
 #include "ops/table.h"
@@ -31,7 +32,7 @@ namespace {
 constexpr std::string_view kSeparator = "// -----";
 
 // Stages in the order of the compiler; each includes those before it.
-const std::vector<std::string> kStages = {"passes", "lower", "scopes", "plan"};
+const std::vector<std::string> kStages = {"passes", "lower", "scopes", "groups", "plan"};
 
 struct Options {
   std::string input = "-";
@@ -141,6 +142,7 @@ program::Program make_program(const ir::Graph& graph, const Options& options, co
       graph, catalog, {.generate = options.fuses, .place_parts = !options.whole_concatenations, .refused = {}});
   if (reaches(options, "scopes"))
     lower::merge_scopes(lowered.program, lowered.notes, {.workers = options.super_kernel_workers});
+  if (reaches(options, "groups")) lower::group_tasks(lowered.program, lowered.notes, target::Target{});
   if (reaches(options, "plan")) {
     plan::plan(lowered.program);
     if (const std::string error = program::verify(lowered.program); !error.empty()) throw UserError(error);
@@ -223,7 +225,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("-o,--output", options.output, "where to write, '-' for standard output");
   app.add_option("--passes", options.passes, "passes to run, in this order; 'default' stands for those of the compiler")
       ->delimiter(',');
-  app.add_option("--to", options.to, "the last stage: lower, scopes and plan print a Program")
+  app.add_option("--to", options.to, "the last stage: lower, scopes, groups and plan print a Program")
       ->check(CLI::IsMember(kStages))
       ->capture_default_str();
   app.add_option("--catalog", options.catalog,

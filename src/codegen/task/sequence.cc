@@ -11,37 +11,9 @@ namespace npugraph::codegen {
 namespace {
 
 struct Sequence {
-  std::vector<SequencePart> parts;
+  Parts parts;
   int64_t workers;
-
-  Sequence(std::vector<SequencePart> all, int64_t most) : parts(std::move(all)), workers(most) {}
-  ~Sequence() {
-    for (const SequencePart& part : parts) {
-      if (part.task.destroy != nullptr) part.task.destroy(part.task.context);
-    }
-  }
-  Sequence(const Sequence&) = delete;
-  Sequence& operator=(const Sequence&) = delete;
 };
-
-// One state per part, null if the part has none.
-using States = std::vector<void*>;
-
-// Calls visit(part index, the part's own call) until it returns false. Returns whether all calls returned true.
-template <typename Visit>
-bool for_each_call(const Sequence& sequence, const ng_call& call, Visit visit) {
-  ng_call own = call;
-  own.num_defined = 0;
-  for (size_t i = 0; i < sequence.parts.size(); ++i) {
-    const SequencePart& part = sequence.parts[i];
-    own.num_buffers = part.buffers;
-    own.num_scalars = part.scalars;
-    if (!visit(i, own)) return false;
-    own.buffers += part.buffers;
-    own.scalars += part.scalars;
-  }
-  return true;
-}
 
 // The services of the runtime, as a part sees them.
 class PartHost {
@@ -107,46 +79,23 @@ class PartHost {
 
 const Sequence& sequence_of(void* context) { return *static_cast<const Sequence*>(context); }
 
-ng_status run_sequence(void* context, void* state, ng_call* call) {
-  const Sequence& sequence = sequence_of(context);
-  const States& states = *static_cast<const States*>(state);
-  PartHost host(*call->host, sequence.workers);
-  const bool done = for_each_call(sequence, *call, [&](size_t i, ng_call& own) {
-    const SequencePart& part = sequence.parts[i];
-    host.enter(part.label);
-    own.host = host.get();
-    return part.task.run(part.task.context, states[i], &own) == NG_OK;
-  });
-  return done ? NG_OK : NG_ERROR;
-}
-
 ng_status bind_sequence(void* context, const ng_call* call, void** state) {
-  const Sequence& sequence = sequence_of(context);
-  if (*state == nullptr) *state = new States(sequence.parts.size(), nullptr);
-  States& states = *static_cast<States*>(*state);
-  const bool bound = for_each_call(sequence, *call, [&](size_t i, const ng_call& own) {
-    const ng_task& task = sequence.parts[i].task;
-    return task.bind == nullptr || task.bind(task.context, &own, &states[i]) == NG_OK;
-  });
-  return bound ? NG_OK : NG_ERROR;
+  if (*state == nullptr) *state = new PartStates;
+  return sequence_of(context).parts.bind(*call, *static_cast<PartStates*>(*state));
 }
 
 void unbind_sequence(void* context, void* state) {
-  const Sequence& sequence = sequence_of(context);
-  auto* states = static_cast<States*>(state);
-  for (size_t i = 0; i < states->size(); ++i) {
-    const ng_task& task = sequence.parts[i].task;
-    if ((*states)[i] != nullptr) task.unbind(task.context, (*states)[i]);
-  }
+  auto* states = static_cast<PartStates*>(state);
+  sequence_of(context).parts.unbind(*states);
   delete states;
 }
 
 // The parts run one after the other, so the largest workspace serves all of them.
 int64_t workspace_of_sequence(void* context, const ng_call* call) {
+  const Parts& parts = sequence_of(context).parts;
   int64_t most = 0;
-  const bool known = for_each_call(sequence_of(context), *call, [&](size_t i, const ng_call& own) {
-    const ng_task& task = sequence_of(context).parts[i].task;
-    const int64_t bytes = task.workspace == nullptr ? 0 : task.workspace(task.context, &own);
+  const bool known = parts.for_each_call(*call, [&](size_t i, const ng_call& own) {
+    const int64_t bytes = parts.workspace(i, own);
     most = std::max(most, bytes);
     return bytes >= 0;
   });
@@ -155,10 +104,24 @@ int64_t workspace_of_sequence(void* context, const ng_call* call) {
 
 }  // namespace
 
-ng_task make_sequence(std::vector<SequencePart> parts, int64_t workers) {
+ng_status run_in_turn(const Parts& parts, const PartStates& states, int64_t workers, const ng_call& call) {
+  PartHost host(*call.host, workers);
+  const bool done = parts.for_each_call(call, [&](size_t i, ng_call& own) {
+    host.enter(parts[i].label);
+    own.host = host.get();
+    return parts[i].task.run(parts[i].task.context, states[i], &own) == NG_OK;
+  });
+  return done ? NG_OK : NG_ERROR;
+}
+
+ng_task make_sequence(std::vector<Part> parts, int64_t workers) {
   return {
-      .context = new Sequence(std::move(parts), workers),
-      .run = run_sequence,
+      .context = new Sequence{.parts = Parts(std::move(parts)), .workers = workers},
+      .run =
+          [](void* context, void* state, ng_call* call) {
+            const Sequence& sequence = sequence_of(context);
+            return run_in_turn(sequence.parts, *static_cast<const PartStates*>(state), sequence.workers, *call);
+          },
       .bind = bind_sequence,
       .unbind = unbind_sequence,
       .workspace = workspace_of_sequence,

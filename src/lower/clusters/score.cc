@@ -16,16 +16,16 @@ Expr bytes_of(const ir::TensorType& type) {
   return bytes;
 }
 
-int64_t at_usual_sizes(const Expr& bytes) {
-  if (const auto known = bytes.as_int()) return *known;
+}  // namespace
+
+int64_t at_usual_sizes(const Expr& e) {
+  if (const auto known = e.as_int()) return *known;
   try {
-    return evaluate(bytes, [](const std::string&) { return Scalar::of_int(kUsualSize); }).as_int();
+    return evaluate(e, [](const std::string&) { return Scalar::of_int(kUsualSize); }).as_int();
   } catch (const UserError&) {
-    return 0;  // these sizes cannot occur together
+    return 0;
   }
 }
-
-}  // namespace
 
 Expr bytes_between(const ir::Graph& graph, const ir::Node& node, const std::function<bool(ir::NodeId)>& is_in_group) {
   Expr bytes;

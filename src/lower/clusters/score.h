@@ -20,6 +20,8 @@ Expr bytes_saved(const ir::Graph& graph, const ir::Uses& uses, const std::vector
 
 // The value of a symbolic size in comparisons before sizes are known.
 inline constexpr int64_t kUsualSize = 128;
+// The value of an expression of sizes then; 0 if these sizes cannot occur together.
+int64_t at_usual_sizes(const Expr& e);
 
 // Sorts pairs (id, bytes saved) by their bytes at usual sizes, the largest first. Stable.
 void sort_by_score(std::vector<std::pair<int, Expr>>& scored);

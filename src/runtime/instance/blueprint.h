@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "program/parts.h"
 #include "program/program.h"
-#include "program/super_kernel.h"
 #include "program/window_fit.h"
 
 namespace npugraph::runtime {

@@ -204,6 +204,7 @@ void init_requests(py::module_& module) {
       .def_readwrite("passes", &CompileRequest::passes)
       .def_readwrite("disabled_passes", &CompileRequest::disabled_passes)
       .def_readwrite("generate", &CompileRequest::generate)
+      .def_readwrite("group", &CompileRequest::group)
       .def_readwrite("place_parts", &CompileRequest::place_parts)
       .def_readwrite("verify", &CompileRequest::verify)
       .def_readwrite("training", &CompileRequest::training)

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "compiler/compiler_testing.h"
 #include "compiler/task_makers.h"
-#include "program/super_kernel.h"
+#include "program/parts.h"
 
 namespace npugraph::compiler {
 namespace {
@@ -99,10 +99,10 @@ TEST_F(StaticKernelsTest, LoopsOfASuperKernelToo) {
   });
   EXPECT_TRUE(ask(kernels, *program, 0, 5, 3));
   ASSERT_EQ(made.size(), 1u);
-  const program::SuperKernel super = program::parts_of(made[0]);
+  const program::Parts super = program::parts_of(made[0]);
   EXPECT_EQ(super.workers, 1);
-  EXPECT_NE(std::get<std::string>(super.parts[0].args[0]), std::get<std::string>(parts[0].args[0]));
-  EXPECT_EQ(std::get<std::string>(super.parts[1].args[0]), std::get<std::string>(parts[1].args[0]));
+  EXPECT_NE(std::get<std::string>(super.tasks[0].args[0]), std::get<std::string>(parts[0].args[0]));
+  EXPECT_EQ(std::get<std::string>(super.tasks[1].args[0]), std::get<std::string>(parts[1].args[0]));
 }
 
 TEST_F(StaticKernelsTest, WhatCannotBeMadeIsTriedOnce) {

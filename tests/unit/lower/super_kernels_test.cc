@@ -2,7 +2,7 @@
 #include "lower/super_kernels.h"
 
 #include "lower/lower_testing.h"
-#include "program/super_kernel.h"
+#include "program/parts.h"
 
 namespace npugraph::lower {
 namespace {
@@ -39,7 +39,7 @@ Merged merged(std::vector<Task> tasks, bool merges = true) {
 TEST(MergeScopes, AdjacentTasksOfAScopeBecomeOne) {
   const Merged out = merged({loop("a"), begin("s"), loop("b"), loop("c"), loop("d"), end("s"), loop("e")});
   EXPECT_EQ(tasks_of(out.program), "a super_kernel.s e");
-  EXPECT_EQ(program::parts_of(out.program.tasks[1]).parts.size(), 3u);
+  EXPECT_EQ(program::parts_of(out.program.tasks[1]).tasks.size(), 3u);
   EXPECT_EQ(out.notes[1].saved_bytes, 3);
   ASSERT_EQ(out.scopes.size(), 1u);
   EXPECT_EQ(out.scopes[0].tasks, 3);

@@ -251,7 +251,7 @@ def test_recaptures_by_new_symbols() -> None:
 def test_phases() -> None:
     _, _, artifact = compiled_step()
     names = [name for name, _ in artifact.phases]
-    assert names == ["record", "fx", "import", "passes", "lower", "generate", "plan", "build"]
+    assert names == ["record", "fx", "import", "passes", "lower", "generate", "group", "plan", "build"]
     assert all(milliseconds >= 0 for _, milliseconds in artifact.phases)
 
 

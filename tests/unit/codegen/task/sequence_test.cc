@@ -98,7 +98,7 @@ struct Call {
   }
 };
 
-SequencePart part(Step step) { return {.task = task_of(step), .buffers = 1, .scalars = 1, .label = {step.name}}; }
+Part part(Step step) { return {.task = task_of(step), .buffers = 1, .scalars = 1, .label = {step.name}}; }
 
 TEST(Sequence, RunsItsPartsInOrder) {
   std::string story;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/super_kernel.h"
+#include "program/parts.h"
 
 #include <gtest/gtest.h>
 
@@ -42,17 +42,17 @@ TEST(SuperKernel, IsItsPartsInOrder) {
   EXPECT_EQ(merged.source, "model.py:1");
   EXPECT_EQ(merged.operands.size(), 6u);
   EXPECT_EQ(merged.scalars, (std::vector<int32_t>{0, 0}));
-  const SuperKernel back = parts_of(merged);
+  const Parts back = parts_of(merged);
   EXPECT_EQ(back.workers, 2);
-  ASSERT_EQ(back.parts.size(), 3u);
+  ASSERT_EQ(back.tasks.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(back.parts[i].kind, parts()[i].kind);
-    EXPECT_EQ(back.parts[i].name, parts()[i].name);
-    EXPECT_EQ(back.parts[i].args, parts()[i].args);
-    EXPECT_EQ(back.parts[i].scalars, parts()[i].scalars);
-    EXPECT_EQ(back.parts[i].origin, parts()[i].origin);
-    EXPECT_EQ(back.parts[i].source, parts()[i].source);
-    EXPECT_EQ(back.parts[i].operands[0].buffer, parts()[i].operands[0].buffer);
+    EXPECT_EQ(back.tasks[i].kind, parts()[i].kind);
+    EXPECT_EQ(back.tasks[i].name, parts()[i].name);
+    EXPECT_EQ(back.tasks[i].args, parts()[i].args);
+    EXPECT_EQ(back.tasks[i].scalars, parts()[i].scalars);
+    EXPECT_EQ(back.tasks[i].origin, parts()[i].origin);
+    EXPECT_EQ(back.tasks[i].source, parts()[i].source);
+    EXPECT_EQ(back.tasks[i].operands[0].buffer, parts()[i].operands[0].buffer);
   }
 }
 
@@ -66,6 +66,26 @@ TEST(SuperKernel, KeepsInPlaceResultsThatNoOtherPartMeets) {
   // No sharing: a later part reads the operand, or an earlier part writes the result.
   EXPECT_TRUE(super_kernel(std::vector{step("loop.a", 0, 1), copy(0, 2)}, "s", 0).may_share.empty());
   EXPECT_TRUE(super_kernel(std::vector{copy(0, 3), step("loop.a", 2, 3)}, "s", 0).may_share.empty());
+}
+
+TEST(Group, IsItsPartsWithTheirTimes) {
+  const std::vector<Task> apart = {step("loop.neg", 0, 1), step("loop.neg", 2, 3), copy(4, 5)};
+  const Task merged = group(apart, {10, 20, 30});
+  EXPECT_EQ(merged.kind, TaskKind::kGroup);
+  EXPECT_EQ(merged.name, "group.2x_loop.neg.kernel.copy");
+  const Parts back = parts_of(merged);
+  EXPECT_EQ(back.nanoseconds, (std::vector<int64_t>{10, 20, 30}));
+  ASSERT_EQ(back.tasks.size(), 3u);
+  EXPECT_EQ(back.tasks[1].args, apart[1].args);
+  EXPECT_EQ(back.tasks[1].operands[1].buffer, 3);
+  EXPECT_EQ(merged.may_share.size(), 2u);
+  // All parts run at once, so an operand that two of them read lives as long as both.
+  EXPECT_TRUE(group(std::vector{copy(0, 2), step("loop.a", 0, 1)}, {1, 1}).may_share.empty());
+  Task bad = merged;
+  bad.args[1] = std::vector<Expr>{10, 20};
+  EXPECT_THROW(parts_of(bad), UserError);
+  bad.args[1] = std::vector<Expr>{10, 20, -1};
+  EXPECT_THROW(parts_of(bad), UserError);
 }
 
 TEST(SuperKernel, PartsNeitherAllocateNorDefine) {
@@ -124,6 +144,15 @@ TEST(SuperKernel, IsAStepForEachOfItsParts) {
   using Pairs = std::vector<std::pair<int32_t, int32_t>>;
   EXPECT_EQ(pairs(steps.of_task), (Pairs{{0, 0}, {1, 3}, {4, 4}}));
   EXPECT_EQ(pairs(steps.of_buffer), (Pairs{{0, 4}, {1, 2}, {2, 3}, {3, 4}, {4, 4}, {-1, -1}}));
+}
+
+TEST(Group, IsOneStep) {
+  Program program;
+  program.buffers.resize(4, {.first_task = 0, .last_task = 0});
+  program.tasks = {group(std::vector{copy(0, 1), copy(2, 3)}, {1, 1})};
+  const Steps steps = steps_of(program);
+  EXPECT_EQ(steps.of_task[0].last, 0);
+  for (const Lifetime& life : steps.of_buffer) EXPECT_EQ(std::pair(life.first, life.last), std::pair(0, 0));
 }
 
 }  // namespace

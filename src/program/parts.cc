@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "program/super_kernel.h"
+#include "program/parts.h"
 
 #include <algorithm>
 #include <string>
@@ -13,7 +13,8 @@ namespace npugraph::program {
 namespace {
 
 // Positions of the arguments before those of the parts. The lists have one entry per part, kCounts has kCountsOfPart.
-enum Position : size_t { kScope, kWorkers, kKinds, kNames, kOrigins, kSources, kCounts, kParts };
+// kHow is Parts::workers or Parts::nanoseconds.
+enum Position : size_t { kScope, kHow, kKinds, kNames, kOrigins, kSources, kCounts, kParts };
 
 // Numbers of a part in kCounts.
 constexpr size_t kCountsOfPart = 2;  // operands, arguments
@@ -32,24 +33,27 @@ std::vector<Place> places_of(std::span<const Task> parts) {
   return places;
 }
 
-// Whether a Share of a part holds for the whole super kernel: no later part touches the buffer of `read`, and no
-// earlier part the buffer of `written`.
-bool keeps_share(const std::vector<Place>& places, size_t part, const Operand& written, const Operand& read) {
+// Whether a Share of a part holds for the whole: no other part touches its buffers. Of a super kernel, an earlier part
+// may touch the buffer of `read`, and a later one the buffer of `written`.
+bool keeps_share(TaskKind kind, const std::vector<Place>& places, size_t part, const Share& share, const Task& task) {
+  const int32_t read = task.operands[share.read].buffer, written = task.operands[share.written].buffer;
+  const bool ordered = kind == TaskKind::kSuperKernel;
   return std::ranges::none_of(places, [&](const Place& other) {
-    return (other.part > part && other.operand->buffer == read.buffer) ||
-           (other.part < part && other.operand->buffer == written.buffer);
+    const bool later = ordered ? other.part > part : other.part != part;
+    const bool earlier = ordered ? other.part < part : other.part != part;
+    return (later && other.operand->buffer == read) || (earlier && other.operand->buffer == written);
   });
 }
 
 template <typename Value>
 const Value& argument(const Task& task, size_t position) {
   const Value* value = position < task.args.size() ? std::get_if<Value>(&task.args[position]) : nullptr;
-  if (value == nullptr) throw UserError(cat("task ", task.name, " is no super kernel: argument ", position));
+  if (value == nullptr) throw UserError(cat("task ", task.name, " has no parts: argument ", position));
   return *value;
 }
 
 [[noreturn]] void fail(const Task& task, std::string_view what) {
-  throw UserError(cat("task ", task.name, " is no super kernel: ", what));
+  throw UserError(cat("task ", task.name, " has no parts: ", what));
 }
 
 size_t count_at(const Task& task, size_t index, size_t most) {
@@ -58,9 +62,7 @@ size_t count_at(const Task& task, size_t index, size_t most) {
   return static_cast<size_t>(*count);
 }
 
-bool may_be_part(TaskKind kind) {
-  return (kind == TaskKind::kKernel || is_generated(kind)) && kind != TaskKind::kSuperKernel;
-}
+bool may_be_part(TaskKind kind) { return (kind == TaskKind::kKernel || is_generated(kind)) && !has_parts(kind); }
 
 TaskKind kind_of(const Task& task, const std::string& name) {
   const auto found = std::ranges::find(kTaskKindNames, name);
@@ -107,13 +109,23 @@ void take_operands(const Task& task, size_t p, Cursor& at, Task& part) {
   at.arg += args;
 }
 
-}  // namespace
+// Copies the arguments and operands of a part behind those of the parts before it.
+void append(Task& merged, const Task& part, std::vector<Attr>& args) {
+  const auto first = static_cast<int32_t>(merged.operands.size());
+  for (Attr arg : part.args) {
+    for_each_tensor(arg, [&](TensorRef& ref) { ref.id += first; });
+    args.push_back(std::move(arg));
+  }
+  merged.waits.insert(merged.waits.end(), part.waits.begin(), part.waits.end());
+  merged.operands.insert(merged.operands.end(), part.operands.begin(), part.operands.end());
+  merged.scalars.insert(merged.scalars.end(), part.scalars.begin(), part.scalars.end());
+  if (!part.origin.empty()) merged.origin += cat(merged.origin.empty() ? "" : ", ", part.origin);
+  if (merged.source.empty()) merged.source = part.source;
+}
 
-bool can_be_part(const Task& task) { return may_be_part(task.kind) && task.defines.empty(); }
-
-Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t workers) {
-  Task merged{.kind = TaskKind::kSuperKernel,
-              .name = cat("super_kernel.", scope),
+Task merge(TaskKind kind, std::span<const Task> parts, std::string_view scope, Attr how) {
+  Task merged{.kind = kind,
+              .name = cat(name_of(kind), ".", scope),
               .stream = parts.front().stream,
               .limits = parts.front().limits};
   std::vector<std::string> kinds, names, origins, sources;
@@ -122,40 +134,73 @@ Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t w
   const std::vector<Place> places = places_of(parts);
   for (size_t p = 0; p < parts.size(); ++p) {
     const Task& part = parts[p];
-    const auto first = static_cast<int32_t>(merged.operands.size());
     kinds.emplace_back(name_of(part.kind));
     names.push_back(part.name);
     origins.push_back(part.origin);
     sources.push_back(part.source);
     counts.insert(counts.end(), {Expr(std::ssize(part.operands)), Expr(std::ssize(part.args))});
-    for (Attr arg : part.args) {
-      for_each_tensor(arg, [&](TensorRef& ref) { ref.id += first; });
-      args.push_back(std::move(arg));
-    }
+    const auto first = static_cast<int32_t>(merged.operands.size());
     for (const Share& share : part.may_share) {
-      if (keeps_share(places, p, part.operands[share.written], part.operands[share.read]))
+      if (keeps_share(kind, places, p, share, part))
         merged.may_share.push_back({share.written + first, share.read + first});
     }
-    merged.waits.insert(merged.waits.end(), part.waits.begin(), part.waits.end());
-    merged.operands.insert(merged.operands.end(), part.operands.begin(), part.operands.end());
-    merged.scalars.insert(merged.scalars.end(), part.scalars.begin(), part.scalars.end());
-    if (!part.origin.empty()) merged.origin += cat(merged.origin.empty() ? "" : ", ", part.origin);
-    if (merged.source.empty()) merged.source = part.source;
+    append(merged, part, args);
   }
-  merged.args = {std::string(scope), Expr(workers), kinds, names, origins, sources, counts};
+  merged.args = {std::string(scope), std::move(how), kinds, names, origins, sources, counts};
   merged.args.insert(merged.args.end(), args.begin(), args.end());
   return merged;
 }
 
-SuperKernel parts_of(const Task& task) {
+// Reads argument kHow.
+void take_how(const Task& task, size_t parts, Parts& made) {
+  if (task.kind == TaskKind::kSuperKernel) {
+    const auto workers = argument<Expr>(task, kHow).as_int();
+    if (!workers || *workers < 0) fail(task, "it has no number of workers");
+    made.workers = *workers;
+    return;
+  }
+  for (const Expr& time : argument<std::vector<Expr>>(task, kHow)) {
+    if (!time.as_int() || *time.as_int() < 0) fail(task, "a time that is no number");
+    made.nanoseconds.push_back(*time.as_int());
+  }
+  if (made.nanoseconds.size() != parts) fail(task, "no time for each part");
+}
+
+}  // namespace
+
+bool can_be_part(const Task& task) { return may_be_part(task.kind) && task.defines.empty(); }
+
+std::string label_of(std::span<const Task> tasks) {
+  std::vector<std::pair<std::string_view, int64_t>> counts;
+  for (const Task& task : tasks) {
+    const auto same = std::ranges::find(counts, std::string_view(task.name), [](const auto& c) { return c.first; });
+    if (same == counts.end())
+      counts.emplace_back(task.name, 1);
+    else
+      ++same->second;
+  }
+  std::string label;
+  for (const auto& [name, count] : counts)
+    label += cat(label.empty() ? "" : ".", count == 1 ? "" : cat(count, "x_"), name);
+  return label;
+}
+
+Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t workers) {
+  return merge(TaskKind::kSuperKernel, parts, scope, Expr(workers));
+}
+
+Task group(std::span<const Task> parts, const std::vector<int64_t>& nanoseconds) {
+  return merge(TaskKind::kGroup, parts, label_of(parts), std::vector<Expr>(nanoseconds.begin(), nanoseconds.end()));
+}
+
+Parts parts_of(const Task& task) {
+  Parts made;
   argument<std::string>(task, kScope);
-  const auto workers = argument<Expr>(task, kWorkers).as_int();
-  if (!workers || *workers < 0) fail(task, "it has no number of workers");
-  SuperKernel made{.workers = *workers};
   const size_t parts = check_lists(task);
+  take_how(task, parts, made);
   Cursor at;
   for (size_t p = 0; p < parts; ++p) {
-    Task& part = made.parts.emplace_back();
+    Task& part = made.tasks.emplace_back();
     part.kind = kind_of(task, argument<std::vector<std::string>>(task, kKinds)[p]);
     part.name = argument<std::vector<std::string>>(task, kNames)[p];
     part.origin = argument<std::vector<std::string>>(task, kOrigins)[p];
@@ -181,7 +226,7 @@ Steps steps_of(const Program& program) {
   for (const Task& task : program.tasks) {
     const int32_t begin = now;
     if (task.kind == TaskKind::kSuperKernel) {
-      std::ranges::for_each(parts_of(task).parts, touch);
+      std::ranges::for_each(parts_of(task).tasks, touch);
     } else {
       touch(task);
     }
