@@ -417,7 +417,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
     observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream, timed ? &call.times : nullptr,
                      host);
   }
-  Replay replay(blueprint, *call.instance, lease, host, inputs.results);
+  Replay replay(blueprint, *call.instance, lease, host, inputs);
   {
     using enum Host::Phase;
     const Range first(host, call.mode == RunMode::kCapture ? host.name_of(kWarmUp) : nullptr);
@@ -535,7 +535,9 @@ double Executable::time_tasks(const BoundInputs& inputs, int64_t times) {
     if (state.bind(call, inputs) != RunStatus::kOk) throw UserError("inputs lie in memory as they must not");
     const ReplayInProgress in_progress;
     begin = now_ns();
-    for (int64_t i = 0; i < times; ++i) Replay(state.blueprint, *call.instance, *call.lease, state.host).run(nullptr);
+    const BoundInputs kept = {.all = inputs.all, .stream = inputs.stream};  // for all runs
+    for (int64_t i = 0; i < times; ++i)
+      Replay(state.blueprint, *call.instance, *call.lease, state.host, kept).run(nullptr);
   } catch (...) {
     state.finish(call, false);
     throw;

@@ -62,6 +62,10 @@ struct BoundInputs {
   // One entry per output, or none. Tasks write an output there if all of its buffer fits; whoever calls compares the
   // addresses and copies what is elsewhere. The memory must not overlap inputs.
   std::span<const ResultMemory> results;
+  // Called between tasks, from the thread that runs them, when nothing reads the memory of input `input` any more: the
+  // caller may free it. Null: inputs live as long as the call.
+  void (*done_with)(void* caller, size_t input) = nullptr;
+  void* caller = nullptr;
 };
 
 // One result. For tensors, `object` carries one reference that the caller owns, `byte_offset` is the place of the

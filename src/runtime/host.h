@@ -23,8 +23,8 @@ class Host {
 
   // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.
   virtual void* allocate(int64_t bytes, void** data) = 0;
-  // Called at the end of a replay with the bytes that it allocated: as many released bytes are worth keeping.
-  virtual void expect(int64_t /*bytes*/) {}
+  // Called at the end of a replay of `graph` with the bytes that it allocated: as many released bytes are worth keeping.
+  virtual void expect(const void* /*graph*/, int64_t /*bytes*/) {}
   // Called when an Executable is destroyed or drops its captures: frees the memory kept for its calls.
   virtual void trim() {}
   // Takes one more reference: two results may be windows of one object.

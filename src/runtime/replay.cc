@@ -35,7 +35,7 @@ std::span<const int64_t> keep(std::span<const int64_t> dims, std::vector<int64_t
 }  // namespace
 
 Replay::~Replay() {
-  host_.expect(allocated_bytes_);
+  host_.expect(&blueprint_, allocated_bytes_);
   for (const int32_t b : blueprint_.owned_buffers) {
     void*& object = instance_.object(b);
     if (object != nullptr) host_.release(object);
@@ -176,11 +176,11 @@ void Replay::prepare(int32_t task) {
 
 // Memory of the caller in which a result of this buffer begins, if all of the buffer fits.
 const ResultMemory* Replay::given_memory(int32_t buffer) const {
-  for (size_t i = 0; i < results_.size(); ++i) {
+  for (size_t i = 0; i < inputs_.results.size(); ++i) {
     const int32_t w = blueprint_.outputs[i].window;
-    if (results_[i].object == nullptr || w == program::kNone) continue;
+    if (inputs_.results[i].object == nullptr || w == program::kNone) continue;
     if (blueprint_.windows[w].operand->buffer != buffer || instance_.sizes().offset(w) != 0) continue;
-    if (results_[i].bytes >= instance_.sizes().bytes(buffer)) return &results_[i];
+    if (inputs_.results[i].bytes >= instance_.sizes().bytes(buffer)) return &inputs_.results[i];
   }
   return nullptr;
 }
@@ -210,6 +210,8 @@ void Replay::finish(int32_t task) {
     host_.release(object);
     object = nullptr;
   }
+  if (inputs_.done_with == nullptr) return;
+  for (const int32_t input : blueprint_.inputs_done_after_task[task]) inputs_.done_with(inputs_.caller, input);
 }
 
 void Replay::adopt(int32_t task, int32_t window) {

@@ -19,10 +19,9 @@ class Observer;
 
 class Replay {
  public:
-  // `results` is BoundInputs::results.
-  Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host,
-         std::span<const ResultMemory> results = {})
-      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host), results_(results) {
+  // `inputs` are those that were bound.
+  Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host, const BoundInputs& inputs)
+      : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host), inputs_(inputs) {
     lease_.copied_bytes = 0;
   }
   ~Replay();
@@ -62,7 +61,7 @@ class Replay {
   Instance& instance_;
   Lease& lease_;
   Host& host_;
-  const std::span<const ResultMemory> results_;
+  const BoundInputs inputs_;
   int64_t allocated_bytes_ = 0;
   bool rebound_ = false;
 };

@@ -53,6 +53,7 @@ Blueprint::Blueprint(std::shared_ptr<const program::Program> source) : program(s
   find_epochs();
   list_buffers();
   find_strands();
+  list_inputs_done();
   plan_outputs();
 }
 
@@ -250,6 +251,22 @@ void Blueprint::list_buffers() {
   allocated_by_task = IndexLists(allocated);
   adopted_by_task = IndexLists(adopted);
   arena_deaths = IndexLists(deaths);
+}
+
+void Blueprint::list_inputs_done() {
+  std::vector<std::vector<int32_t>> done(program->tasks.size());
+  for (int32_t i = 0; i < count(program->inputs) && !has_strands(); ++i) {
+    const program::Input& input = program->inputs[i];
+    if (input.buffer == kNone || input.mutated) continue;
+    const program::Buffer& buffer = program->buffers[input.buffer];
+    const bool is_returned = std::ranges::any_of(program->outputs, [&](const program::Output& output) {
+      return output.input == i ||
+             (output.kind == program::Output::Kind::kTensor && output.tensor.buffer == input.buffer);
+    });
+    if (buffer.cls == BufferClass::kInput && !buffer.opaque && buffer.last_task != kNone && !is_returned)
+      done[buffer.last_task].push_back(i);
+  }
+  inputs_done_after_task = IndexLists(done);
 }
 
 void Blueprint::plan_outputs() {

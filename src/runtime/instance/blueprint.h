@@ -90,7 +90,9 @@ struct Blueprint {
   IndexLists exprs_of_task;  // expressions that are read when the task is bound
   // Buffers for which the runtime allocates memory right before the task, or with strands before any strand runs.
   IndexLists allocated_by_task;
-  IndexLists adopted_by_task;          // windows for which the task allocates memory itself
+  IndexLists adopted_by_task;  // windows for which the task allocates memory itself
+  // Inputs whose memory neither later tasks nor results touch, and no task writes. Empty with strands.
+  IndexLists inputs_done_after_task;
   IndexLists arena_deaths;             // arena buffers whose last step is the last one of the task
   std::vector<int32_t> arena_buffers;  // arena buffers that tasks touch
   program::Steps steps;                // the steps of each task and each buffer
@@ -114,6 +116,7 @@ struct Blueprint {
   void split_input_symbols(const std::vector<int32_t>& epoch_of_expr);
   std::vector<bool> find_told_exprs(const std::vector<int32_t>& epoch_of_expr) const;
   void list_buffers();
+  void list_inputs_done();
   void plan_outputs();
   bool is_whole(int32_t window) const;
 

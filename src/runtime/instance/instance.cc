@@ -131,7 +131,8 @@ void Instance::make_blocks(const Lease& lease) {
                  .state = nullptr,
                  .call = &calls_[t],
                  .prepares = !blueprint_.allocated_by_task[t].empty() || !blueprint_.adopted_by_task[t].empty(),
-                 .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty(),
+                 .finishes = !blueprint_.adopted_by_task[t].empty() || !task.releases.empty() ||
+                             !blueprint_.inputs_done_after_task[t].empty(),
                  .hosts = program::has(task.kind, program::KindTrait::kOfHost)};
   }
 }

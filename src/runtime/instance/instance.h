@@ -33,7 +33,7 @@ struct Step {
   void* state = nullptr;
   ng_call* call = nullptr;
   bool prepares = false;  // memory must be allocated, or windows cleared, before the task
-  bool finishes = false;  // memory must be adopted or released after it
+  bool finishes = false;  // memory is adopted or released after it
   bool hosts = false;     // a task of the host, which may use the threads of its team itself
 };
 

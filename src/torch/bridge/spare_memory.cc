@@ -2,6 +2,7 @@
 #include "torch/bridge/spare_memory.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
@@ -14,10 +15,24 @@ namespace {
 
 constexpr int kPoison = 0xff;
 
-// A block serves requests down to 7/8 of its size.
-bool serves(size_t block, size_t bytes) { return bytes <= block && block - bytes <= block / 8; }
+c10::DataPtr new_slab(int64_t wanted, int64_t least, int64_t& bytes) {
+  if (wanted > least) {
+    try {
+      bytes = wanted;
+      return c10::GetCPUAllocator()->allocate(static_cast<size_t>(wanted));
+    } catch (const std::exception&) {  // less memory may be left
+    }
+  }
+  bytes = least;
+  return c10::GetCPUAllocator()->allocate(static_cast<size_t>(least));
+}
 
 }  // namespace
+
+struct SpareMemory::Block {
+  std::byte* data;
+  int64_t bytes;
+};
 
 // Leaked: results may outlive static destruction.
 SpareMemory& SpareMemory::instance() {
@@ -27,68 +42,71 @@ SpareMemory& SpareMemory::instance() {
 
 c10::DataPtr SpareMemory::allocate(size_t bytes) {
   if (bytes < kLeastBytes) return c10::GetCPUAllocator()->allocate(bytes);
-  std::unique_ptr<Block> block = take(bytes);
-  if (block == nullptr) {
-    block = std::make_unique<Block>(Block{c10::GetCPUAllocator()->allocate(bytes), bytes});
-    prefer_huge_pages(block->memory.get(), static_cast<int64_t>(bytes));
+  auto block = std::make_unique<Block>(Block{.data = nullptr, .bytes = static_cast<int64_t>(bytes)});
+  {
+    const std::lock_guard lock(mutex_);
+    block->data = take(block->bytes);
+    report();
   }
-  void* const data = block->memory.get();
+  void* const data = block->data;
   return {data, block.release(), give_back, c10::Device(c10::DeviceType::CPU)};
 }
 
-std::unique_ptr<SpareMemory::Block> SpareMemory::take(size_t bytes) {
-  std::lock_guard lock(mutex_);
-  auto best = spare_.end();
-  for (auto it = spare_.begin(); it != spare_.end(); ++it) {
-    if (serves((*it)->bytes, bytes) && (best == spare_.end() || (*it)->bytes < (*best)->bytes)) best = it;
-  }
-  if (best == spare_.end()) return nullptr;
-  std::unique_ptr<Block> block = std::move(*best);
-  spare_.erase(best);
-  spare_bytes_ -= block->bytes;
-  report();
-  return block;
+std::byte* SpareMemory::take(int64_t bytes) {
+  if (std::byte* const block = heap_.take(bytes)) return block;
+  const int64_t least = runtime::BlockHeap::rounded(bytes);
+  int64_t size = 0;
+  c10::DataPtr slab = new_slab(heap_.wanted_slab(bytes), least, size);
+  auto* const first = static_cast<std::byte*>(slab.get());
+  prefer_huge_pages(first, size);
+  heap_.add({first, static_cast<size_t>(size)});
+  slabs_.emplace(first, std::move(slab));
+  return heap_.take(bytes);
 }
 
 void SpareMemory::give_back(void* context) {
-  std::unique_ptr<Block> block(static_cast<Block*>(context));
-  if (runtime::poison()) std::memset(block->memory.get(), kPoison, block->bytes);
-  instance().keep(std::move(block));
+  const std::unique_ptr<Block> block(static_cast<Block*>(context));
+  if (runtime::poison()) std::memset(block->data, kPoison, static_cast<size_t>(block->bytes));
+  SpareMemory& memory = instance();
+  Slabs freed, replaced;  // after the lock is released
+  const std::lock_guard lock(memory.mutex_);
+  memory.heap_.give_back(block->data, block->bytes);
+  freed = memory.remove(memory.heap_.shed(static_cast<int64_t>(memory.limit_)));
+  replaced = memory.remove(memory.heap_.consolidate());
+  memory.report();
 }
 
-// Frees the oldest blocks beyond the limit, after the lock is released.
-void SpareMemory::keep(std::unique_ptr<Block> block) {
-  Blocks freed;
-  std::lock_guard lock(mutex_);
-  spare_bytes_ += block->bytes;
-  spare_.push_back(std::move(block));
-  while (spare_bytes_ > most_bytes_) {
-    spare_bytes_ -= spare_.front()->bytes;
-    freed.push_back(std::move(spare_.front()));
-    spare_.pop_front();
+// The memory of slabs that the heap has given up.
+SpareMemory::Slabs SpareMemory::remove(const std::vector<runtime::BlockHeap::Slab>& slabs) {
+  Slabs freed;
+  for (const runtime::BlockHeap::Slab slab : slabs) {
+    freed.push_back(std::move(slabs_.at(slab.data())));
+    slabs_.erase(slab.data());
   }
-  report();
+  return freed;
 }
 
-void SpareMemory::expect(size_t bytes) {
+void SpareMemory::expect(const void* graph, size_t bytes) {
   if (bytes < kLeastBytes) return;
-  size_t most = most_bytes_.load(std::memory_order_relaxed);
-  while (bytes > most && !most_bytes_.compare_exchange_weak(most, bytes, std::memory_order_relaxed)) {
-  }
+  const std::lock_guard lock(mutex_);
+  size_t& known = bytes_of_graph_[graph];
+  limit_ += bytes - known;
+  known = bytes;
 }
 
 void SpareMemory::trim() {
-  Blocks freed;
-  std::lock_guard lock(mutex_);
-  freed.swap(spare_);
-  spare_bytes_ = 0;
-  most_bytes_ = 0;
-  record_.reset();
+  Slabs freed;
+  const std::lock_guard lock(mutex_);
+  bytes_of_graph_.clear();
+  limit_ = 0;
+  freed = remove(heap_.shed(0));
+  if (heap_.spare_bytes() == 0) return record_.reset();
+  report();
 }
 
 void SpareMemory::report() {
   if (record_ == nullptr) record_ = std::make_unique<runtime::PoolRecord>("spare results", "npugraph");
-  record_->report("keep", static_cast<int64_t>(spare_bytes_));
+  record_->report("keep", heap_.spare_bytes());
 }
 
 }  // namespace npugraph::bridge

@@ -52,7 +52,9 @@ void* TorchHost::allocate(int64_t bytes, void** data) {
       .release();
 }
 
-void TorchHost::expect(int64_t bytes) { SpareMemory::instance().expect(static_cast<size_t>(bytes)); }
+void TorchHost::expect(const void* graph, int64_t bytes) {
+  SpareMemory::instance().expect(graph, static_cast<size_t>(bytes));
+}
 
 void TorchHost::trim() { SpareMemory::instance().trim(); }
 

@@ -22,7 +22,7 @@ class TorchHost : public runtime::Host {
   // A tensor whose storage holds the memory. The caller of the Program gives it its shape and element type.
   void* allocate(int64_t bytes, void** data) override;
   int64_t red_zone_bytes() const override;
-  void expect(int64_t bytes) override;
+  void expect(const void* graph, int64_t bytes) override;
   void trim() override;
   void retain(void* object) override;
   void release(void* object) override;

@@ -207,8 +207,28 @@ void CallInputs::remember(size_t index, const InputSpec& spec) {
   std::ranges::copy(tensor.strides(), dims_.begin() + known.first_dim + known.rank);
 }
 
+// The storage of an object that is a tensor which nobody else has; else null.
+c10::StorageImpl* CallInputs::storage_of_own(size_t index) const {
+  PyObject* const object = objects_[index];
+  if (Py_REFCNT(object) != 1 || !THPVariable_Check(object)) return nullptr;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (tensor.use_count() != 1 || !tensor.unsafeGetTensorImpl()->has_storage()) return nullptr;
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+void CallInputs::free_memory(size_t index) {
+  c10::StorageImpl* const storage = storage_of_own(index);
+  if (storage == nullptr) return;
+  done_.push_back(storage);
+  const auto own = std::ranges::count(done_, storage);
+  if (c10::raw::intrusive_ptr::use_count(storage) != static_cast<size_t>(own)) return;
+  storage->set_data_ptr_noswap(c10::DataPtr(nullptr, storage->device()));
+  storage->set_nbytes(0);
+}
+
 void CallInputs::clear() {
   resolved_.clear();
+  done_.clear();
   staged_bytes_ = 0;
   for (PyObject* object : objects_) Py_DECREF(object);
   objects_.clear();

@@ -53,6 +53,10 @@ class CallInputs {
   void take_out_of(PyObject* list, const std::vector<InputSpec>& specs);
   // Binds the arguments of a call. UserError as above.
   void take(std::span<PyObject* const> arguments, const std::vector<InputSpec>& specs);
+  // Frees the memory of a tensor that nobody else has, and of which the call needs no element any more; if several inputs
+  // lie in it, when all of them are done. The tensors stay, and are empty. Needs no GIL, but the caller must hold it or
+  // run on behalf of the thread that released it.
+  void free_memory(size_t index);
   // Drops the references to the arguments; bound() is invalid afterwards.
   void clear();
 
@@ -92,6 +96,7 @@ class CallInputs {
     c10::weak_intrusive_ptr<c10::TensorImpl> parameter;  // keeps its address from being reused
     at::Tensor memory;
   };
+  c10::StorageImpl* storage_of_own(size_t index) const;
   const at::Tensor& frozen_memory(size_t index, const at::Tensor& parameter);
   void hold(std::span<PyObject* const> items, size_t wanted);
   void bind(const std::vector<InputSpec>& specs);
@@ -110,6 +115,7 @@ class CallInputs {
   uint64_t version_ = 0;            // of bound_, unique in the process
   std::vector<Resolved> resolved_;  // tensors in place of lazily conjugated or negated inputs, and of numbers
   std::vector<Frozen> frozen_;
+  std::vector<c10::StorageImpl*> done_;  // of the inputs of which the call needs no element any more
   int64_t staged_bytes_ = 0;
 };
 

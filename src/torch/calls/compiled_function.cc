@@ -134,7 +134,12 @@ RunResult CompiledFunction::run_executable(Frame& frame) {
     if (policy.releases) no_gil.emplace();
     std::optional<npu::AllocatesForDevice> for_device;
     if (npu_) for_device.emplace();
-    result = executable_->run(bound(frame), frame.outputs, frame.dims);
+    runtime::BoundInputs inputs = bound(frame);
+    if (arguments_ == Arguments::kBoxed) {
+      inputs.caller = &frame;
+      inputs.done_with = [](void* caller, size_t input) { static_cast<Frame*>(caller)->inputs.free_memory(input); };
+    }
+    result = executable_->run(inputs, frame.outputs, frame.dims);
     if (policy.timed) took = Clock::now() - begin;
   }
   if (policy.timed) gil_.note(took);

@@ -94,5 +94,51 @@ TEST(InputMemory, APlaceMayBeASymbol) {
   }
 }
 
+// Input 0 is read by the first task, 1 by both, 2 is written, 3 is returned, 4 is a parameter.
+TEST(InputMemory, TheCallerIsToldWhenAnInputIsDone) {
+  TestHost host;
+  std::string story;
+  host.define("first", [&](ng_call&) { return story += "a ", NG_OK; });
+  host.define("second", [&](ng_call&) { return story += "b ", NG_OK; });
+  const auto executable = make(host, R"(npugraph.program 4 @done {
+    buffer b0 input(0) live(0, 0)
+    buffer b1 input(1) live(0, 1)
+    buffer b2 input(2) live(0, 0)
+    buffer b3 input(3) live(0, 0)
+    buffer b4 parameter(4) live(0, 0)
+    input 0 "a" b0 : f32[2]{1}
+    input 1 "b" b1 : f32[2]{1}
+    input 2 "c" b2 : f32[2]{1} mutated
+    input 3 "d" b3 : f32[2]{1}
+    input 4 "w" b4 : f32[2]{1}
+    task 0 kernel "first" {
+      read b0+0 : f32[2]{1}
+      read b1+0 : f32[2]{1}
+      readwrite b2+0 : f32[2]{1}
+      read b3+0 : f32[2]{1}
+      read b4+0 : f32[2]{1}
+      args(%0)
+    }
+    task 1 kernel "second" {
+      read b1+0 : f32[2]{1}
+      args(%0)
+    }
+    segment 2
+    output input 3
+  })");
+  std::vector<Argument> arguments(5, Argument({1, 2}));
+  std::vector<BoundInput> inputs;
+  for (Argument& argument : arguments) inputs.push_back(argument.bound());
+  BoundInputs call{.all = inputs};
+  call.caller = &story;
+  call.done_with = [](void* caller, size_t input) {
+    *static_cast<std::string*>(caller) += std::to_string(input) + " ";
+  };
+  std::vector<BoundOutput> outputs(1);
+  std::vector<int64_t> dims;
+  EXPECT_EQ(executable->run(call, outputs, dims).status, RunStatus::kOk);
+  EXPECT_EQ(story, "a 0 b 1 ");
+}
+
 }  // namespace
 }  // namespace npugraph::runtime

@@ -21,7 +21,13 @@ from torch import fx
 
 from npugraph import _C, npu_kernels
 from npugraph.fx.corrections import correct_values
-from npugraph.fx.decompose import attention_gradients, batch_norm, convolution_gradients, layer_norm_gradients
+from npugraph.fx.decompose import (
+    attention_gradients,
+    batch_norm,
+    convolution_gradients,
+    embedding_gradients,
+    layer_norm_gradients,
+)
 from npugraph.fx.decompose.parts import put_parts
 from npugraph.fx.schema import arguments_by_name, is_foreach, is_of_ascend
 from npugraph.python_operators import kernels
@@ -44,6 +50,7 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
         expand_flex_attention(gm)
     if any(node.target in _PARTS for node in gm.graph.nodes):
         correct_values(gm.graph)  # statistics of normalisations get the types that they have, which parts go by
+    embedding_gradients.add_rows_in_sums(gm)
     for node in list(gm.graph.nodes):
         if parts := _parts_of(node):
             put_parts(gm, node, parts)

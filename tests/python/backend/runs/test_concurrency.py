@@ -180,14 +180,15 @@ def test_fork() -> None:
     npugraph._C.set_num_threads(2)
     x = torch.randn(64, 64)
     with torch.no_grad():
+        expected = fn(x)  # torch cannot compute it in a child of a process that has run parallel regions
         compiled(x)
         child = os.fork()
         if child == 0:
-            ok = all(torch.allclose(compiled(x), fn(x), rtol=1e-4, atol=1e-4) for _ in range(5))
+            ok = all(torch.allclose(compiled(x), expected, rtol=1e-4, atol=1e-4) for _ in range(5))
             os._exit(0 if ok else 3)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0, status
-        assert torch.allclose(compiled(x), fn(x), rtol=1e-4, atol=1e-4)
+        assert torch.allclose(compiled(x), expected, rtol=1e-4, atol=1e-4)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=600, check=False
@@ -241,7 +242,7 @@ def fn(x, w, b):
 
 torch.manual_seed(0)
 compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, options={"generate_code": GENERATE})
-n = 500 if GENERATE else 64
+n = 500 if GENERATE else 24
 inputs = torch.randn(n, n), torch.randn(n, n), torch.randn(n)
 results = []
 with torch.no_grad():

@@ -79,3 +79,47 @@ def test_small_results_are_left_to_malloc(compiled: Callable[..., torch.Tensor])
     compiled(torch.randn(64))
     compiled(torch.randn(64))
     assert spare_bytes() == 0
+
+
+class Layers(torch.nn.Module):
+    """Layers whose activations are as large as everything else together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x.square().mean()
+
+
+@pytest.mark.no_red_zones
+def test_a_backward_pass_frees_activations_after_their_last_use() -> None:
+    npugraph.reset()
+    compiled, x = torch.compile(Layers(), backend="npugraph_ex"), torch.randn(1 << 14, 64)
+    spare: list[int] = []
+    for _ in range(2):
+        loss = compiled(x)
+        loss.backward()
+    with npugraph.task_log() as log:
+        loss = compiled(x)
+        pool = next(pool for pool in npugraph.pools() if pool.name == "spare results")
+        loss.backward()
+    backward = [record for record in log if record.artifact.endswith("backward")]
+    after = next(pool for pool in npugraph.pools() if pool.name == "spare results")
+    spare = [event.bytes for event in after.history if backward[0].begin_ns < event.ns < backward[-1].end_ns]
+    activation = x.nbytes
+    assert max(spare) - pool.live_bytes >= 6 * activation  # before the last task is done
+    npugraph.reset()
+
+
+def test_activations_that_are_read_again_stay() -> None:
+    model, x = Layers(), torch.randn(1 << 10, 64)
+    compiled = torch.compile(model, backend="npugraph_ex")
+    expected = torch.autograd.grad(model(x), list(model.parameters()))
+    loss = compiled(x)
+    for _ in range(2):
+        found = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+        for own, eager in zip(found, expected, strict=True):
+            torch.testing.assert_close(own, eager, rtol=1e-4, atol=1e-6)
