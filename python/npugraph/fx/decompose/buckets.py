@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins all-reduces of gradients into fewer messages, as DistributedDataParallel does."""
+"""Joins all-reduces of gradients into fewer messages, as DistributedDataParallel does, and puts what is computed from
+their results behind the rest, so that it does not wait for them."""
 
 from __future__ import annotations
 
@@ -54,6 +55,27 @@ def bucket_all_reduces(gm: fx.GraphModule) -> int:
             bucket.members.append(node)
             bucket.bytes += size
     return sum(map(_join, [*closed, *open_.values()]))
+
+
+def sink_results(gm: fx.GraphModule) -> None:
+    """Moves nodes that are computed from results of ``npugraph::all_reduce`` behind those that need no such result,
+    in place. They move past other collectives, but not past writes and random operators."""
+    target = _all_reduce(gm)
+    if target is None:
+        return
+    reduces: set[fx.Node] = set()
+    late: dict[fx.Node, None] = {}  # in order
+    for node in list(gm.graph.nodes):
+        waits = node.op == "call_function" and any(n in reduces or n in late for n in node.all_input_nodes)
+        if waits and _may_move(node):
+            late[node] = None
+            continue
+        if node.target is target:
+            reduces.add(node)
+        if waits or (node.target is not target and not _may_move(node)):
+            for each in late:
+                node.prepend(each)
+            late = {}
 
 
 def _all_reduce(gm: fx.GraphModule) -> Any:

@@ -36,9 +36,10 @@ def finish_collectives(gm: fx.GraphModule, *, of_gradients: bool) -> fx.GraphMod
             node.replace_all_uses_with(node.args[0])
             gm.graph.erase_node(node)
     if found and of_gradients:
-        from npugraph.fx.decompose.buckets import bucket_all_reduces
+        from npugraph.fx.decompose import buckets
 
-        bucket_all_reduces(gm)
+        buckets.bucket_all_reduces(gm)
+        buckets.sink_results(gm)
     return gm
 
 

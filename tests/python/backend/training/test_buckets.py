@@ -85,3 +85,38 @@ def test_a_bucket_is_full(monkeypatch) -> None:
     assert gone == 2
     assert [len(node.args[0]) for node in left] == [2, 2, 1]
     assert all(user.target is operator.getitem for node in left for user in node.users)
+
+
+def order_after_sinking(function, *inputs: torch.Tensor) -> list[str]:
+    """Returns the operators in order. Checks that the results stay the same."""
+    gm = make_fx(function)(*inputs)
+    wanted = gm(*inputs)
+    buckets.sink_results(gm)
+    gm.graph.lint()
+    gm.recompile()
+    torch.testing.assert_close(gm(*inputs), wanted, rtol=0, atol=0)
+    calls = [node.target for node in gm.graph.nodes if node.op == "call_function"]
+    return [str(call).split(".")[1] for call in calls if call is not operator.getitem]
+
+
+def test_results_are_used_behind_what_does_not_wait() -> None:
+    def function(x):
+        a = reduced(x) / 2
+        b = reduced(x.sin()) / 3
+        return a, b, x.cos()
+
+    assert order_after_sinking(function, X) == ["all_reduce", "sin", "all_reduce", "cos", "div", "div"]
+
+
+def test_results_are_used_before_writes_and_collectives_that_need_them() -> None:
+    def writes(x):
+        a = reduced(x) / 2
+        return a, x.clone().add_(1), x.sin()
+
+    def needs(x):
+        a = reduced(x) / 2
+        b = x.sin()
+        return reduced(a), b.cos()
+
+    assert order_after_sinking(writes, X) == ["all_reduce", "clone", "div", "add_", "sin"]
+    assert order_after_sinking(needs, X) == ["all_reduce", "sin", "div", "all_reduce", "cos"]
