@@ -55,16 +55,22 @@ double time_alone(const program::Program& program, const Task& task, const TaskN
   return kStartNs + std::max(compute, bytes * std::max(target::byte_cost(target, bytes), costs.l2_byte));
 }
 
-// Tasks at one place of the new order.
-struct Entry {
-  std::vector<size_t> tasks;
-  bool is_open = false;  // more tasks may join
-  double apart = 0;      // nanoseconds of two threads if the tasks run one after the other
-  double sum = 0;        // nanoseconds of one thread
-  double longest = 0;
+// What the tasks of an entry take together, in nanoseconds.
+struct Load {
+  double apart = 0;     // of two threads, if the tasks run one after the other
+  double sum = 0;       // of one thread
+  double longest = 0;   // of one thread
   int64_t written = 0;  // bytes
 
   double together(double region) const { return std::max(sum / 2, longest) + region; }
+  double saved(double region) const { return apart - together(region); }
+};
+
+// Tasks at one place of the new order.
+struct Entry {
+  std::vector<size_t> tasks;
+  Load load;
+  bool is_open = false;  // more tasks may join
 };
 
 // An access of a task to a buffer.
@@ -77,8 +83,10 @@ class Grouper {
  public:
   Grouper(const program::Program& program, const std::vector<TaskNote>& notes, const target::Target& target)
       : program_(program), notes_(notes), region_(target::costs_of(target).region), touches_(program.buffers.size()) {
-    for (size_t i = 0; i < program.tasks.size(); ++i)
+    for (size_t i = 0; i < program.tasks.size(); ++i) {
       times_.push_back(time_alone(program, program.tasks[i], notes[i], target));
+      written_.push_back(written_by(program.tasks[i]));
+    }
   }
 
   // Puts tasks together as far as that is legal, those in `apart` excepted.
@@ -91,7 +99,7 @@ class Grouper {
   }
 
   // score_fusion(): nanoseconds that the tasks of an entry save together.
-  double saved(const Entry& entry) const { return entry.apart - entry.together(region_); }
+  double saved(const Entry& entry) const { return entry.load.saved(region_); }
   // Why the tasks of an entry stay apart; empty if they do not.
   const char* objection(const Entry& entry) const {
     return saved(entry) < kLeastSavedNs ? "starting the threads once saves too little" : "";
@@ -102,7 +110,7 @@ class Grouper {
   bool is_candidate(size_t i) const {
     const Task& task = program_.tasks[i];
     return program::is_generated(task.kind) && program::can_be_part(task) && task.limits == CoreLimits{} &&
-           !notes_[i].may_fail && times_[i] <= kMostNs && written_by(task) <= kMostBytes;
+           !notes_[i].may_fail && times_[i] <= kMostNs && written_[i] <= kMostBytes;
   }
 
   int64_t written_by(const Task& task) const {
@@ -134,8 +142,7 @@ class Grouper {
 
   // can_fuse(): whether the task may become part of an entry that it does not depend on.
   bool can_join(const Entry& entry, size_t i) const {
-    return entry.is_open && entry.tasks.size() < kMostParts &&
-           entry.written + written_by(program_.tasks[i]) <= kMostBytes;
+    return entry.is_open && entry.tasks.size() < kMostParts && entry.load.written + written_[i] <= kMostBytes;
   }
 
   // The entry that gains most by the task, equal tasks and then the earliest first; entries_.size() if there is none.
@@ -149,38 +156,38 @@ class Grouper {
       const Task& first = program_.tasks[entries_[e].tasks.front()];
       const bool equal = first.kind == task.kind && text_of(first) != nullptr && text_of(task) != nullptr &&
                          *text_of(first) == *text_of(task);
-      Entry joined = entries_[e];
-      add(joined, i);
-      const std::pair score(equal, saved(joined) - saved(entries_[e]));
+      const Load& load = entries_[e].load;
+      const std::pair score(equal, with(load, i).saved(region_) - load.saved(region_));
       if (best == end || score > best_score) best = e, best_score = score;
     }
     return best;
   }
 
-  void add(Entry& entry, size_t i) const {
+  Load with(const Load& load, size_t i) const {
     const double alone = times_[i];
-    entry.tasks.push_back(i);
-    entry.apart += std::min(alone, alone / 2 + region_);
-    entry.sum += alone;
-    entry.longest = std::max(entry.longest, alone);
-    entry.written += written_by(program_.tasks[i]);
+    return {.apart = load.apart + std::min(alone, alone / 2 + region_),
+            .sum = load.sum + alone,
+            .longest = std::max(load.longest, alone),
+            .written = load.written + written_[i]};
   }
 
   void place(size_t i, bool may_join) {
     const Task& task = program_.tasks[i];
     const size_t at = may_join ? best_entry(i) : entries_.size();
     if (at == entries_.size()) entries_.push_back({.is_open = may_join});
-    add(entries_[at], i);
+    entries_[at].tasks.push_back(i);
+    entries_[at].load = with(entries_[at].load, i);
     for (const Operand& operand : task.operands) touches_[operand.buffer].push_back({at, &operand});
-    const bool moves_nothing = task.kind != TaskKind::kKernel && !program::is_generated(task.kind);
-    if (moves_nothing || !task.defines.empty()) floor_ = entries_.size();
+    const bool is_of_host = task.kind != TaskKind::kKernel && !program::is_generated(task.kind);
+    if (is_of_host || !task.defines.empty()) floor_ = entries_.size();
     if (notes_[i].may_fail) floor_of_writers_ = entries_.size();
   }
 
   const program::Program& program_;
   const std::vector<TaskNote>& notes_;
   const double region_;
-  std::vector<double> times_;  // per task
+  std::vector<double> times_;     // per task
+  std::vector<int64_t> written_;  // bytes per task
   std::vector<Entry> entries_;
   std::vector<std::vector<Touch>> touches_;  // per buffer
   size_t floor_ = 0;                         // no task moves before this entry

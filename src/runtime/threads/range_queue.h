@@ -2,7 +2,8 @@
 // The ranges of one parallel region, for threads that take them one by one. Internal to runtime/.
 //
 // Neighbouring ranges form a share for each thread, which takes those first and then what is left of other shares. So a
-// thread mostly goes on where it stopped, and in successive regions it finds its part of the data in its own cache.
+// thread mostly goes on where it stopped, and in successive regions it finds its part of the data in its own cache. A
+// cache line has the shares of eight threads, so few threads look at one line, and many threads do not compete for it.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using RangeBody = void (*)(void* arg, int64_t begin, int64_t end);
 
 inline constexpr int32_t kRangesPerThread = 4;  // so that a thread that comes late costs a quarter of its share
 inline constexpr size_t kCacheLine = 64;
-inline constexpr uint32_t kMostShares = 8;  // more threads share them
+inline constexpr uint32_t kMostShares = 64;  // more threads share them
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
@@ -59,6 +60,7 @@ class RangeQueue {
     region_ = next;
     done_.store(0, std::memory_order_relaxed);
     const uint64_t shares = std::min({static_cast<uint32_t>(threads), ranges, kMostShares});
+    if (shares > used_.load(std::memory_order_relaxed)) used_.store(shares, std::memory_order_seq_cst);
     for (uint64_t s = 0; s < shares; ++s) {
       const uint64_t first = s * ranges / shares, end = (s + 1) * ranges / shares;
       shares_[s].store(end << 32 | first, std::memory_order_seq_cst);
@@ -66,8 +68,9 @@ class RangeQueue {
   }
 
   bool has_ranges() const {
-    return std::ranges::any_of(
-        shares_, [](const auto& share) { return Ticket::of(share.load(std::memory_order_seq_cst)).valid(); });
+    const auto end = shares_.begin() + static_cast<std::ptrdiff_t>(used_.load(std::memory_order_seq_cst));
+    return std::any_of(shares_.begin(), end,
+                       [](const auto& share) { return Ticket::of(share.load(std::memory_order_seq_cst)).valid(); });
   }
 
   // Runs ranges until none is left, those of the share of thread `place` first; the caller of the region is thread 0.
@@ -75,8 +78,9 @@ class RangeQueue {
   template <typename Note>
   void take_ranges(int32_t place, Note note) {
     uint32_t taken = 0;
-    for (uint32_t i = 0; i < kMostShares; ++i)
-      taken += take_share(shares_[(static_cast<uint32_t>(place) + i) % kMostShares], place == 0, note);
+    const auto used = static_cast<uint32_t>(used_.load(std::memory_order_seq_cst));
+    for (uint32_t i = 0; i < used; ++i)
+      taken += take_share(shares_[(static_cast<uint32_t>(place) + i) % used], place == 0, note);
     if (taken > 0) done_.fetch_add(taken, std::memory_order_release);
   }
 
@@ -111,6 +115,7 @@ class RangeQueue {
   // Written only while no ticket is valid and no range is open, and read only by threads that hold a valid ticket.
   Region region_{};
   alignas(kCacheLine) std::array<std::atomic<uint64_t>, kMostShares> shares_{};
+  alignas(kCacheLine) std::atomic<uint64_t> used_{0};  // shares that regions have had so far; rises only
   alignas(kCacheLine) std::atomic<uint32_t> done_{0};
 };
 

@@ -33,10 +33,37 @@ TEST(RangeQueue, ThreadsTakeTheirShareFirst) {
 
 TEST(RangeQueue, ThreadsWithoutAShareHelpOthers) {
   RangeQueue queue;
-  EXPECT_EQ(order_of(queue, 3, 2, 4), (Order{0, 1}));
+  EXPECT_EQ(order_of(queue, 3, 2, 4), (Order{1, 0}));
   Order all(64);
-  for (int64_t i = 0; i < 64; ++i) all[i] = (i + 8) % 64;
+  for (int64_t i = 0; i < 64; ++i) all[i] = (i + 36) % 64;
   EXPECT_EQ(order_of(queue, 9, 64, 16), all);
+}
+
+TEST(RangeQueue, SharesAreEnoughForManyThreads) {
+  RangeQueue queue;
+  Order all(256);
+  for (int64_t i = 0; i < 256; ++i) all[i] = (i + 200) % 256;
+  EXPECT_EQ(order_of(queue, 50, 256, 64), all);
+  EXPECT_EQ(order_of(queue, 100, 256, 128).size(), 256u);
+  EXPECT_EQ(order_of(queue, 1, 8, 2), (Order{4, 5, 6, 7, 0, 1, 2, 3}));  // fewer threads than before
+}
+
+TEST(RangeQueue, MoreThreadsThanProcessors) {
+  constexpr int kThreads = 20, kRanges = 80;
+  RangeQueue queue;
+  std::vector<std::atomic<int>> taken(kRanges);
+  const auto count = [](void* arg, int64_t first, int64_t) {
+    ++(*static_cast<std::vector<std::atomic<int>>*>(arg))[first];
+  };
+  for (int round = 1; round <= 20; ++round) {
+    queue.publish({count, &taken, 0, kRanges, 1, fp_control(), static_cast<uint64_t>(round)}, kRanges, kThreads);
+    std::vector<std::jthread> others;
+    for (int place = 1; place < kThreads; ++place)
+      others.emplace_back([&queue, place] { queue.take_ranges(place, [](uint64_t) {}); });
+    queue.take_ranges(0, [](uint64_t) {});
+    queue.await_all(kRanges);
+    for (const auto& times : taken) EXPECT_EQ(times, round);
+  }
 }
 
 TEST(RangeQueue, AThreadThatComesLateFindsItsShareTaken) {
