@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import npugraph
 from tests.python.backend.checks import check, compile_ex, strides
 
-GENERATE = {"generate_code": True}
+GENERATE = {"generate_code": True, "horizontal_fusion": False}  # tasks show one by one
 
 
 def attentions() -> int:

@@ -31,6 +31,7 @@ DEFAULTS = {
     "post_grad_custom_post_pass": None,
     "disable_passes": (),
     "generate_code": True,
+    "horizontal_fusion": True,
     "release_original_weights": False,
     "dump_tensor_data": False,
     "data_dump_stage": "optimized",
@@ -99,6 +100,7 @@ VALUES = {
         ],
     ),
     "generate_code": SWITCH,
+    "horizontal_fusion": SWITCH,
     "release_original_weights": SWITCH,
     "dump_tensor_data": SWITCH,
     "data_dump_stage": (

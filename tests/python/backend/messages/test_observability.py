@@ -310,7 +310,7 @@ def test_explain() -> None:
 def test_explain_says_why_small_products_are_not_generated_code() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
     with torch.no_grad():
-        compile_ex(model)(torch.randn(16, 64))
+        compile_ex(model)(torch.randn(4, 64))
     (artifact,) = npugraph.artifacts()
     small = "small enough for a precompiled kernel, which needs no code of its own"
     assert f"2x kernel.mm_f32: {small}\n" in artifact.explain()

@@ -197,6 +197,7 @@ OF_COMPILES = {
     "post_grad_custom_post_pass": no_change,
     "disable_passes": ["cse"],
     "generate_code": False,
+    "horizontal_fusion": False,
     "release_original_weights": True,
     "dump_tensor_data": True,
     "data_dump_stage": "original",
