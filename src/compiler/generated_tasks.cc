@@ -5,10 +5,10 @@
 #include <atomic>
 #include <thread>
 #include <unordered_map>
-#include <variant>
 
 #include "base/error.h"
 #include "codegen/jit/build_count.h"
+#include "program/task_text.h"
 
 namespace npugraph::compiler {
 namespace {
@@ -29,7 +29,7 @@ std::vector<Job> list_jobs(const program::Program& program) {
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const program::Task& task = program.tasks[i];
     if (!program::is_generated(task.kind)) continue;
-    const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
+    const std::string* text = program::text_of(task);
     const std::string key = cat(program::name_of(task.kind), text != nullptr ? *text : "");
     const auto [at, is_new] = job_of.emplace(key, jobs.size());
     if (is_new) jobs.emplace_back();

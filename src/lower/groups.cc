@@ -11,6 +11,7 @@
 #include "lower/clusters/score.h"
 #include "program/disjoint.h"
 #include "program/parts.h"
+#include "program/task_text.h"
 #include "target/costs.h"
 
 namespace npugraph::lower {
@@ -21,6 +22,7 @@ using program::BufferClass;
 using program::Operand;
 using program::Task;
 using program::TaskKind;
+using program::text_of;
 
 constexpr double kMostNs = 50'000;       // of a part in one thread
 constexpr int64_t kMostBytes = 1 << 20;  // that a group writes: all its results are alive at once
@@ -30,11 +32,6 @@ constexpr double kLeastSavedNs = 300;
 constexpr double kInstructionsOfOperation = 4;  // of an elementwise operator, on the average
 constexpr double kStartNs = 100;                // of any task
 constexpr int kMostRounds = 4;
-
-// Equal tasks of different places in a model have equal texts.
-const std::string* text_of(const Task& task) {
-  return task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
-}
 
 int64_t bytes_of(const program::Program& program, const Operand& operand) {
   Expr bytes = size_of(operand.dtype);

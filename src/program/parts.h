@@ -36,11 +36,11 @@ Task super_kernel(std::span<const Task> parts, std::string_view scope, int64_t w
 // one writes. It is named after the parts. A Share of a part is dropped if another part touches one of its two buffers.
 Task group(std::span<const Task> parts, const std::vector<int64_t>& nanoseconds);
 
-// "2x_matmul.mm.loop.add": the names of tasks, those of equal names once.
-std::string label_of(std::span<const Task> tasks);
-
 // The inverse of both. UserError if the arguments of the task are not those of a task with parts.
 Parts parts_of(const Task& task);
+
+// "2x_matmul.mm.loop.add": the names of tasks, those of equal names once.
+std::string label_of(std::span<const Task> tasks);
 
 // Time in a Program is counted in steps: each task is one step, but a super kernel is one step per part.
 struct Steps {

@@ -19,9 +19,9 @@ enum class TaskKind : uint8_t {
   kMatmul,
   kAttention,
   kConvolution,
-  kSuperKernel,  // several generated tasks and kernels, see super_kernel.h
+  kSuperKernel,  // several generated tasks and kernels, see parts.h
   kNested,       // runs other Programs of the host; which ones, and how often, depends on values of the run
-  kGroup,        // several generated tasks that do not depend on each other, see super_kernel.h
+  kGroup,        // several generated tasks that do not depend on each other, see parts.h
 };
 
 enum class KindTrait : uint8_t {

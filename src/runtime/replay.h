@@ -19,7 +19,7 @@ class Observer;
 
 class Replay {
  public:
-  // `inputs` are those that were bound.
+  // `inputs` are those that were bound, and outlive the Replay.
   Replay(const Blueprint& blueprint, Instance& instance, Lease& lease, Host& host, const BoundInputs& inputs)
       : blueprint_(blueprint), instance_(instance), lease_(lease), host_(host), inputs_(inputs) {
     lease_.copied_bytes = 0;
@@ -61,7 +61,7 @@ class Replay {
   Instance& instance_;
   Lease& lease_;
   Host& host_;
-  const BoundInputs inputs_;
+  const BoundInputs& inputs_;
   int64_t allocated_bytes_ = 0;
   bool rebound_ = false;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -78,7 +79,6 @@ class Run {
   // The services of the runtime for a part, which runs in one thread.
   struct PartHost {
     Run* run;
-    size_t part;
     std::string message;
     ng_host table{
         .self = this,
@@ -97,7 +97,7 @@ class Run {
 
   void run_part(size_t i) {
     const Part& part = group_.parts[i];
-    PartHost host{.run = this, .part = i, .message = {}};
+    PartHost host{.run = this, .message = {}};
     ng_call own = call_;
     own.buffers += group_.first_buffer[i];
     own.scalars += group_.first_scalar[i];

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "loop/text.h"
 #include "loop/walk.h"
+#include "program/task_text.h"
 
 namespace npugraph::lower {
 namespace {
@@ -15,10 +16,7 @@ namespace {
 using program::Access;
 using program::Operand;
 using program::Task;
-
-const std::string* text_of(const Task& task) {
-  return task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
-}
+using program::text_of;
 
 // Whether the task is a plain product that updates no operand in place.
 bool is_product(const Task& task) {

@@ -66,9 +66,9 @@ int64_t BlockHeap::wanted_slab(int64_t bytes) const {
 }
 
 void BlockHeap::add(Slab slab) {
-  const auto bytes = static_cast<int64_t>(slab.size()) / kGranule * kGranule;
-  NG_CHECK(bytes > 0, "a slab of ", slab.size(), " bytes");
-  slabs_.emplace(slab.data(), State{.bytes = static_cast<int64_t>(slab.size()), .last_taken = blocks_taken_});
+  const auto bytes = static_cast<int64_t>(slab.size());
+  NG_CHECK(bytes > 0 && bytes % kGranule == 0, "a slab of ", bytes, " bytes");
+  slabs_.emplace(slab.data(), State{.bytes = bytes, .last_taken = blocks_taken_});
   add_free(slab.data(), {bytes, slab.data()});
   spare_bytes_ += bytes;
 }
@@ -79,7 +79,7 @@ std::vector<BlockHeap::Slab> BlockHeap::shed(int64_t limit) {
     auto oldest = slabs_.end();
     for (auto slab = slabs_.begin(); slab != slabs_.end(); ++slab) {
       const auto range = free_.find(slab->first);
-      const bool is_idle = range != free_.end() && range->second.bytes == slab->second.bytes / kGranule * kGranule;
+      const bool is_idle = range != free_.end() && range->second.bytes == slab->second.bytes;
       if (is_idle && (oldest == slabs_.end() || slab->second.last_taken < oldest->second.last_taken)) oldest = slab;
     }
     if (oldest == slabs_.end()) break;

@@ -32,7 +32,7 @@ class BlockHeap {
   // consolidate() it has room for all blocks that were taken at once before.
   int64_t wanted_slab(int64_t bytes) const;
   static constexpr int64_t kMostOfSlab = 64 << 20;  // unless one block needs more
-  // Adds a slab, all of it free; it must stay valid until shed() returns it.
+  // Adds a slab of whole granules, all of it free; it must stay valid until shed() or consolidate() returns it.
   void add(Slab slab);
   // Removes slabs without blocks, those that have been idle for longest first, until at most `limit` bytes are spare or
   // all slabs have blocks. Returns them.

@@ -24,6 +24,11 @@ Order order_of(RangeQueue& queue, int32_t place, uint32_t ranges, int32_t thread
   return order;
 }
 
+using Counts = std::vector<std::atomic<int>>;
+
+// Counts a range of one index.
+void count_range(void* counts, int64_t first, int64_t) { ++(*static_cast<Counts*>(counts))[first]; }
+
 TEST(RangeQueue, ThreadsTakeTheirShareFirst) {
   RangeQueue queue;
   EXPECT_EQ(order_of(queue, 0, 8, 2), (Order{0, 1, 2, 3, 4, 5, 6, 7}));
@@ -51,12 +56,9 @@ TEST(RangeQueue, SharesAreEnoughForManyThreads) {
 TEST(RangeQueue, MoreThreadsThanProcessors) {
   constexpr int kThreads = 20, kRanges = 80;
   RangeQueue queue;
-  std::vector<std::atomic<int>> taken(kRanges);
-  const auto count = [](void* arg, int64_t first, int64_t) {
-    ++(*static_cast<std::vector<std::atomic<int>>*>(arg))[first];
-  };
+  Counts taken(kRanges);
   for (int round = 1; round <= 20; ++round) {
-    queue.publish({count, &taken, 0, kRanges, 1, fp_control(), static_cast<uint64_t>(round)}, kRanges, kThreads);
+    queue.publish({count_range, &taken, 0, kRanges, 1, fp_control(), static_cast<uint64_t>(round)}, kRanges, kThreads);
     std::vector<std::jthread> others;
     for (int place = 1; place < kThreads; ++place)
       others.emplace_back([&queue, place] { queue.take_ranges(place, [](uint64_t) {}); });
@@ -68,12 +70,9 @@ TEST(RangeQueue, MoreThreadsThanProcessors) {
 
 TEST(RangeQueue, AThreadThatComesLateFindsItsShareTaken) {
   RangeQueue queue;
-  std::vector<std::atomic<int>> taken(8);
-  const auto count = [](void* arg, int64_t first, int64_t) {
-    ++(*static_cast<std::vector<std::atomic<int>>*>(arg))[first];
-  };
+  Counts taken(8);
   for (int round = 1; round <= 200; ++round) {
-    queue.publish({count, &taken, 0, 8, 1, fp_control(), static_cast<uint64_t>(round)}, 8, 2);
+    queue.publish({count_range, &taken, 0, 8, 1, fp_control(), static_cast<uint64_t>(round)}, 8, 2);
     std::thread other([&] { queue.take_ranges(1, [](uint64_t) {}); });
     queue.take_ranges(0, [](uint64_t) {});
     queue.await_all(8);
