@@ -57,6 +57,37 @@ Value* dot_quads_of_aarch64(llvm::IRBuilderBase& b, const target::Target& target
   return llvm::concatenateVectors(b, sums);
 }
 
+// Sums of the products of adjacent i16, whose lanes are twice those of i32.
+Value* multiply_pairs(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y) {
+  using namespace llvm::Intrinsic;
+  const int pairs = static_cast<int>(llvm::cast<FixedVectorType>(x->getType())->getNumElements()) / 2;
+  if (target.arch == target::Arch::kX86_64) {
+    const auto of_lanes = pairs == 16 ? x86_avx512_pmaddw_d_512 : pairs == 8 ? x86_avx2_pmadd_wd : x86_sse2_pmadd_wd;
+    return b.CreateIntrinsic(of_lanes, {}, {x, y});
+  }
+  const auto products = [&](int first) {
+    std::vector<int> lanes;
+    for (int i = first; i < 2 * pairs; i += 2) lanes.push_back(i);
+    const auto wide = [&](Value* all) {
+      return b.CreateSExt(b.CreateShuffleVector(all, lanes), FixedVectorType::get(b.getInt32Ty(), pairs));
+    };
+    return b.CreateMul(wide(x), wide(y));
+  };
+  return b.CreateAdd(products(0), products(1));
+}
+
+// For processors without an instruction for quads: the even and the odd bytes as i16.
+Value* dot_quads_by_pairs(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
+  const unsigned quads = llvm::cast<FixedVectorType>(sum->getType())->getNumElements();
+  auto* words = FixedVectorType::get(b.getInt16Ty(), 2 * quads);
+  x = b.CreateBitCast(x, words);
+  y = b.CreateBitCast(y, words);
+  Value* even = multiply_pairs(b, target, b.CreateAnd(x, llvm::ConstantInt::get(words, 0xff)),
+                               b.CreateAShr(b.CreateShl(y, 8), 8));
+  Value* odd = multiply_pairs(b, target, b.CreateLShr(x, 8), b.CreateAShr(y, 8));
+  return b.CreateAdd(sum, b.CreateAdd(even, odd));
+}
+
 }  // namespace
 
 Value* load_as_f32(llvm::IRBuilderBase& b, Value* pointer, DType dtype, int lanes) {
@@ -98,6 +129,7 @@ Value* dot_bf16_pairs(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
 }
 
 Value* dot_i8_quads(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
+  if (!target.int8_dot) return dot_quads_by_pairs(b, target, x, y, sum);
   if (target.arch == target::Arch::kAArch64) return dot_quads_of_aarch64(b, target, x, y, sum);
   const bool whole = llvm::cast<FixedVectorType>(sum->getType())->getNumElements() == 16;
   return b.CreateIntrinsic(whole ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : llvm::Intrinsic::x86_avx512_vpdpbusd_256,

@@ -18,8 +18,8 @@
 
 namespace npugraph::codegen {
 
-// Elements of A, B and C are f32, bf16 or f16; those of B also i8. If those of A are i8 too, an epilogue is required, B
-// is contiguous along k, and the processor needs Target::int8_dot.
+// Elements of A, B and C are f32, bf16 or f16; those of B also i8. If those of A are i8 too, an epilogue is required, and
+// B is contiguous along k.
 struct MatmulSpec {
   DType a = DType::kF32;
   DType b = DType::kF32;

@@ -56,7 +56,9 @@ class BareRoot:
 
     def _start(self, air: str, *arguments: str) -> str:
         command = [*_CHROOT, str(self._root), f"/{RUN.name}", f"/{_FILES}/{air}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, env={"PATH": _PATH}, check=False)
+        # Code for the same processor as here.
+        environment = {"PATH": _PATH} | {k: v for k, v in os.environ.items() if k == "NPUGRAPH_TARGET"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
