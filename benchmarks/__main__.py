@@ -36,6 +36,7 @@ from benchmarks import (
     report,
     sides,
     smollm2_decode,
+    smollm2_prefill,
     training_step,
     two_streams,
     warm_start,
@@ -49,6 +50,7 @@ BENCHMARKS = {
         cost_model_regret,
         call_overhead,
         smollm2_decode,
+        smollm2_prefill,
         fused_loops,
         model_speed,
         cold_start,
@@ -81,6 +83,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--cases", type=comma_separated, default=("*",), help='patterns: "bert*,gpt2 base*"')
     parser.add_argument("--sides", type=comma_separated, help="comma-separated; default: all four")
     parser.add_argument("--peers", action="store_true", help="also the sides of benchmarks/peers.py")
+    parser.add_argument("--isa", choices=tuple(machine.ISA), help="hold all sides to these instructions (default: all)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
     parsed = parser.parse_args(arguments)
     if parsed.resume and not parsed.json:
@@ -103,6 +106,10 @@ def refuse_unknown(parser: argparse.ArgumentParser, what: str, names: Iterable[s
 
 def main(arguments: list[str] | None = None) -> int:
     parsed = parse_arguments(arguments)
+    if parsed.isa and not machine.is_held_to(parsed.isa):
+        # Libraries read the variables when they are loaded.
+        command = [sys.executable, "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)]
+        os.execve(sys.executable, command, os.environ | machine.ISA[parsed.isa])
     machine.pin(parsed.threads)
     torch.set_grad_enabled(False)
     os.environ["HF_HUB_OFFLINE"] = "1"

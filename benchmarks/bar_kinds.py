@@ -66,8 +66,8 @@ class Bar:
 class GeometricBar:
     """The bar covers the cases of ``benchmark`` that end in ``ending``. The gain of a case is the time of the fastest
     accurate side among ``others`` over the time of ``side``. The geometric mean of the gains must be at least
-    ``limit``, and at most ``most_behind`` gains may be below 1. A case that lacks ``side`` or all ``others`` does not
-    count."""
+    ``limit``, and at most ``most_behind`` gains may be below ``behind``. A case that lacks ``side`` or all ``others``
+    does not count."""
 
     benchmark: str
     ending: str
@@ -75,6 +75,7 @@ class GeometricBar:
     others: tuple[str, ...]
     side: str = "npugraph_ex"
     most_behind: int | None = None
+    behind: float = 1.0
 
     def verdict(self, results: Iterable[Result]) -> str | None:
         gains = [
@@ -86,12 +87,12 @@ class GeometricBar:
         if not gains:
             return None
         mean = statistics.geometric_mean(gains)
-        behind = sum(gain < 1 for gain in gains)
+        behind = sum(gain < self.behind for gain in gains)
         promise = f"{self.benchmark} {self.ending}: best of {'/'.join(self.others)} over {self.side} >= {self.limit:g}"
         if self.most_behind is not None:
-            promise += f", {self.most_behind} cases behind at most"
+            promise += f", {self.most_behind} cases below {self.behind:g} at most"
         met = mean >= self.limit and (self.most_behind is None or behind <= self.most_behind)
-        return line(met, f"{promise}: {mean:.2f} ({behind} of {len(gains)} cases behind)")
+        return line(met, f"{promise}: {mean:.2f} ({behind} of {len(gains)} cases below {self.behind:g})")
 
     def gain(self, result: Result) -> float | None:
         own = result.side(self.side)

@@ -22,6 +22,17 @@ AGREED = 0.02  # relative difference between two measurements of a limit that ag
 MOST_RUNS = 10
 LEAST_SECONDS = 0.2  # the shortest time in which the load of others can be measured
 PACKAGES = ("torch", "transformers", "npugraph", "numpy")
+# Variables that hold code to an instruction set: ours, that of torch and Inductor, that of oneDNN (in torch, OpenVINO
+# and zentorch), of MKL, and of AOCL (in zentorch). ONNX Runtime knows none.
+ISA = {
+    "avx2": {
+        "NPUGRAPH_TARGET": "x86-64-v3",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "AOCL_ENABLE_INSTRUCTIONS": "avx2",
+    }
+}
 
 
 def pin(threads: int) -> None:
@@ -30,6 +41,10 @@ def pin(threads: int) -> None:
     os.sched_setaffinity(0, cores)
     os.environ["OMP_NUM_THREADS"] = str(len(cores))
     torch.set_num_threads(len(cores))
+
+
+def is_held_to(isa: str) -> bool:
+    return all(os.environ.get(name) == value for name, value in ISA[isa].items())
 
 
 def use_pinned_threads() -> None:
