@@ -13,11 +13,14 @@
 namespace npugraph::loop {
 
 struct Int4Packing {
-  int columns = 64;    // of a block: 64 or 32; the last block has the rest
+  int columns = 64;    // of a block; the last block has the rest
   bool halves = true;  // a byte holds one column of each half of a block, else two adjacent ones, as always in the rest
 
   bool operator==(const Int4Packing&) const = default;
 };
+
+// What torch does with AVX-512, with AVX2, on other processors with vectors of 8 f32, and with those of 4.
+inline constexpr Int4Packing kInt4Packings[] = {{64, true}, {32, true}, {32, false}, {16, false}};
 
 struct Int4Place {
   int64_t byte = 0;
@@ -39,11 +42,12 @@ inline std::string print(const Int4Packing& packing) {
   return std::to_string(packing.columns) + (packing.halves ? " halves" : " pairs");
 }
 
-// Returns nullopt for other words.
+// The reverse of print(); nullopt for other words.
 inline std::optional<Int4Packing> int4_packing(std::string_view columns, std::string_view order) {
-  if (order != "halves" && order != "pairs") return std::nullopt;
-  for (const int known : {32, 64}) {
-    if (columns == std::to_string(known)) return Int4Packing{known, order == "halves"};
+  for (const Int4Packing& packing : kInt4Packings) {
+    const std::string known = print(packing);
+    if (known.size() == columns.size() + 1 + order.size() && known.starts_with(columns) && known.ends_with(order))
+      return packing;
   }
   return std::nullopt;
 }

@@ -82,7 +82,7 @@ std::optional<loop::Int4Packing> find_int4_packing() {
   const at::Tensor packed = at::_convert_weight_to_int4pack_for_cpu(codes, 2).contiguous();
   const auto* bytes = static_cast<const uint8_t*>(packed.const_data_ptr());
   if (packed.nbytes() != kColumns * kSteps / 2) return std::nullopt;
-  for (const auto& packing : {loop::Int4Packing{64, true}, {32, true}, {32, false}}) {
+  for (const loop::Int4Packing& packing : loop::kInt4Packings) {
     bool same = true;
     for (int64_t i = 0; i < kColumns * kSteps; ++i) {
       const int64_t column = i / kSteps, step = i % kSteps;

@@ -80,10 +80,8 @@ std::vector<char> check(const Case& c, const target::Target& target, int32_t wor
   return o.y.bytes();
 }
 
-constexpr loop::Int4Packing kPackings[] = {{64, true}, {32, true}, {32, false}};
-
 TEST(Int4, EveryCodeHasAPlaceOfItsOwn) {
-  for (const loop::Int4Packing& packing : kPackings) {
+  for (const loop::Int4Packing& packing : loop::kInt4Packings) {
     for (const int64_t n : {16, 48, 64, 112, 128}) {
       std::set<std::pair<int64_t, int>> places;
       for (int64_t column = 0; column < n; ++column) {
@@ -99,7 +97,7 @@ TEST(Int4, EveryCodeHasAPlaceOfItsOwn) {
 }
 
 TEST(Int4, MultipliesAllShapes) {
-  for (const loop::Int4Packing& packing : kPackings) {
+  for (const loop::Int4Packing& packing : loop::kInt4Packings) {
     for (const int64_t m : {0, 1, 2, 5, 17, 25}) check({.m = m, .n = 112, .packing = packing}, target::host_target());
   }
   for (const target::Target& target : target::host_targets()) {
