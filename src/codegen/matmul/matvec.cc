@@ -101,7 +101,10 @@ class MatvecEmitter {
   void emit_group(Value* r, int group) {
     const RowPointers rows(b_, bytes(matrix_, b_.CreateMul(r, row_stride_)), row_stride_, group);
     const RowPointers xs(b_, x_, x_stride_, vectors_);
-    const int step = lanes_ * static_cast<int>(4 / size_of(x_type()));
+    // A step of one stream takes a whole cache line, so that each line is prefetched once.
+    const int vector = lanes_ * static_cast<int>(4 / size_of(x_type()));
+    const int copies = fetches_ && group == 1 ? std::max(1, static_cast<int>(64 / (vector * matrix_size()))) : 1;
+    const int step = vector * copies;
     const Ahead ahead = ahead_of(rows.row(0), group, step * matrix_size());
     Value* whole = b_.CreateAnd(k_, b_.getInt64(-step));
 
@@ -116,7 +119,9 @@ class MatvecEmitter {
       const RowPointers xs_here = xs.at({at.begin() + middle, at.begin() + pointers});
       Values sums(at.begin() + pointers + 1, at.end());
       for (int r = 0; r < group && fetches_; ++r) emit_prefetch(b_, bytes(at[pointers], times(ahead.apart, r)));
-      emit_step(rows_here, xs_here, group, sums);
+      for (int i = 0; i < copies; ++i)
+        emit_step(rows_here.moved(b_.getInt64(i * vector * matrix_size())),
+                  xs_here.moved(b_.getInt64(i * vector * size_of(x_type()))), group, sums);
       Values next = rows_here.moved(b_.getInt64(step * matrix_size())).pointers();
       const Values next_x = xs_here.moved(b_.getInt64(step * size_of(x_type()))).pointers();
       next.insert(next.end(), next_x.begin(), next_x.end());
