@@ -35,16 +35,41 @@ def _q4_1(blocks: torch.Tensor) -> torch.Tensor:
     return _half(blocks, 0) * _nibbles(blocks[:, 4:]).float() + _half(blocks, 2)
 
 
+def _fifth_bits(words: torch.Tensor) -> torch.Tensor:
+    """Returns 16 for each bit of the bytes [n, 4] that is set, the lowest bit first, and 0 for the others."""
+    return (words[:, :, None] >> torch.arange(8, dtype=torch.uint8) & 1).reshape(-1, 32) << 4
+
+
+def _q5_0(blocks: torch.Tensor) -> torch.Tensor:
+    codes = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])
+    return _half(blocks, 0) * (codes.float() - 16)
+
+
+def _q5_1(blocks: torch.Tensor) -> torch.Tensor:
+    codes = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])
+    return _half(blocks, 0) * codes.float() + _half(blocks, 2)
+
+
 def _q8_0(blocks: torch.Tensor) -> torch.Tensor:
     return _half(blocks, 0) * blocks[:, 2:].view(torch.int8).float()
 
 
-def _q4_k(blocks: torch.Tensor) -> torch.Tensor:
+def _with_scales_of_6_bits(blocks: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    """Returns the numbers of blocks that begin as those of q4_k do, from their codes [n, 8, 32]."""
     first, second, last = blocks[:, 4:8], blocks[:, 8:12], blocks[:, 12:16]
     scales = torch.cat([first & 63, last & 15 | first >> 6 << 4], dim=-1).float() * _half(blocks, 0)
     offsets = torch.cat([second & 63, last >> 4 | second >> 6 << 4], dim=-1).float() * _half(blocks, 2)
-    codes = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32).float()
-    return (scales[:, :, None] * codes - offsets[:, :, None]).reshape(-1, 256)
+    return (scales[:, :, None] * codes.float() - offsets[:, :, None]).reshape(-1, 256)
+
+
+def _q4_k(blocks: torch.Tensor) -> torch.Tensor:
+    return _with_scales_of_6_bits(blocks, _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32))
+
+
+def _q5_k(blocks: torch.Tensor) -> torch.Tensor:
+    low = _nibbles(blocks[:, 48:].reshape(-1, 4, 32)).reshape(-1, 8, 32)
+    upper = blocks[:, None, 16:48] >> torch.arange(8, dtype=torch.uint8)[None, :, None] & 1
+    return _with_scales_of_6_bits(blocks, low | upper << 4)
 
 
 def _q6_k(blocks: torch.Tensor) -> torch.Tensor:
@@ -59,8 +84,11 @@ def _q6_k(blocks: torch.Tensor) -> torch.Tensor:
 FORMATS = {
     "q4_0": Format(32, 18, _q4_0),
     "q4_1": Format(32, 20, _q4_1),
+    "q5_0": Format(32, 22, _q5_0),
+    "q5_1": Format(32, 24, _q5_1),
     "q8_0": Format(32, 34, _q8_0),
     "q4_k": Format(256, 144, _q4_k),
+    "q5_k": Format(256, 176, _q5_k),
     "q6_k": Format(256, 210, _q6_k),
 }
 

@@ -19,10 +19,10 @@ from npugraph.gguf.reading import read_once
 def load(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32, int8: bool = False) -> nn.Module:
     """Returns the causal language model in the GGUF file ``path``, in eval mode, without gradients.
 
-    Linear layers and embeddings keep the blocks of the file if these are of type Q4_0, Q4_1, Q8_0, Q4_K or Q6_K. All
-    other weights are dequantised to ``dtype``, which is also the type of the activations. With ``int8`` the linear
-    layers round their activations to 8 bits first. Raises ``ValueError`` for a file that lacks weights of its model, or
-    whose architecture stores weights that transformers does not take row by row.
+    Linear layers and embeddings keep the blocks of the file if these are of type Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K,
+    Q5_K or Q6_K. All other weights are dequantised to ``dtype``, which is also the type of the activations. With
+    ``int8`` the linear layers round their activations to 8 bits first. Raises ``ValueError`` for a file that lacks
+    weights of its model, or whose architecture stores weights that transformers does not take row by row.
     """
     with read_once():
         return _load(Path(path), dtype, int8)

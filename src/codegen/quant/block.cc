@@ -59,7 +59,7 @@ Value* BlockReader::half(int at, int lanes) {
 
 // 8 numbers of 6 bits: 4 in the low bits of the bytes of a word; the other 4 have 4 bits in the last word, and 2 in the
 // upper bits of the first one.
-Value* BlockReader::q4k_scales(bool offsets) {
+Value* BlockReader::scales_of_6_bits(bool offsets) {
   Value* first = word(offsets ? 8 : 4);
   Value* low = b_.CreateAnd(first, 0x3f3f3f3f);
   Value* high = b_.CreateOr(b_.CreateAnd(shifted(b_, word(12), offsets ? 4 : 0), 0x0f0f0f0f),
@@ -74,7 +74,7 @@ Value* BlockReader::q4k_scales(bool offsets) {
 // The scales, or offsets, of all groups of a block of 256, one per lane.
 Value* BlockReader::shared_scales(bool offsets) {
   return once({offsets ? kOffsets : kScales}, [&] {
-    if (type_ == loop::BlockType::kQ4K) return q4k_scales(offsets);
+    if (format_.has_offsets) return scales_of_6_bits(offsets);
     Value* numbers = b_.CreateSExt(bytes(192, 16), in_lanes(b_.getInt32Ty(), 16));
     return b_.CreateFMul(b_.CreateSIToFP(numbers, in_lanes(b_.getFloatTy(), 16)), half(format_.scale_byte, 16));
   });
@@ -86,15 +86,13 @@ Value* BlockReader::scale(int group, int lanes) {
 }
 
 Value* BlockReader::offset(int group, int lanes) {
-  if (type_ == loop::BlockType::kQ4_1) return half(2, lanes);
+  if (format_.elements == 32) return half(2, lanes);
   return once({kOffset, group, lanes}, [&] { return one_lane(b_, shared_scales(true), group, lanes); });
 }
 
 // Whether values of codes of 4 bits are looked up in a register that holds all 16. That permutation ignores all other
 // bits.
-bool BlockReader::looks_up(int lanes) const {
-  return target_.masks && lanes == 16 && (format_.has_offsets || type_ == loop::BlockType::kQ4_0);
-}
+bool BlockReader::looks_up(int lanes) const { return target_.masks && lanes == 16 && format_.bits == 4; }
 
 // Codes of 4 bits, or the low 4 bits of codes, as i32 with arbitrary higher bits.
 Value* BlockReader::nibbles(int first, int lanes) {
@@ -102,10 +100,28 @@ Value* BlockReader::nibbles(int first, int lanes) {
   return shifted(b_, b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes)), bits.shift);
 }
 
-Value* BlockReader::high_bits(int first, int lanes) {
-  const loop::CodeBits bits = loop::upper_bits(first);
-  Value* wide = b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes));
-  return b_.CreateShl(b_.CreateAnd(shifted(b_, wide, bits.shift), splat(b_, b_.getInt32(3), lanes)), 4);
+// The bits of codes above the low 4, in their place.
+Value* BlockReader::upper_bits(int first, int lanes) {
+  const loop::CodeBits bits = loop::upper_bits(type_, first);
+  Value* raised = nullptr;
+  if (format_.elements == 32) {
+    std::vector<uint32_t> shifts;
+    for (int i = 0; i < lanes; ++i) shifts.push_back(static_cast<uint32_t>(bits.shift + i));
+    raised = b_.CreateLShr(splat(b_, word(bits.byte), lanes), llvm::ConstantDataVector::get(b_.getContext(), shifts));
+  } else {
+    Value* wide = b_.CreateZExt(bytes(bits.byte, lanes), in_lanes(b_.getInt32Ty(), lanes));
+    raised = shifted(b_, wide, bits.shift);
+  }
+  return b_.CreateShl(b_.CreateAnd(raised, splat(b_, b_.getInt32(upper_mask()), lanes)), 4);
+}
+
+// The same of 32 codes that are bytes.
+Value* BlockReader::upper_bits_of_bytes(int first) {
+  const auto all = [&](uint32_t code) { return splat(b_, b_.getInt8(static_cast<uint8_t>(code)), 32); };
+  const loop::CodeBits bits = loop::upper_bits(type_, first);
+  if (format_.elements == 32)
+    return b_.CreateSelect(b_.CreateBitCast(word(bits.byte), in_lanes(b_.getInt1Ty(), 32)), all(16), all(0));
+  return b_.CreateShl(b_.CreateAnd(shifted(b_, bytes(bits.byte, 32), bits.shift), all(upper_mask())), 4);
 }
 
 Value* BlockReader::elements(int first, int lanes) {
@@ -116,7 +132,7 @@ Value* BlockReader::elements(int first, int lanes) {
     if (!format_.has_offsets) return b_.CreateFMul(codes, scale(group, lanes));
     return multiply_add(b_, codes, scale(group, lanes), offset(group, lanes), target_.fma);
   };
-  if (type_ == loop::BlockType::kQ8_0)
+  if (format_.bits == 8)
     return value(b_.CreateSIToFP(b_.CreateSExt(bytes(loop::low_bits(type_, first).byte, lanes), integers), floats));
   Value* low = nibbles(first, lanes);
   if (looks_up(lanes)) {
@@ -129,7 +145,7 @@ Value* BlockReader::elements(int first, int lanes) {
     return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {table, low});
   }
   Value* codes = b_.CreateAnd(low, splat(b_, b_.getInt32(15), lanes));
-  if (type_ == loop::BlockType::kQ6K) codes = b_.CreateOr(codes, high_bits(first, lanes));
+  if (format_.bits > 4) codes = b_.CreateOr(codes, upper_bits(first, lanes));
   if (!format_.has_offsets)
     codes = b_.CreateSub(codes, splat(b_, b_.getInt32(static_cast<uint32_t>(format_.zero_code)), lanes));
   return value(b_.CreateSIToFP(codes, floats));
@@ -138,22 +154,22 @@ Value* BlockReader::elements(int first, int lanes) {
 Value* BlockReader::codes(int first) {
   const auto all = [&](int code, int lanes) { return splat(b_, b_.getInt8(static_cast<uint8_t>(code)), lanes); };
   const loop::CodeBits bits = loop::low_bits(type_, first);
-  if (type_ == loop::BlockType::kQ8_0) return b_.CreateXor(bytes(bits.byte, 32), all(128, 32));
+  if (format_.bits == 8) return b_.CreateXor(bytes(bits.byte, 32), all(128, 32));
+  Value* low = nullptr;
   if (format_.elements == 32) {
     Value* both = bytes(bits.byte, 16);
     std::vector<int> in_order(32);
     std::iota(in_order.begin(), in_order.end(), 0);
-    return b_.CreateShuffleVector(b_.CreateAnd(both, all(15, 16)), b_.CreateLShr(both, 4), in_order);
+    low = b_.CreateShuffleVector(b_.CreateAnd(both, all(15, 16)), b_.CreateLShr(both, 4), in_order);
+  } else {
+    low = b_.CreateAnd(shifted(b_, bytes(bits.byte, 32), bits.shift), all(15, 32));
   }
-  Value* low = b_.CreateAnd(shifted(b_, bytes(bits.byte, 32), bits.shift), all(15, 32));
-  if (type_ == loop::BlockType::kQ4K) return low;
-  const loop::CodeBits upper = loop::upper_bits(first);
-  return b_.CreateOr(low, b_.CreateShl(b_.CreateAnd(shifted(b_, bytes(upper.byte, 32), upper.shift), all(3, 32)), 4));
+  return format_.bits == 4 ? low : b_.CreateOr(low, upper_bits_of_bytes(first));
 }
 
 Value* BlockReader::scales_of_quads(int first) {
   const int group = first / format_.group;
-  if (type_ != loop::BlockType::kQ6K) return scale(group, 8);
+  if (format_.group == 32) return scale(group, 8);
   return b_.CreateShuffleVector(shared_scales(false),
                                 {group, group, group, group, group + 1, group + 1, group + 1, group + 1});
 }

@@ -37,12 +37,14 @@ class BlockReader {
   llvm::Value* word(int at);
   llvm::Value* half(int at, int lanes);
   llvm::Value* shared_scales(bool offsets);
-  llvm::Value* q4k_scales(bool offsets);
+  llvm::Value* scales_of_6_bits(bool offsets);
   llvm::Value* scale(int group, int lanes);
   llvm::Value* offset(int group, int lanes);
   bool looks_up(int lanes) const;
   llvm::Value* nibbles(int first, int lanes);
-  llvm::Value* high_bits(int first, int lanes);
+  llvm::Value* upper_bits(int first, int lanes);
+  llvm::Value* upper_bits_of_bytes(int first);
+  uint32_t upper_mask() const { return (1U << (format_.bits - 4)) - 1; }
 
   Ir& b_;
   const target::Target& target_;

@@ -119,7 +119,7 @@ class DigitsEmitter {
 
 DigitLayout digit_layout(loop::BlockType type, int digits) {
   const loop::BlockFormat& format = loop::format_of(type);
-  return {.digits = digits, .starts = format.zero_code == 0 ? 0 : format.wide && digits > 1 ? 2 : 1};
+  return {.digits = digits, .starts = format.zero_code == 0 ? 0 : format.bits == 8 && digits > 1 ? 2 : 1};
 }
 
 DigitsFunction* digits_code(const target::Target& target, loop::BlockType type, int digits) {

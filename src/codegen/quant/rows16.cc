@@ -56,7 +56,7 @@ Value* Blocks16::bits(Value* from, int first, int count) {
 
 // A number of 6 bits. Those of 4 groups are in the low bits of the bytes of a word. Those of the other 4 have 4 bits in
 // the last word, scales in the low half of each byte, and 2 in the upper bits of the first one.
-Value* Blocks16::number_of_q4k(int group, bool offset) {
+Value* Blocks16::number_of_6_bits(int group, bool offset) {
   Value* first = words(offset ? 8 : 4);
   const int at = group % 4 * 8;
   Value* number = group < 4
@@ -69,7 +69,7 @@ Value* Blocks16::scales(int first) {
   Value* of_block = halves(format_.scale_byte);
   if (format_.elements == format_.group) return of_block;
   const int group = first / format_.group;
-  if (type_ == loop::BlockType::kQ4K) return b_.CreateFMul(number_of_q4k(group, false), of_block);
+  if (format_.has_offsets) return b_.CreateFMul(number_of_6_bits(group, false), of_block);
   // Signed bytes.
   Value* raised = b_.CreateShl(words(192 + group / 4 * 4), static_cast<uint64_t>(24 - group % 4 * 8));
   return b_.CreateFMul(b_.CreateSIToFP(b_.CreateAShr(raised, 24), floats_type(b_)), of_block);
@@ -77,8 +77,8 @@ Value* Blocks16::scales(int first) {
 
 Value* Blocks16::offsets(int first) {
   Value* of_block = halves(format_.scale_byte + 2);
-  if (type_ == loop::BlockType::kQ4_1) return of_block;
-  return b_.CreateFNeg(b_.CreateFMul(number_of_q4k(first / format_.group, true), of_block));
+  if (format_.elements == format_.group) return of_block;
+  return b_.CreateFNeg(b_.CreateFMul(number_of_6_bits(first / format_.group, true), of_block));
 }
 
 // `count` bytes of two rows at `byte`. Those of each row are repeated until they fill half a register.
@@ -94,24 +94,40 @@ Value* Blocks16::both_rows(int pair, int byte, int count) {
   return b_.CreateSelect(llvm::ConstantVector::get(is_upper), row(2 * pair + 1), row(2 * pair));
 }
 
+// Of 32 bytes of two rows, `count` bits of each.
+Value* Blocks16::bits_of_bytes(int pair, const loop::CodeBits& place, int count) {
+  Value* bytes = b_.CreateLShr(both_rows(pair, place.byte, 32), all(b_, static_cast<uint32_t>(place.shift)));
+  return b_.CreateAnd(bytes, all(b_, ((1U << count) - 1) * 0x01010101));
+}
+
+// Of blocks with 32 elements: elements 16 to 31 are the high halves of the bytes of elements 0 to 15.
+Value* Blocks16::nibbles(int pair, int byte) {
+  std::vector<uint32_t> shifts;
+  for (int i = 0; i < kRowsAtOnce; ++i) shifts.push_back(i / 4 % 2 * 4);
+  Value* shifted = b_.CreateLShr(both_rows(pair, byte, 16), llvm::ConstantDataVector::get(b_.getContext(), shifts));
+  return b_.CreateAnd(shifted, all(b_, 0x0f0f0f0f));
+}
+
+// The upper bits of the codes of blocks with 32 elements: a bit of a word for each.
+Value* Blocks16::upper_bits_of_word(int pair, int byte) {
+  const auto word = [&](int row) {
+    return b_.CreateZExt(b_.CreateAlignedLoad(b_.getInt32Ty(), rows_.row(row, byte), Align(1)), b_.getInt64Ty());
+  };
+  Value* both = b_.CreateOr(word(2 * pair), b_.CreateShl(word(2 * pair + 1), 32));
+  Value* bits = b_.CreateSelect(b_.CreateBitCast(both, in_lanes(b_.getInt1Ty(), 64)), splat(b_, b_.getInt8(16), 64),
+                                splat(b_, b_.getInt8(0), 64));
+  return b_.CreateBitCast(bits, words_type(b_));
+}
+
 Value* Blocks16::codes(int pair, int first) {
   const loop::CodeBits low = loop::low_bits(type_, first);
-  if (format_.wide) return b_.CreateXor(both_rows(pair, low.byte, 32), all(b_, 0x80808080));
-  constexpr uint32_t kLow4 = 0x0f0f0f0f;
-  if (format_.elements == kRowsAtOnce * 2) {
-    // Elements 16 to 31 are the high halves of the bytes of elements 0 to 15.
-    std::vector<uint32_t> shifts;
-    for (int i = 0; i < kRowsAtOnce; ++i) shifts.push_back(i / 4 % 2 * 4);
-    Value* bytes = both_rows(pair, low.byte, 16);
-    return b_.CreateAnd(b_.CreateLShr(bytes, llvm::ConstantDataVector::get(b_.getContext(), shifts)), all(b_, kLow4));
-  }
-  const auto shifted = [&](const loop::CodeBits& place) {
-    return b_.CreateLShr(both_rows(pair, place.byte, 32), all(b_, static_cast<uint32_t>(place.shift)));
-  };
-  Value* codes = b_.CreateAnd(shifted(low), all(b_, kLow4));
-  if (type_ != loop::BlockType::kQ6K) return codes;
-  Value* upper = b_.CreateAnd(shifted(loop::upper_bits(first)), all(b_, 0x03030303));
-  return b_.CreateOr(codes, b_.CreateShl(upper, 4));
+  if (format_.bits == 8) return b_.CreateXor(both_rows(pair, low.byte, 32), all(b_, 0x80808080));
+  const bool small = format_.elements == kRowsAtOnce * 2;
+  Value* codes = small ? nibbles(pair, low.byte) : bits_of_bytes(pair, low, 4);
+  if (format_.bits == 4) return codes;
+  const loop::CodeBits upper = loop::upper_bits(type_, first);
+  return b_.CreateOr(codes, small ? upper_bits_of_word(pair, upper.byte)
+                                  : b_.CreateShl(bits_of_bytes(pair, upper, format_.bits - 4), 4));
 }
 
 }  // namespace npugraph::codegen

@@ -34,8 +34,11 @@ class Blocks16 {
   llvm::Value* words(int byte);
   llvm::Value* halves(int byte);
   llvm::Value* bits(llvm::Value* from, int first, int count);
-  llvm::Value* number_of_q4k(int group, bool offset);
+  llvm::Value* number_of_6_bits(int group, bool offset);
   llvm::Value* both_rows(int pair, int byte, int count);
+  llvm::Value* bits_of_bytes(int pair, const loop::CodeBits& place, int count);
+  llvm::Value* nibbles(int pair, int byte);
+  llvm::Value* upper_bits_of_word(int pair, int byte);
 
   Ir& b_;
   const target::Target& target_;

@@ -26,7 +26,7 @@ def blocks_of(kind: str, rows: int) -> torch.Tensor:
     halves = (torch.randn(count, 2, generator=generator) / 64).half().view(torch.uint8)
     at = form.bytes - 2 if kind == "q6_k" else 0
     blocks[:, at : at + 2] = halves[:, :2]
-    if kind in ("q4_1", "q4_k"):
+    if kind in ("q4_1", "q5_1", "q4_k", "q5_k"):
         blocks[:, 2:4] = halves[:, 2:]
     return blocks.reshape(rows, -1)
 

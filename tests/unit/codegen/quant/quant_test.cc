@@ -16,7 +16,7 @@
 namespace npugraph::codegen {
 namespace {
 
-const std::vector<std::string> kTypes = {"q4_0", "q4_1", "q8_0", "q4_k", "q6_k"};
+const std::vector<std::string> kTypes = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"};
 
 const loop::BlockFormat& format(const std::string& type) { return loop::format_of(*loop::block_type(type)); }
 
@@ -25,7 +25,7 @@ double half_at(const uint8_t* at) { return element_value(at, DType::kF16); }
 int signed_byte(uint8_t byte) { return static_cast<int8_t>(byte); }
 
 // Elements as the formats define them.
-double element_of_k4(const uint8_t* block, int e) {
+double element_of_k(const uint8_t* block, int e, const uint8_t* codes, const uint8_t* upper) {
   const uint8_t* packed = block + 4;
   const int g = e / 32;
   int scale = packed[g] & 63, offset = packed[g + 4] & 63;
@@ -33,8 +33,9 @@ double element_of_k4(const uint8_t* block, int e) {
     scale = (packed[g + 4] & 15) | (packed[g - 4] >> 6) << 4;
     offset = packed[g + 4] >> 4 | (packed[g] >> 6) << 4;
   }
-  const int byte = block[16 + e / 64 * 32 + e % 32];
-  return half_at(block) * scale * (g % 2 == 0 ? byte & 15 : byte >> 4) - half_at(block + 2) * offset;
+  const int byte = codes[e / 64 * 32 + e % 32];
+  const int fifth = upper == nullptr ? 0 : upper[e % 32] >> g & 1;
+  return half_at(block) * scale * ((g % 2 == 0 ? byte & 15 : byte >> 4) + 16 * fifth) - half_at(block + 2) * offset;
 }
 
 double element_of_k6(const uint8_t* block, int e) {
@@ -48,8 +49,12 @@ double element_of(const std::string& type, const uint8_t* block, int e) {
   const auto nibble = [&](const uint8_t* codes) { return e < 16 ? codes[e] & 15 : codes[e - 16] >> 4; };
   if (type == "q4_0") return half_at(block) * (nibble(block + 2) - 8);
   if (type == "q4_1") return half_at(block) * nibble(block + 4) + half_at(block + 2);
+  const auto fifth = [&](const uint8_t* bits) { return 16 * (bits[e / 8] >> e % 8 & 1); };
+  if (type == "q5_0") return half_at(block) * (nibble(block + 6) + fifth(block + 2) - 16);
+  if (type == "q5_1") return half_at(block) * (nibble(block + 8) + fifth(block + 4)) + half_at(block + 2);
   if (type == "q8_0") return half_at(block) * signed_byte(block[2 + e]);
-  return type == "q4_k" ? element_of_k4(block, e) : element_of_k6(block, e);
+  if (type == "q4_k") return element_of_k(block, e, block + 16, nullptr);
+  return type == "q5_k" ? element_of_k(block, e, block + 48, block + 16) : element_of_k6(block, e);
 }
 
 // Fills blocks with random codes, and with scales of the size that they have in models.
@@ -64,7 +69,7 @@ void fill_blocks(const std::string& type, Tensor& blocks) {
       char* block = blocks.at({row, at});
       for (int64_t i = 0; i < bytes; ++i) block[i] = static_cast<char>(random() >> 8);
       set_half(type == "q6_k" ? block + 208 : block);
-      if (type == "q4_1" || type == "q4_k") set_half(block + 2);
+      if (format(type).has_offsets) set_half(block + 2);
     }
   }
 }
