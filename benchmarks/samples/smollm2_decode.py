@@ -49,7 +49,7 @@ def torch_model(side: str, folder: Path, form: str, prompt: torch.Tensor, length
     from npugraph.demo import generate
 
     model = smollm2.load(side, folder, form)
-    cache = generate.static_cache(model, length)
+    cache = generate.static_cache(model, length, prompt.shape[0])
     model(input_ids=prompt, past_key_values=cache, use_cache=True, logits_to_keep=1)
     forward = smollm2.compiled(side, model)
 
