@@ -4,12 +4,12 @@
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
 PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_file_size scripts/fit_math \
-                 scripts/npu_operators scripts/options_page scripts/features_page scripts/stubs
+                 scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test long bench bench-peers format lint asan tsan aarch64 asan-torch red-zones wheel fresh clean
+.PHONY: help setup build demo test long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -67,6 +67,11 @@ aarch64: setup  ## the torch-free half for AArch64, built on x86-64 and tested u
 	@scripts/build aarch64
 	@.venv/bin/ctest --preset aarch64 --no-tests=error
 	@scripts/lit build/aarch64
+
+aarch64-torch: setup  ## the wheel for AArch64, and Python tests of generated code with it, under emulation
+	@scripts/setup_aarch64 torch
+	@scripts/wheel_aarch64
+	@scripts/aarch64_python $(ARGS)
 
 asan-torch: build  ## the Python tests on a build with the address sanitizer; ARGS go to pytest
 	@scripts/asan_torch $(ARGS)
