@@ -22,17 +22,9 @@ AGREED = 0.02  # relative difference between two measurements of a limit that ag
 MOST_RUNS = 10
 LEAST_SECONDS = 0.2  # the shortest time in which the load of others can be measured
 PACKAGES = ("torch", "transformers", "npugraph", "numpy")
-# Variables that hold code to an instruction set: ours, that of torch and Inductor, that of oneDNN (in torch, OpenVINO
-# and zentorch), of MKL, and of AOCL (in zentorch). ONNX Runtime knows none.
-ISA = {
-    "avx2": {
-        "NPUGRAPH_TARGET": "x86-64-v3",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "AOCL_ENABLE_INSTRUCTIONS": "avx2",
-    }
-}
+ROOT = Path(__file__).resolve().parents[1]
+# Variables that hold code to an instruction set. Few libraries have one of their own, so the processor hides the rest.
+ISA = {"avx2": {"LD_PRELOAD": str(ROOT / "build/release/lib/libonly_avx2.so")}}
 
 
 def pin(threads: int) -> None:
@@ -70,7 +62,7 @@ def describe() -> dict[str, Any]:
 
 
 def measured_limits() -> dict[str, float]:
-    program = Path(__file__).resolve().parents[1] / "build/release/bin/machine_limits"
+    program = ROOT / "build/release/bin/machine_limits"
     return json.loads(subprocess.run([program], capture_output=True, check=True, text=True).stdout)
 
 
