@@ -208,6 +208,16 @@ TEST(Matmul, MultipliesIntegersExactly) {
   for (const target::Target& target : target::host_targets()) check_integers_on(target);
 }
 
+// As on the first processors of these levels.
+TEST(Matmul, MultipliesIntegersExactlyWithoutAnInstructionForQuads) {
+  for (target::Target target : target::host_targets()) {
+    if (target.level != target::Level::kX86V4 && target.level != target::Level::kNeon) continue;
+    target.int8_dot = target.int8_mixed = false;
+    target.features = target.level == target::Level::kNeon ? "" : "-prefer-256-bit";
+    check_integers_on(target);
+  }
+}
+
 TEST(Matmul, RefusesIntegersThatItCannotMultiply) {
   const target::Target& target = target::host_target();
   EXPECT_THROW(make_matmul({.a = DType::kI8, .b = DType::kI8}, target), UserError);
