@@ -37,8 +37,7 @@ def test_weights_of_8_bits(rows: int, dtype: torch.dtype) -> None:
         assert mine.dtype == dtype
         assert mine.stride() == theirs.stride()
         error = (mine.double() - right).abs().max().item()
-        # Some roundings of f32, which eager adds up in another order on each processor.
-        assert error <= max(2**-20 * right.abs().max().item(), 2 * (theirs.double() - right).abs().max().item())
+        assert error <= max(1e-5, 2 * (theirs.double() - right).abs().max().item())
     assert kinds().count("matmul") == 2
 
 
