@@ -86,6 +86,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--isa", choices=tuple(machine.ISA), help="hold all sides to these instructions (default: all)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="cores to pin to (default: all)")
     parsed = parser.parse_args(arguments)
+    if parsed.isa and not machine.ONLY_AVX2.exists():
+        parser.error(f"--isa needs {machine.ONLY_AVX2}, which is built on x86-64: make build")
     if parsed.resume and not parsed.json:
         parser.error("--resume needs --json FILE")
     refuse_unknown(parser, "benchmark", parsed.names, BENCHMARKS)

@@ -17,14 +17,16 @@ from typing import Any
 import psutil
 import torch
 
+from benchmarks.processes import ROOT
+
 LOADED = 0.05  # share of all cores that others may use before figures are doubtful
 AGREED = 0.02  # relative difference between two measurements of a limit that agree
 MOST_RUNS = 10
 LEAST_SECONDS = 0.2  # the shortest time in which the load of others can be measured
 PACKAGES = ("torch", "transformers", "npugraph", "numpy")
-ROOT = Path(__file__).resolve().parents[1]
 # Variables that hold code to an instruction set. Few libraries have one of their own, so the processor hides the rest.
-ISA = {"avx2": {"LD_PRELOAD": str(ROOT / "build/release/lib/libonly_avx2.so")}}
+ONLY_AVX2 = ROOT / "build/release/lib/libonly_avx2.so"
+ISA = {"avx2": {"LD_PRELOAD": str(ONLY_AVX2)}}
 
 
 def pin(threads: int) -> None:
@@ -114,10 +116,9 @@ def version(package: str) -> str:
 
 def commit() -> str:
     """Returns the source tree's revision, with a plus sign if files differ from it."""
-    root = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
     return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")

@@ -38,8 +38,9 @@ def run(request: Request) -> Iterator[Result]:
     limits = machine.Limits()
     with tempfile.TemporaryDirectory() as folder:
         files = Files(Path(folder))
-        for name, (context, batch, form) in wanted.items():
-            result = compare(files, name, wanted[name], request)
+        for name, case in wanted.items():
+            context, batch, form = case
+            result = compare(files, name, case, request)
             result.limit = "MBU"
             read = files.bytes_of_weights(form) + batch * files.bytes_of_cache(form, context)
             result.limit_seconds = read / limits.beside("read")

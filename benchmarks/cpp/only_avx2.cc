@@ -5,7 +5,6 @@
 // library was loaded before and keeps its choice of string functions.
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 
 #include <cpuid.h>
 #include <dlfcn.h>
