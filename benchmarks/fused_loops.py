@@ -80,8 +80,7 @@ LOOPS = (
 
 
 def run(request: Request) -> Iterator[Result]:
-    limits = machine.limits()
-    copy_speed = max(limits["copy"], limits["copy_streaming"])
+    copy_speed = max(machine.limits(["copy", "copy_streaming"]).values())
     chosen = [name for name in request.sides if name in (*sides.DEFAULT_SIDES, *peers.INDUCTOR) and name != "dynamo"]
     for size in QUICK_SIZES if request.quick else SIZES:
         for loop in LOOPS:

@@ -10,7 +10,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +68,17 @@ def measured_limits() -> dict[str, float]:
     return json.loads(subprocess.run([program], capture_output=True, check=True, text=True).stdout)
 
 
-def limits(measure: Callable[[], dict[str, float]] = measured_limits) -> dict[str, float]:
-    """Measures the limits of all pinned cores and returns them per second: the operations of matrix products by element
-    type (``float32``, ``bfloat16``), and the bytes of ``read``, ``copy`` and ``copy_streaming`` (read and written).
+def limits(names: Sequence[str], measure: Callable[[], Mapping[str, float]] = measured_limits) -> dict[str, float]:
+    """Measures the limits ``names`` of all pinned cores and returns them per second. They are the operations of matrix
+    products by element type (``float32``, ``bfloat16``), and the bytes of ``read``, ``copy`` and ``copy_streaming``
+    (read and written).
 
     What else runs on the machine only lowers a measurement. So it is repeated until the two largest values of each
     limit agree. Raises ``UnsteadyMachine`` if they never do."""
     runs = []
     for _ in range(MOST_RUNS):
         runs.append(measure())
-        largest = {name: sorted((run[name] for run in runs), reverse=True)[:2] for name in runs[0]}
+        largest = {name: sorted((run[name] for run in runs), reverse=True)[:2] for name in names}
         if len(runs) > 1 and all(first - second <= AGREED * first for first, second in largest.values()):
             return {name: first for name, (first, _) in largest.items()}
     raise UnsteadyMachine(f"the limits of the machine differ in each of {MOST_RUNS} runs: {largest}")
@@ -88,14 +89,15 @@ class UnsteadyMachine(Exception):
 
 
 class Limits:
-    """The limits of the machine beside each case of a benchmark: before and after it."""
+    """The limits ``names`` of the machine beside each case of a benchmark: before and after it."""
 
-    def __init__(self) -> None:
-        self._last = limits()
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._last = limits(self._names)
 
     def beside(self, name: str) -> float:
         """Measures the limits behind a case. Returns the larger value of before and after it, per second."""
-        before, self._last = self._last, limits()
+        before, self._last = self._last, limits(self._names)
         return max(before[name], self._last[name])
 
 

@@ -33,7 +33,7 @@ FAR_BEHIND = 1.5  # times the fastest side's time in the first round
 
 def run(request: Request) -> Iterator[Result]:
     side_names = [side for side in request.sides if side in peers.MODELS]
-    limits = machine.Limits()
+    limits = machine.Limits(DTYPES)
     rounds = QUICK_ROUNDS if request.quick else ROUNDS
     for name, size in QUICK if request.quick and request.cases == ("*",) else cases():
         known = (*DTYPES, "float16") if (name, size) in FLOAT16 else DTYPES

@@ -35,7 +35,7 @@ def run(request: Request) -> Iterator[Result]:
     wanted = {name: case for name, case in cases.items() if request.wants(NAME, name)}
     if not wanted:
         return
-    limits = machine.Limits()
+    limits = machine.Limits(["read"])
     with tempfile.TemporaryDirectory() as folder:
         files = Files(Path(folder))
         for name, case in wanted.items():

@@ -266,9 +266,9 @@ def test_a_share_above_the_limit_of_the_machine_is_an_error() -> None:
 
 
 def test_limits_of_the_machine_are_measured_until_two_agree() -> None:
-    runs = iter([{"read": 7.0}, {"read": 9.9}, {"read": 8.0}, {"read": 10.0}])
-    assert machine.limits(lambda: next(runs)) == {"read": 10.0}
+    runs = iter([{"read": read, "copy": 2**-read} for read in (7.0, 9.9, 8.0, 10.0)])
+    assert machine.limits(["read"], lambda: next(runs)) == {"read": 10.0}
     assert not list(runs)
     falling = iter(range(100, 0, -5))
     with pytest.raises(machine.UnsteadyMachine, match="differ"):
-        machine.limits(lambda: {"read": 1 / next(falling)})
+        machine.limits(["read"], lambda: {"read": 1 / next(falling)})
