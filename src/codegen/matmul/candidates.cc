@@ -2,6 +2,7 @@
 #include "codegen/matmul/candidates.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/matvec.h"
@@ -22,6 +23,18 @@ int64_t part_of(int64_t whole, int64_t most) {
 int64_t bytes_of_rows(const MatmulPlan& plan, int64_t rows) { return rows * plan.steps * 4; }
 int64_t kept_bytes(const target::Target& target) { return target.l2_bytes / 2; }
 
+// Memory that is a multiple of this apart shares a place in the L1 cache.
+constexpr int64_t kFarApart = 4096;
+// Columns of B for which it pays to copy A.
+constexpr int64_t kManyColumns = 512;
+
+// Whether the rows that a tile reads evict each other from the L1 cache if they are `apart` bytes apart.
+bool evict(int64_t apart, const MatmulPlan& plan, const target::Target& target) {
+  if (plan.shape.amx) return apart % kFarApart == 0;
+  const int64_t places = kFarApart / std::gcd(apart, kFarApart), ways = target.l1_bytes / kFarApart;
+  return divide_up(plan.shape.rows, places) > ways;
+}
+
 // Sets the fields that follow from the form.
 MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
@@ -40,6 +53,7 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   // AMX reads cut rows of A faster (TileFunction).
   plan.cuts_a = plan.shape.amx && form == Form::kPackB;
   plan.dense_a = plan.dense_a || plan.cuts_a;
+  plan.dense_a = plan.dense_a || (form == Form::kPackB && plan.n >= kManyColumns && evict(plan.a.row, plan, target));
   // Without AMX, tiles of kPackB read their rows more slowly than any cache gives them.
   plan.rows_last = (plan.shape.amx || form == Form::kPackA) && bytes_of_rows(plan, plan.m) > kept_bytes(target);
   return plan;
@@ -60,9 +74,6 @@ void add_matvec(Plans& plans, MatmulPlan plan) {
 
 // Steps of rows that stay in the L1 cache on AMX; fewer if few panels pass, so that the next steps come sooner.
 int64_t amx_steps(int64_t panels) { return panels > kFewPanels ? kAmxSteps : 128; }
-// Rows that are a multiple of this apart evict each other from the L1 cache unless they are copied.
-constexpr int64_t kFarApart = 4096;
-
 constexpr int64_t kVectorTileColumns = 48;  // without AMX
 
 // Columns of a block of kPackA: whole tiles, and whole vectors of C.
@@ -79,8 +90,8 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   const int64_t of_cache = target.l2_bytes / 2 / (most_rows * 4), staged = kStagedBytes / (plan.shape.rows * 4);
   int64_t most = std::min(std::max<int64_t>(of_cache, 128), staged) / 16 * 16;
   const int64_t rows_of_panel = plan.shape.columns();
+  plan.stage_b = plan.stage_b || (plan.panels() > 1 && evict(plan.b.row, plan, target));
   if (plan.shape.amx) {
-    plan.stage_b = plan.stage_b || (plan.panels() > 1 && plan.b.row % kFarApart == 0);
     if (plan.panels() > kFewPanels) plan.shape.passing = Passing::kPanel;
     most = amx_steps(plan.panels());
   }

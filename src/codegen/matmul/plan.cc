@@ -172,7 +172,7 @@ int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) co
   return sum;
 }
 
-int64_t MatmulPlan::dense_row_bytes() const {
+int64_t MatmulPlan::row_bytes(int64_t steps) {
   const int64_t bytes = steps * 4;
   return bytes % 1024 == 0 ? bytes + kCutBytes : bytes;
 }

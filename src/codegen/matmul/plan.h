@@ -73,7 +73,9 @@ struct MatmulPlan : MatmulBlocks {
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
   // Bytes from one dense row to the next. Rows are no multiple of 1 KB apart, because they would share few places in a cache.
-  int64_t dense_row_bytes() const;
+  int64_t dense_row_bytes() const { return row_bytes(steps); }
+  // The same for copied rows of B, of a part of the sums; AMX takes them without a distance.
+  int64_t staged_row_bytes(int64_t of_steps) const { return shape.amx ? of_steps * 4 : row_bytes(of_steps); }
   int64_t dense_batch_bytes() const;  // of one matrix
   int64_t dense_a_bytes() const;
   // Bytes from the panels of one matrix to those of the next.
@@ -82,6 +84,9 @@ struct MatmulPlan : MatmulBlocks {
   int64_t starts_bytes() const;
   bool has_starts() const;
   int64_t workspace() const;
+
+ private:
+  static int64_t row_bytes(int64_t steps);
 };
 
 // Completes a plan whose sizes and places are known, with these blocks or, without any, with those that cost least.

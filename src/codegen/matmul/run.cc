@@ -232,15 +232,15 @@ class Run {
     }
   }
 
-  // Copies the first `count` of a tile's rows from `from` on to `staged` as dense rows; missing rows repeat the last
-  // one.
+  // Copies the first `count` of a tile's rows from `from` on to `staged`, staged_row_bytes() apart; missing rows repeat the
+  // last one.
   void stage(const char* from, const Place& place, WidenFunction* widen, int64_t row_stride, int64_t count,
              int64_t first, int64_t steps, char* staged) const {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
       return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
       copy_row(from + std::min(r, count - 1) * row_stride, place.dtype, place.column, widen,
-               elements_from(first, steps), staged + r * steps * 4, p_.multiplied(), elements(steps));
+               elements_from(first, steps), staged + r * p_.staged_row_bytes(steps), p_.multiplied(), elements(steps));
     }
   }
 
@@ -268,7 +268,7 @@ class Run {
         if (p_.stage_b || count < p_.shape.rows) {
           stage(rows, p_.b, code_.widen_b, p_.b.row, count, first, steps, staged);
           rows = staged;
-          row_stride = steps * 4;
+          row_stride = p_.staged_row_bytes(steps);
         }
         for (int64_t number = first_panel; number < end_panel; ++number) {
           if (first + steps == p_.steps) fetch_ends(rows_of_panel(block, number, c, count));
@@ -430,7 +430,7 @@ class Run {
       const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
       stage(rows, dense, nullptr, row_stride, block.rows, first, steps, staged);
       rows = staged;
-      row_stride = steps * 4;
+      row_stride = p_.staged_row_bytes(steps);
     }
     code_.wide(packed, rows, row_stride, cut_stride(), steps, acc, p_.block_columns * 4, first > 0, ahead.from,
                ahead.stride, ahead.step);

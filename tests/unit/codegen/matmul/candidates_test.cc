@@ -54,7 +54,7 @@ constexpr Sizes2 kProducts[] = {{2, 192, 576, true},    {9, 768, 3072, true},  {
 
 void expect_to_fit(const MatmulPlan& plan) {
   SCOPED_TRACE(str(plan.blocks()));
-  EXPECT_LE(plan.block_steps * plan.shape.rows * 4, kStagedBytes);
+  EXPECT_LE(plan.staged_row_bytes(plan.block_steps) * plan.shape.rows, kStagedBytes);
   EXPECT_EQ(plan.block_rows % (plan.form == Form::kPackA ? plan.shape.columns() : plan.shape.rows), 0);
   if (plan.form == Form::kPackA) {
     EXPECT_LE(plan.block_rows * plan.block_columns, kMostSums);
@@ -144,6 +144,22 @@ TEST(MatmulPlan, TakesTheCheapestCandidate) {
       for (const MatmulPlan& other : candidates_of(product(x, dtype), target))
         EXPECT_LE(0.97 * cost_of(plan, target), cost_of(other, target)) << str(other.blocks());
     }
+  }
+}
+
+TEST(MatmulPlan, CopiesRowsThatEvictEachOtherFromTheCache) {
+  const auto copies = [](const Sizes2& x, int64_t l1_bytes) {
+    target::Target target = processor(1 << 20);
+    target.l1_bytes = l1_bytes;
+    MatmulPlan plan = product(x);
+    EXPECT_TRUE(complete(plan, target, {}));
+    return x.b_is_nk ? plan.stage_b : plan.dense_a;
+  };
+  for (const bool b_is_nk : {true, false}) {
+    EXPECT_TRUE(copies({128, 768, 3072, b_is_nk}, 32 << 10));
+    EXPECT_FALSE(copies({128, 768, 3072, b_is_nk}, 48 << 10)) << "each row has a place";
+    EXPECT_FALSE(copies({128, 768, 768, b_is_nk}, 32 << 10)) << "rows have places of their own";
+    EXPECT_FALSE(copies({16, 48, 3072, b_is_nk}, 32 << 10)) << "they are read once";
   }
 }
 

@@ -236,6 +236,13 @@ TEST(Matmul, SumsLongRowsInParts) {
   }
 }
 
+TEST(Matmul, CopiesRowsThatAreFarApart) {
+  for (target::Target target : target::host_targets()) {
+    target.l1_bytes = 32 << 10;
+    for (const bool b_is_nk : {true, false}) check({.m = 70, .n = 525, .k = 1024, .b_is_nk = b_is_nk}, target);
+  }
+}
+
 // A has more rows than one cache holds.
 TEST(Matmul, GoesThroughManyLongRows) {
   for (const target::Target& target : target::host_targets()) {
