@@ -34,7 +34,7 @@ CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE")
 def run(request: Request) -> Iterator[Result]:
     side_names = list(dict.fromkeys(("dynamo", *(side for side in request.sides if side in SIDES))))
     rounds = 1 if request.quick else min(request.samples, MOST_SAMPLES)
-    for name in QUICK_NAMES if request.quick and request.cases == ("*",) else NAMES:
+    for name in QUICK_NAMES if request.wants_few else NAMES:
         cases = [f"{name} call {call + 1}" for call in range(CALLS)]
         if any(request.wants(NAME, case) for case in cases):
             compared = compare(name, cases, side_names, rounds)

@@ -34,6 +34,11 @@ class Request:
     cases: tuple[str, ...] = ("*",)  # shell patterns; a case must match one of them
     known: frozenset[tuple[str, str]] = frozenset()  # each (benchmark, case) that need not be measured again
 
+    @property
+    def wants_few(self) -> bool:
+        """Whether the benchmark chooses few cases itself."""
+        return self.quick and self.cases == ("*",)
+
     def wants(self, benchmark: str, case: str) -> bool:
         return (benchmark, case) not in self.known and any(fnmatchcase(case, pattern) for pattern in self.cases)
 

@@ -35,7 +35,7 @@ def run(request: Request) -> Iterator[Result]:
     side_names = [side for side in request.sides if side in peers.MODELS]
     limits = machine.Limits(DTYPES)
     rounds = QUICK_ROUNDS if request.quick else ROUNDS
-    for name, size in QUICK if request.quick and request.cases == ("*",) else cases():
+    for name, size in QUICK if request.wants_few else cases():
         known = (*DTYPES, "float16") if (name, size) in FLOAT16 else DTYPES
         dtypes = [dtype for dtype in known if request.wants(NAME, f"{name} {size} {dtype}")]
         if not dtypes:

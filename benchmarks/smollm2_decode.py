@@ -31,7 +31,7 @@ STEPS = 64
 
 
 def run(request: Request) -> Iterator[Result]:
-    cases = {name_of(case): case for case in (QUICK_CASES if request.quick else CASES)}
+    cases = {name_of(case): case for case in (QUICK_CASES if request.wants_few else CASES)}
     wanted = {name: case for name, case in cases.items() if request.wants(NAME, name)}
     if not wanted:
         return

@@ -23,7 +23,8 @@ CALLS = 15
 
 
 def run(request: Request) -> Iterator[Result]:
-    forms = [f for f in (QUICK_FORMS if request.quick else FORMS) if request.wants(NAME, f"{TOKENS} tokens {f}")]
+    known = QUICK_FORMS if request.wants_few else FORMS
+    forms = [form for form in known if request.wants(NAME, f"{TOKENS} tokens {form}")]
     with tempfile.TemporaryDirectory() as folder:
         files = Files(Path(folder))
         for form in forms:

@@ -32,7 +32,7 @@ MB = 1e6
 def run(request: Request) -> Iterator[Result]:
     side_names = [side for side in request.sides if side in SIDES]
     rounds = QUICK_ROUNDS if request.quick else ROUNDS
-    for model in QUICK if request.quick and request.cases == ("*",) else MODELS:
+    for model in QUICK if request.wants_few else MODELS:
         dtypes = [dtype for dtype in DTYPES if request.wants(NAME, f"{model} {dtype}")]
         if not dtypes:
             continue
