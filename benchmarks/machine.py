@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import torch
 
+from benchmarks.harness import Result
 from benchmarks.processes import ROOT
 
 LOADED = 0.05  # share of all cores that others may use before figures are doubtful
@@ -91,14 +92,26 @@ class UnsteadyMachine(Exception):
 class Limits:
     """The limits ``names`` of the machine beside each case of a benchmark: before and after it."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = tuple(names)
-        self._last = limits(self._names)
+    def __init__(self, names: Sequence[str], measure: Callable[[], Mapping[str, float]] = measured_limits) -> None:
+        self._names, self._measure = tuple(names), measure
+        self._last = self._known()
 
-    def beside(self, name: str) -> float:
-        """Measures the limits behind a case. Returns the larger value of before and after it, per second."""
-        before, self._last = self._last, limits(self._names)
-        return max(before[name], self._last[name])
+    def set_share(self, result: Result, limit: str, name: str, work: float) -> None:
+        """Measures the limits behind a case whose ``result`` did ``work``, in the unit of limit ``name``. Its share of
+        the larger value of before and after it is called ``limit``. The result has a note instead, and no share, if
+        neither can be measured."""
+        before, self._last = self._last, self._known()
+        known = [limits[name] for limits in (before, self._last) if limits is not None]
+        if known:
+            result.limit, result.limit_seconds = limit, work / max(known)
+        else:
+            result.notes[limit] = "unknown, because the limits of the machine differ from one measurement to the next"
+
+    def _known(self) -> Mapping[str, float] | None:
+        try:
+            return limits(self._names, self._measure)
+        except UnsteadyMachine:
+            return None
 
 
 def cpu_field(name: str) -> str:

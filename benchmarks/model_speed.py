@@ -47,7 +47,7 @@ def run(request: Request) -> Iterator[Result]:
             for dtype in dtypes:
                 result = compare(name, size, dtype, side_names, rounds, reference)
                 if dtype in DTYPES:  # float16 may be faster or slower than float32, as the processor has it
-                    result.limit, result.limit_seconds = "MFU", flops / limits.beside(dtype)
+                    limits.set_share(result, "MFU", dtype, flops)
                 yield result
 
 

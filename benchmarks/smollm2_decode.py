@@ -41,9 +41,8 @@ def run(request: Request) -> Iterator[Result]:
         for name, case in wanted.items():
             context, batch, form = case
             result = compare(files, name, case, request)
-            result.limit = "MBU"
             read = files.bytes_of_weights(form) + batch * files.bytes_of_cache(form, context)
-            result.limit_seconds = read / limits.beside("read")
+            limits.set_share(result, "MBU", "read", read)
             yield result
 
 

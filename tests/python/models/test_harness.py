@@ -272,3 +272,15 @@ def test_limits_of_the_machine_are_measured_until_two_agree() -> None:
     falling = iter(range(100, 0, -5))
     with pytest.raises(machine.UnsteadyMachine, match="differ"):
         machine.limits(["read"], lambda: {"read": 1 / next(falling)})
+
+
+def test_a_result_has_no_share_of_a_limit_that_cannot_be_measured() -> None:
+    speeds = iter([*range(100, 90, -1), 50, 50])
+    limits = machine.Limits(["read"], lambda: {"read": 2.0 ** next(speeds)})
+    known, unknown = (Result("speed", "model", [EAGER]) for _ in range(2))
+    limits.set_share(known, "MBU", "read", 2.0**49)
+    assert known.limit == "MBU" and known.limit_seconds == 0.5
+    speeds = iter(range(100, 70, -1))
+    limits = machine.Limits(["read"], lambda: {"read": 2.0 ** next(speeds)})
+    limits.set_share(unknown, "MBU", "read", 2.0**49)
+    assert unknown.limit == "" and "differ" in unknown.notes["MBU"]
