@@ -15,7 +15,9 @@
 #include "codegen/task/group.h"
 #include "codegen/task/sequence.h"
 #include "kernels/registry.h"
+#include "libraries/library.h"
 #include "loop/text.h"
+#include "ops/table.h"
 #include "program/definition.h"
 #include "program/parts.h"
 #include "target/costs.h"
@@ -48,11 +50,29 @@ std::string_view text_of(const program::Task& task) {
   return *text;
 }
 
+// The task of a user's kernel, which carries the schema that the kernel had when the Program was compiled.
+ng_task make_library_kernel(const program::Task& task, const std::string& place) {
+  const libraries::Kernel* kernel = libraries::find(task.name);
+  if (kernel == nullptr)
+    throw UserError(cat("the operator ", task.name, place,
+                        " needs the kernel of a user's library: load that library first, with "
+                        "npugraph.load_library(PATH), or with the option --library PATH of npugraph-run"));
+  if (!libraries::same(kernel->schema, ops::parse_schema(task.schema)))
+    throw UserError(cat("the Program was compiled for another schema of ", task.name, place, ":\n  ", task.schema,
+                        "\nthe kernel in '", kernel->library, "' is for\n  ", kernel->schema.text));
+  try {
+    return program::make_task(kernel->make, task);
+  } catch (const UserError& error) {
+    throw UserError(cat("the kernel of ", task.name, place, " in '", kernel->library, "': ", error.what()));
+  }
+}
+
 ng_task make_kernel(const program::Program&, const program::Task& task) {
+  const std::string place = task.source.empty() ? "" : cat(" (", task.source, ")");
+  if (!task.schema.empty()) return make_library_kernel(task, place);
   const kernels::Kernel* kernel = kernels::find(task.name);
   if (kernel != nullptr) return program::make_task(kernel->make, task);
-  throw UserError(
-      cat("this build has no kernel \"", task.name, "\"", task.source.empty() ? "" : cat(" (", task.source, ")")));
+  throw UserError(cat("this build has no kernel \"", task.name, "\"", place));
 }
 
 // Products with weights of few bits.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/kernel_choice.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "base/error.h"
+#include "libraries/library.h"
 #include "lower/arguments.h"
 #include "ops/operator_rows.h"
 #include "ops/operators.h"
@@ -210,6 +213,17 @@ std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::
   const Choose* choose = has_one_tensor(graph, node) ? rows.find(*node.op) : nullptr;
   auto choice = choose == nullptr ? std::nullopt : (*choose)(graph, node);
   return choice && is_movable(graph, node, *choice) ? choice : std::nullopt;
+}
+
+std::optional<KernelChoice> choose_library_kernel(const ir::Node& node) {
+  const ir::Op& op = *node.op;
+  const libraries::Kernel* kernel = libraries::find(op.name);
+  if (kernel == nullptr || !node.defines.empty() || std::ranges::count(node.results, ir::kNone) > 0)
+    return std::nullopt;
+  if (!libraries::same(kernel->schema, op.schema))
+    throw UserError(cat("the kernel of ", op.name, " in '", kernel->library, "' is for the schema\n  ",
+                        kernel->schema.text, "\nbut the operator has\n  ", op.schema.text));
+  return KernelChoice{.name = op.name, .args = node.args, .any_strides = false, .schema = op.schema.text};
 }
 
 }  // namespace npugraph::lower

@@ -20,6 +20,8 @@ struct KernelChoice {
   std::string name;
   std::vector<Attr> args;
   bool is_elementwise = false;  // reads each element before it writes the same element of the result
+  bool any_strides = true;      // writes results of any strides
+  std::string schema;           // of a kernel of a user's library, which takes all arguments of its operator
 };
 
 // Returns nullopt if no kernel fits, or if the host's operator is expected to be faster: kernels are faster if the work
@@ -28,5 +30,7 @@ std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node
 // The same for a node that the host cannot run: a kernel that moves, converts or makes elements counts, too, however
 // many there are.
 std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::Node& node);
+// The kernel of a user's library. UserError if it has another schema than the operator.
+std::optional<KernelChoice> choose_library_kernel(const ir::Node& node);
 
 }  // namespace npugraph::lower

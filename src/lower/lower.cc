@@ -349,23 +349,28 @@ void Lowering::lower_functional(const ir::Node& node, const std::string& reason)
   finish_task(node, std::move(task));
 }
 
-// Operands are the references of the arguments in order, then the result. An in-place node writes the window
-// that it reads.
+// Operands are the references of the arguments in order, then the results that are no arguments. A precompiled kernel
+// of an in-place node has the window that it reads as its result, too.
 void Lowering::lower_kernel(const ir::Node& node, const KernelChoice& choice, const std::string& reason) {
   Task task = start_task(node);
   task.kind = TaskKind::kKernel;
   task.name = choice.name;
   task.reason = reason;
-  task.schema.clear();
+  task.schema = choice.schema;
   task.args = choice.args;
   add_reads(node, task);
-  const ir::ValueId result = node.results[0];
-  const auto written = static_cast<int32_t>(task.operands.size());
-  if (ir::returned_operands(node)[0] == ir::kNone) {
-    buffers_->add_result(result, true);
-    for (int32_t read = 0; choice.is_elementwise && read < written; ++read) task.may_share.push_back({written, read});
+  const bool is_of_library = !choice.schema.empty();
+  const auto reads = static_cast<int32_t>(task.operands.size());
+  const std::vector<ir::ValueId> returned = ir::returned_operands(node);
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const bool is_argument = returned[i] != ir::kNone;
+    if (is_argument && is_of_library) continue;
+    if (!is_argument) buffers_->add_result(node.results[i], true);
+    const auto written = static_cast<int32_t>(task.operands.size());
+    for (int32_t read = 0; !is_argument && choice.is_elementwise && read < reads; ++read)
+      task.may_share.push_back({written, read});
+    task.operands.push_back(buffers_->operand(node.results[i], Access::kWrite));
   }
-  task.operands.push_back(buffers_->operand(result, Access::kWrite));
   finish_task(node, std::move(task));
 }
 
@@ -570,7 +575,7 @@ bool Lowering::writes_into_given_memory(const ir::Node& node) const {
   const Decision& decision = decisions_.of(graph_.value(node.results.front()).def);
   // A product needs evenly spaced rows, which a part of a concatenation may not have.
   if (decision.cluster != nullptr) return decision.cluster->product == ir::kNone;
-  return decision.kernel.has_value() || decision.out_variant.has_value();
+  return decision.kernel ? decision.kernel->any_strides : decision.out_variant.has_value();
 }
 
 void Lowering::lower_node(const ir::Node& node, const Decision& decision) {

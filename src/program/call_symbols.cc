@@ -49,4 +49,8 @@ std::string shape_text(const Program& program, std::string_view type, std::span<
   return text + "]";
 }
 
+std::string place_of(const Task& task) {
+  return cat(task.name, " (", task.source.empty() ? task.origin : task.source, ")");
+}
+
 }  // namespace npugraph::program

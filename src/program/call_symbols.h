@@ -34,6 +34,8 @@ class CallSymbols {
 
 // "input 0 (L['x'])"
 std::string input_name(const Program& program, size_t input);
+// A task for error messages: "aten.mm (model.py:12 in forward)".
+std::string place_of(const Task& task);
 // "f32[2, 3]" and "f32[s0, 3]", where "f32" is the type.
 std::string shape_text(std::string_view type, std::span<const int64_t> sizes);
 std::string shape_text(const Program& program, std::string_view type, std::span<const Dim> sizes);

@@ -20,6 +20,7 @@
 #include "compiler/task_makers.h"
 #include "ge/engine/compile.h"
 #include "ge/wire.h"
+#include "libraries/library.h"
 #include "program/call_symbols.h"
 #include "program/file.h"
 #include "program/text.h"
@@ -42,6 +43,7 @@ struct Arguments {
   std::string program;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
+  std::vector<std::string> libraries;
   int repeat = 1;
   bool time = false;
   bool summary = false;
@@ -272,6 +274,7 @@ void print_memory(const runtime::MemoryInfo& memory) {
 }
 
 void run(const Arguments& arguments) {
+  for (const std::string& library : arguments.libraries) libraries::load(library);
   const auto program = load_program(arguments.program);
   if (arguments.summary) std::cout << summary(*program);
   if (arguments.summary && arguments.inputs.empty() && !program->inputs.empty()) return;
@@ -291,7 +294,10 @@ void run(const Arguments& arguments) {
       throw UserError("an input that is written overlaps another one");
     if (result.status == runtime::RunStatus::kInputElsewhere)
       throw UserError("the Program names places in the storage of an input; it needs torch");
-    if (result.status != runtime::RunStatus::kOk) throw UserError(result.error);
+    if (result.status != runtime::RunStatus::kOk) {
+      const bool is_known = result.task != kNone;
+      throw UserError(cat(is_known ? cat(program::place_of(program->tasks[result.task]), ": ") : "", result.error));
+    }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto output = outputs[i].kind == Output::Kind::kInput ? inputs.current(outputs[i].input) : outputs[i];
@@ -316,6 +322,8 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("-o,--output", arguments.outputs,
                  "where to write the next output, a .npy file; or a directory for all of them: output0.npy, ...")
+      ->allow_extra_args(false);
+  app.add_option("-l,--library", arguments.libraries, "a shared library with kernels of the user's operators")
       ->allow_extra_args(false);
   app.add_option("--repeat", arguments.repeat, "how many times to run")->check(CLI::PositiveNumber);
   app.add_flag("--time", arguments.time, "print the times of the runs");

@@ -73,6 +73,11 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     Decision& decision = decisions_[id];
     const std::optional<Refusal> refusal = find_refusal(id, refused, catalog.can_run(*node.op));
     const bool may_generate = generate && (!refusal || !refusal->is_alone);
+    decision.kernel = choose_library_kernel(node);
+    if (decision.kernel) {
+      decision.reason = "a kernel of a user's library";
+      continue;
+    }
     if (may_generate) decision.cluster = clusters_->find(id);
     if (decision.cluster != nullptr) continue;
     if (may_generate) decision.generated = choose_generated(graph, uses, node);

@@ -19,6 +19,7 @@ void init_ge(py::module_& module);
 void init_graph(py::module_& module);
 void init_graphs(py::module_& module);
 void init_known_types(py::module_& module);
+void init_libraries(py::module_& module);
 void init_nested(py::module_& module);
 void init_observe(py::module_& module);
 void init_torch_counters(py::module_& module);

@@ -33,6 +33,7 @@ PYBIND11_MODULE(_C, module) {
   init_graph(module);
   init_fx_importer(module);
   init_artifact(module);
+  init_libraries(module);
   init_nested(module);
   init_ge(module);
   init_torch_counters(module);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "program/call_symbols.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/torch_host.h"
@@ -31,10 +32,6 @@ bool is_exactly(const at::Tensor& tensor, const BoundOutput& output, int64_t off
 
 }  // namespace
 
-std::string place_of(const program::Task& task) {
-  return cat(task.name, " (", task.source.empty() ? task.origin : task.source, ")");
-}
-
 void rethrow(const std::string& error) {
   const std::exception_ptr original = TorchHost::instance().take_exception();
   if (original) std::rethrow_exception(original);
@@ -48,7 +45,7 @@ void check_run(const runtime::RunResult& result, const program::Program& program
   TORCH_CHECK(result.status == runtime::RunStatus::kTaskFailed, "a captured graph cannot be replayed: ",
               result.status == runtime::RunStatus::kInputRefused ? result.error
                                                                  : "memory that it writes overlaps other memory");
-  rethrow(cat(result.error, "\nin ", result.task < 0 ? program.name : place_of(program.tasks[result.task])));
+  rethrow(cat(result.error, "\nin ", result.task < 0 ? program.name : program::place_of(program.tasks[result.task])));
 }
 
 at::Tensor take_object(BoundOutput& output) {

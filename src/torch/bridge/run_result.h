@@ -11,8 +11,6 @@
 
 namespace npugraph::bridge {
 
-// "aten.mm (model.py:12 in forward)".
-std::string place_of(const program::Task& task);
 // Throws the exception that a task of this thread threw last; if there is none, `error` as the exception of eager mode.
 [[noreturn]] void rethrow(const std::string& error);
 // Throws the exception of a run that failed. Does nothing after a successful run.

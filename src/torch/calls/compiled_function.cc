@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "base/error.h"
+#include "program/call_symbols.h"
 #include "runtime/threads/worker_pool.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/run_result.h"
@@ -148,7 +149,7 @@ RunResult CompiledFunction::run_executable(Frame& frame) {
 
 void CompiledFunction::fail(const RunResult& result) const {
   place_of_failure.clear();
-  if (result.task != program::kNone) place_of_failure = cat("in ", bridge::place_of(program_.tasks[result.task]));
+  if (result.task != program::kNone) place_of_failure = cat("in ", program::place_of(program_.tasks[result.task]));
   try {
     bridge::rethrow(result.error);
   } catch (const std::exception& error) {

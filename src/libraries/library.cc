@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libraries/library.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include <dlfcn.h>
+
+#include "base/error.h"
+#include "libraries/parameters.h"
+#include "ops/table.h"
+
+namespace npugraph::libraries {
+namespace {
+
+// Never destroyed: Programs may look for kernels while the process ends.
+struct Registry {
+  std::shared_mutex mutex;
+  std::map<const ng_library*, std::vector<std::unique_ptr<Kernel>>> libraries;
+  std::map<std::string, const Kernel*, std::less<>> by_name;
+};
+
+Registry& registry() {
+  static auto* made = new Registry;
+  return *made;
+}
+
+const ng_library* open(const std::string& path) {
+  // A name without a slash would be looked for in the system's folders.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw UserError(cat("the library '", path, "' cannot be loaded: ", dlerror()));
+  const auto function = reinterpret_cast<ng_library_function>(dlsym(handle, NG_LIBRARY_FUNCTION));
+  if (function == nullptr) {
+    dlclose(handle);
+    throw UserError(cat("'", path, "' is no library of kernels: it does not export ", NG_LIBRARY_FUNCTION,
+                        ", which npugraph/kernel.h defines where NPUGRAPH_KERNEL is used"));
+  }
+  const ng_library* library = function();
+  if (library == nullptr || library->num_kernels == 0) throw UserError(cat("the library '", path, "' has no kernels"));
+  if (library->abi_version != NG_TASK_ABI_VERSION)
+    throw UserError(cat("the library '", path, "' was built for version ", library->abi_version,
+                        " of the task ABI, this npugraph has version ", NG_TASK_ABI_VERSION, "; build it again"));
+  return library;
+}
+
+std::unique_ptr<Kernel> read(const ng_kernel& given, const std::string& path) {
+  try {
+    auto kernel = std::make_unique<Kernel>(Kernel{ops::parse_schema(given.schema), given.make, path});
+    check_parameters(kernel->schema, given);
+    return kernel;
+  } catch (const UserError& error) {
+    throw UserError(cat("the kernel of ", given.schema, " in '", path, "': ", error.what()));
+  }
+}
+
+std::vector<const Kernel*> kernels_of(const std::vector<std::unique_ptr<Kernel>>& owned) {
+  std::vector<const Kernel*> kernels;
+  for (const auto& kernel : owned) kernels.push_back(kernel.get());
+  return kernels;
+}
+
+}  // namespace
+
+std::vector<const Kernel*> load(const std::string& path) {
+  const ng_library* library = open(path);
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  if (const auto known = all.libraries.find(library); known != all.libraries.end()) return kernels_of(known->second);
+  std::vector<std::unique_ptr<Kernel>> made;
+  for (uint32_t i = 0; i < library->num_kernels; ++i) {
+    made.push_back(read(library->kernels[i], path));
+    const std::string& name = made.back()->schema.name;
+    if (const auto other = all.by_name.find(name); other != all.by_name.end())
+      throw UserError(cat("'", path, "' and '", other->second->library, "' both have a kernel of ", name));
+    const auto twice = [&](const auto& kernel) { return kernel->schema.name == name; };
+    if (std::ranges::count_if(made, twice) > 1) throw UserError(cat("'", path, "' has two kernels of ", name));
+  }
+  for (const auto& kernel : made) all.by_name.emplace(kernel->schema.name, kernel.get());
+  return kernels_of(all.libraries.emplace(library, std::move(made)).first->second);
+}
+
+const Kernel* find(std::string_view name) {
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  const auto found = all.by_name.find(name);
+  return found == all.by_name.end() ? nullptr : found->second;
+}
+
+bool same(const ir::Schema& x, const ir::Schema& y) {
+  const auto same_argument = [](const ir::SchemaArg& a, const ir::SchemaArg& b) {
+    return a.name == b.name && a.type == b.type && a.is_write == b.is_write;
+  };
+  const auto same_result = [](const ir::SchemaReturn& a, const ir::SchemaReturn& b) {
+    return a.type == b.type && a.is_write == b.is_write;
+  };
+  return x.name == y.name && std::ranges::equal(x.args, y.args, same_argument) &&
+         std::ranges::equal(x.returns, y.returns, same_result);
+}
+
+}  // namespace npugraph::libraries

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries of users: kernels of operators, written against abi/kernel.h or against the task ABI itself. A loaded library
+// stays loaded until the process ends, because Programs hold its functions. Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "abi/library.h"
+#include "ir/op.h"
+
+namespace npugraph::libraries {
+
+struct Kernel {
+  ir::Schema schema;  // of its operator
+  ng_make make = nullptr;
+  std::string library;  // the path from which it was loaded
+};
+
+// Loads a library and returns its kernels; those that it has already if it was loaded before. UserError if the file
+// cannot be loaded or is not such a library, if it was built for another version of the task ABI, if a kernel does not fit
+// its schema, or if another library has a kernel for the same operator. Nothing is added then.
+std::vector<const Kernel*> load(const std::string& path);
+
+// The kernel of the operator of this name ("ns.name", "ns.name.overload"); null if there is none.
+const Kernel* find(std::string_view name);
+
+// Whether the arguments and results of two schemas are the same: types, names, and which arguments are written.
+bool same(const ir::Schema& x, const ir::Schema& y);
+
+}  // namespace npugraph::libraries
