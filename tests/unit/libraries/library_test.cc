@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "abi/kernel.h"
 #include "base/error.h"
 #include "libraries/parameters.h"
 #include "ops/table.h"
+#include "tensor/dtype.h"
 
 namespace npugraph::libraries {
 namespace {
@@ -81,6 +83,12 @@ TEST(Schemas, AreTheSameWhateverTheirDefaultsAre) {
   EXPECT_FALSE(same(schema, parse("a::b(Tensor x, float scale) -> Tensor")));
   EXPECT_FALSE(same(schema, parse("a::b(Tensor(a!) x, float factor) -> Tensor")));
   EXPECT_FALSE(same(schema, parse("a::b(Tensor(a!) x, float scale) -> ()")));
+}
+
+// The header for users states the sizes of elements for itself, because it includes nothing of this tree.
+TEST(KernelHeader, KnowsTheSizesOfAllElements) {
+  for (int32_t dtype = NG_BOOL; dtype <= NG_F8E8M0FNU; ++dtype)
+    EXPECT_EQ(kernel::size_of(dtype), size_of(static_cast<DType>(dtype))) << kernel::name_of(dtype);
 }
 
 }  // namespace
