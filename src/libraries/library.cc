@@ -2,6 +2,7 @@
 #include "libraries/library.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,7 @@ struct Registry {
   std::shared_mutex mutex;
   std::map<const ng_library*, std::vector<std::unique_ptr<Kernel>>> libraries;
   std::map<std::string, const Kernel*, std::less<>> by_name;
+  std::vector<const Kernel*> in_order;
 };
 
 Registry& registry() {
@@ -51,6 +53,9 @@ const ng_library* open(const std::string& path) {
 std::unique_ptr<Kernel> read(const ng_kernel& given, const std::string& path) {
   try {
     auto kernel = std::make_unique<Kernel>(Kernel{ops::parse_schema(given.schema), given.make, path});
+    const ir::Op* known = ops::registry().find(kernel->schema.name);
+    if (known != nullptr && known->id >= 0)
+      throw UserError("npugraph has this operator itself; give yours a name of its own");
     check_parameters(kernel->schema, given);
     return kernel;
   } catch (const UserError& error) {
@@ -80,7 +85,10 @@ std::vector<const Kernel*> load(const std::string& path) {
     const auto twice = [&](const auto& kernel) { return kernel->schema.name == name; };
     if (std::ranges::count_if(made, twice) > 1) throw UserError(cat("'", path, "' has two kernels of ", name));
   }
-  for (const auto& kernel : made) all.by_name.emplace(kernel->schema.name, kernel.get());
+  for (const auto& kernel : made) {
+    all.by_name.emplace(kernel->schema.name, kernel.get());
+    all.in_order.push_back(kernel.get());
+  }
   return kernels_of(all.libraries.emplace(library, std::move(made)).first->second);
 }
 
@@ -89,6 +97,30 @@ const Kernel* find(std::string_view name) {
   const std::shared_lock lock(all.mutex);
   const auto found = all.by_name.find(name);
   return found == all.by_name.end() ? nullptr : found->second;
+}
+
+std::string ir_name(std::string_view name) {
+  constexpr std::string_view kFunctional = "_functional";
+  std::string_view base = name.substr(name.find('.') + 1);
+  base = base.substr(0, base.find('.'));
+  if (base.ends_with(kFunctional)) base.remove_suffix(kFunctional.size());
+  std::string type;
+  bool begins_word = true;
+  for (const char c : base) {
+    if (c != '_') type += begins_word ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    begins_word = c == '_';
+  }
+  return type;
+}
+
+std::vector<const Kernel*> find_ir(std::string_view type) {
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  std::vector<const Kernel*> found;
+  for (const Kernel* kernel : all.in_order) {
+    if (ir_name(kernel->schema.name) == type) found.push_back(kernel);
+  }
+  return found;
 }
 
 bool same(const ir::Schema& x, const ir::Schema& y) {

@@ -20,11 +20,17 @@ struct Kernel {
 
 // Loads a library and returns its kernels; those that it has already if it was loaded before. UserError if the file
 // cannot be loaded or is not such a library, if it was built for another version of the task ABI, if a kernel does not fit
-// its schema, or if another library has a kernel for the same operator. Nothing is added then.
+// its schema, or if another library or npugraph itself has the same operator. Nothing is added then.
 std::vector<const Kernel*> load(const std::string& path);
 
 // The kernel of the operator of this name ("ns.name", "ns.name.overload"); null if there is none.
 const Kernel* find(std::string_view name);
+
+// The name of an operator in Ascend IR, where two words have no underline between them: "my_ops.scaled_add_" and
+// "my_ops.scaled_add_functional" are both "ScaledAdd".
+std::string ir_name(std::string_view name);
+// The kernels whose operators have this name in Ascend IR, in the order in which they were loaded.
+std::vector<const Kernel*> find_ir(std::string_view type);
 
 // Whether the arguments and results of two schemas are the same: types, names, and which arguments are written.
 bool same(const ir::Schema& x, const ir::Schema& y);

@@ -5,6 +5,7 @@
 
 #include "libraries/library.h"
 #include "torch/bindings/init.h"
+#include "torch/bridge/library_operators.h"
 
 namespace npugraph::bindings {
 
@@ -13,11 +14,21 @@ void init_libraries(py::module_& module) {
       "load_library",
       [](const std::string& path) {
         std::vector<std::string> schemas;
-        for (const libraries::Kernel* kernel : libraries::load(path)) schemas.push_back(kernel->schema.text);
+        const std::vector<const libraries::Kernel*> kernels = libraries::load(path);
+        bridge::define_operators(kernels);
+        for (const libraries::Kernel* kernel : kernels) schemas.push_back(kernel->schema.text);
         return schemas;
       },
       py::arg("path"), py::call_guard<py::gil_scoped_release>(),
-      "Loads a library of kernels. Returns the schemas of their operators.");
+      "Loads a library of kernels and defines their operators. Returns the schemas of these.");
+  module.def(
+      "library_of",
+      [](const std::string& name) {
+        const libraries::Kernel* kernel = libraries::find(name);
+        return kernel == nullptr ? std::string() : kernel->library;
+      },
+      py::arg("name"), "The library that has a kernel of the operator \"ns.name\"; an empty text if none has.");
+  module.def("ir_name", &libraries::ir_name, py::arg("name"), "The name of an operator in Ascend IR.");
 }
 
 }  // namespace npugraph::bindings

@@ -43,6 +43,12 @@ struct ArgumentSource {
 // in Python. UserError that names the argument when `attr` does not fit its type.
 c10::IValue to_ivalue(const Attr& attr, const c10::Argument& argument, const ArgumentSource& source);
 
+// The inverse of to_ivalue. `tensor` gives the reference of a tensor that is defined. Returns nullopt for values that a
+// Program cannot hold, such as generators.
+std::optional<Attr> to_attr(const c10::IValue& value, const c10::Argument& argument,
+                            c10::function_ref<TensorRef(const at::Tensor&)> tensor);
+Attr number_attr(const at::Scalar& value);
+
 // Whether to_ivalue knows the type. Generators, streams and script classes are taken as None only.
 bool is_convertible(const c10::Argument& argument);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "libraries/library.h"
 #include "torch/bridge/convert.h"
 #include "torch/npu/tensor.h"
 
@@ -20,21 +21,6 @@ std::vector<program::Dim> dims(at::IntArrayRef numbers) {
   std::vector<program::Dim> out;
   for (const int64_t number : numbers) out.push_back({number});
   return out;
-}
-
-const c10::Type& without_optional(const c10::Type& type) {
-  return type.kind() == c10::TypeKind::OptionalType ? *type.castRaw<c10::OptionalType>()->getElementType() : type;
-}
-
-Expr number(const at::Scalar& value) {
-  if (value.isBoolean()) return Expr::constant(Scalar::of_bool(value.toBool()));
-  if (value.isFloatingPoint()) return Expr::constant(Scalar::of_float(value.toDouble()));
-  return Expr(value.toLong());
-}
-
-Attr number_attr(const at::Scalar& value) {
-  if (value.isComplex()) return std::complex<double>(value.toComplexDouble());
-  return number(value);
 }
 
 program::Operand window(const std::string& task, const at::Tensor& tensor, int32_t piece, Access access) {
@@ -67,7 +53,7 @@ class Description {
   void add_argument(size_t position, const c10::IValue& value) {
     access_ = is_written(schema_, position) ? Access::kReadWrite : Access::kRead;
     for_each_tensor(value, [&](const at::Tensor& tensor) { note_argument(tensor); });
-    auto attr = attr_of(value, without_optional(*schema_.arguments()[position].real_type()));
+    auto attr = attr_of(value, schema_.arguments()[position]);
     made_.task.args.push_back(attr.value_or(None{}));
     if (!attr) made_.fixed.push_back({position, value});
   }
@@ -79,7 +65,16 @@ class Description {
     for (const c10::IValue& value : results) add_result(value);
   }
 
-  RecordedTask take() { return std::move(made_); }
+  // A call of an operator with a kernel of a library is a task of that kernel.
+  RecordedTask take() {
+    const libraries::Kernel* kernel = libraries::find(made_.task.name);
+    if (kernel != nullptr && made_.fixed.empty()) {
+      made_.task.kind = program::TaskKind::kKernel;
+      made_.task.schema = kernel->schema.text;
+      made_.task.foreign = false;
+    }
+    return std::move(made_);
+  }
 
  private:
   static const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
@@ -107,7 +102,6 @@ class Description {
   }
 
   TensorRef ref(const at::Tensor& tensor) {
-    if (!tensor.defined()) return {};
     // Operators read host tensors when they are launched; only copies read them, as pinned memory, at each replay.
     const bool is_value =
         tensor.device().is_cpu() && access_ == Access::kRead && schema_.name() != at::_ops::copy_::name;
@@ -116,69 +110,12 @@ class Description {
     return {operand(placed, piece, access_)};
   }
 
-  Attr tensor_attr(const at::Tensor& tensor) {
-    if (!tensor.defined()) return None{};
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return number_attr(tensor.item());
-    return ref(tensor);
-  }
-
-  static std::optional<Attr> int_attr(int64_t value, const c10::Type& type) {
-    switch (type.kind()) {
-      case c10::TypeKind::ScalarTypeType: {
-        const auto dtype = bridge::from_torch(static_cast<at::ScalarType>(value));
-        return dtype ? std::make_optional<Attr>(*dtype) : std::nullopt;
-      }
-      case c10::TypeKind::LayoutType: return bridge::from_torch(static_cast<at::Layout>(value));
-      case c10::TypeKind::MemoryFormatType: return bridge::from_torch(static_cast<at::MemoryFormat>(value));
-      default: return Expr(value);
-    }
-  }
-
-  template <typename List>
-  static Attr numbers(const List& list) {
-    std::vector<Expr> out;
-    for (const auto& value : list) out.push_back(number(value));
-    return out;
-  }
-
-  std::optional<Attr> list_attr(const c10::IValue& value) {
-    if (value.isTensorList()) {
-      std::vector<TensorRef> refs;
-      for (const at::Tensor& tensor : value.toTensorVector()) refs.push_back(ref(tensor));
-      return refs;
-    }
-    if (value.isIntList()) return numbers(value.toIntVector());
-    if (value.isDoubleList()) return numbers(value.toDoubleVector());
-    const auto items = value.toListRef();
-    const auto all = [&](bool (c10::IValue::*is)() const) {
-      return std::ranges::all_of(items, [&](const c10::IValue& item) { return (item.*is)(); });
-    };
-    if (std::ranges::all_of(items, [](const c10::IValue& item) { return item.isNone() || item.isTensor(); })) {
-      std::vector<TensorRef> refs;
-      for (const c10::IValue& item : items) refs.push_back(item.isNone() ? TensorRef{} : ref(item.toTensor()));
-      return refs;
-    }
-    if (all(&c10::IValue::isString)) {
-      std::vector<std::string> texts;
-      for (const c10::IValue& item : items) texts.push_back(item.toStringRef());
-      return texts;
-    }
-    if (!all(&c10::IValue::isScalar) || all(&c10::IValue::isComplexDouble)) return std::nullopt;
-    std::vector<Expr> out;
-    for (const c10::IValue& item : items) out.push_back(number(item.toScalar()));
-    return out;
-  }
-
   // Returns nullopt for values that a Program cannot hold, such as generators.
-  std::optional<Attr> attr_of(const c10::IValue& value, const c10::Type& type) {
-    if (value.isNone()) return None{};
-    if (value.isTensor()) return tensor_attr(value.toTensor());
-    if (value.isInt()) return int_attr(value.toInt(), type);
-    if (value.isScalar()) return number_attr(value.toScalar());
-    if (value.isDevice()) return bridge::from_torch(value.toDevice());
-    if (value.isString()) return value.toStringRef();
-    if (value.isList()) return list_attr(value);
-    return std::nullopt;
+  std::optional<Attr> attr_of(const c10::IValue& value, const c10::Argument& argument) {
+    const bool is_number =
+        value.isTensor() && value.toTensor().defined() && value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
+    if (is_number) return bridge::number_attr(value.toTensor().item());
+    return bridge::to_attr(value, argument, [&](const at::Tensor& tensor) { return ref(tensor); });
   }
 
   const c10::FunctionSchema& schema_;

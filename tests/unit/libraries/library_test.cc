@@ -56,6 +56,22 @@ TEST(Library, CannotReplaceTheKernelOfAnother) {
   EXPECT_EQ(find("test_ops.strides")->library, path("sample_kernels"));
 }
 
+TEST(Library, CannotReplaceAnOperatorOfTheTable) {
+  EXPECT_NE(error_of(path("own_kernels")).find("npugraph has this operator itself"), std::string::npos);
+  EXPECT_EQ(find("aten.relu"), nullptr);
+}
+
+TEST(Library, HasItsOperatorsUnderTheirNamesInAscendIr) {
+  EXPECT_EQ(ir_name("my_ops.scaled_add"), "ScaledAdd");
+  EXPECT_EQ(ir_name("my_ops.scaled_add_.out"), "ScaledAdd");
+  EXPECT_EQ(ir_name("my_ops.scaled_add_functional"), "ScaledAdd");
+  EXPECT_EQ(ir_name("my_ops._mla_v2"), "MlaV2");
+  load(path("sample_kernels"));
+  ASSERT_EQ(find_ir("ScaledAdd").size(), 1u);
+  EXPECT_EQ(find_ir("ScaledAdd")[0]->schema.name, "test_ops.scaled_add");
+  EXPECT_TRUE(find_ir("scaled_add").empty());
+}
+
 std::string parameters(const std::string& schema) {
   std::string text;
   for (const std::string& word : parameters_of(ops::parse_schema(schema))) text += word + " ";

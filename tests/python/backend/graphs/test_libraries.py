@@ -22,24 +22,9 @@ def no_grad():
         yield
 
 
-def scale_(x: torch.Tensor, factor: float) -> None:
-    x.mul_(factor)
-
-
 @pytest.fixture(autouse=True, scope="module")
-def operators() -> Iterator[None]:
-    """The operators of the library, with implementations for eager mode."""
-    with torch.library._scoped_library("test_ops", "DEF") as library:
-        for schema in SCHEMAS:
-            library.define(schema.removeprefix("test_ops::"))
-        eager = {
-            "scaled_add": lambda x, y, scale: x + scale * y,
-            "scale_": scale_,
-            "reversed": lambda x: x.flip(tuple(range(x.dim()))).contiguous(),
-            "fails_inside": lambda x: x.clone(),
-        }
-        for name, function in eager.items():
-            library.impl(name, function, "CPU")
+def meta_functions() -> Iterator[None]:
+    with torch.library._scoped_library("test_ops", "FRAGMENT") as library:
         for name in ("scaled_add", "reversed", "fails_inside"):
             torch.library.register_fake(f"test_ops::{name}", lambda x, *rest: x.new_empty(x.shape), lib=library)
         yield
@@ -51,6 +36,27 @@ def kinds(artifact: npugraph.Artifact) -> list[str]:
 
 def vector():
     return (torch.randn(6),)
+
+
+def test_operators_run_in_eager_mode() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.ops.test_ops.scaled_add(x, x.t().contiguous().t(), 2.0).equal(3 * x)
+    assert torch.ops.test_ops.reversed(x).tolist() == [[5, 4, 3], [2, 1, 0]]
+    torch.ops.test_ops.scale_(x[:, 1:], 3)
+    assert x.tolist() == [[0, 3, 6], [3, 12, 15]]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"test_ops::fails_inside: no element of x fits \(the kernel is in "):
+            torch.ops.test_ops.fails_inside(x)
+
+
+def test_an_eager_call_needs_a_meta_function() -> None:
+    with pytest.raises(NotImplementedError, match=r'register_fake\("test_ops::strides"\)\n    def _\(x\):'):
+        torch.ops.test_ops.strides(torch.ones(2, 3))
+
+
+def test_an_operator_of_another_schema_is_refused() -> None:
+    with pytest.raises(ValueError, match="npugraph has this operator itself"):
+        npugraph.load_library(FOLDER / "libown_kernels.so")
 
 
 def test_an_operator_with_a_kernel_is_a_task_without_the_dispatcher() -> None:

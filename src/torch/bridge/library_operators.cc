@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/library_operators.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include "base/error.h"
+#include "ops/table.h"
+#include "program/definition.h"
+#include "torch/bridge/convert.h"
+
+namespace npugraph::bridge {
+namespace {
+
+using c10::IValue;
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+// What a kernel may ask of the process while it runs in eager mode.
+class EagerHost {
+ public:
+  EagerHost() : table_{this, at::get_num_threads(), parallel_for, set_error, [](const ng_host*, int64_t) {}} {}
+  EagerHost(const EagerHost&) = delete;
+  EagerHost& operator=(const EagerHost&) = delete;
+
+  const ng_host* table() const { return &table_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  static void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain,
+                           void (*body)(void* arg, int64_t begin, int64_t end), void* arg) {
+    at::parallel_for(begin, end, grain, [&](int64_t first, int64_t last) { body(arg, first, last); });
+  }
+  static void set_error(const ng_host* host, const char* message) {
+    static_cast<EagerHost*>(host->self)->error_ = message;
+  }
+
+  ng_host table_;
+  std::string error_;
+};
+
+// One eager call: the task of the kernel, for these arguments only.
+class Call {
+ public:
+  Call(const libraries::Kernel& kernel, const c10::FunctionSchema& schema) : kernel_(kernel), schema_(schema) {
+    task_.kind = program::TaskKind::kKernel;
+    task_.name = kernel.schema.name;
+    task_.schema = kernel.schema.text;
+  }
+
+  void add_argument(const IValue& value, const c10::Argument& argument) {
+    const bool is_written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    const auto access = is_written ? program::Access::kReadWrite : program::Access::kRead;
+    auto attr = to_attr(value, argument, [&](const at::Tensor& tensor) { return TensorRef{operand(tensor, access)}; });
+    TORCH_CHECK_NOT_IMPLEMENTED(attr, schema_.operator_name(),
+                                ": no kernel of a library takes the value of its argument '", argument.name(), "', a ",
+                                value.tagKind());
+    task_.args.push_back(std::move(*attr));
+  }
+
+  at::Tensor add_result(const at::Tensor& meta) {
+    at::Tensor made = at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(c10::kCPU));
+    task_.results.push_back(operand(made, program::Access::kWrite));
+    return made;
+  }
+
+  void run() {
+    std::vector<ng_buffer> buffers;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const at::Tensor& tensor = tensors_[i];
+      buffers.push_back({.data = tensor.numel() == 0 ? nullptr : tensor.data_ptr(),
+                         .object = tensor.unsafeGetTensorImpl(),
+                         .sizes = tensor.sizes().data(),
+                         .strides = tensor.strides().data(),
+                         .rank = static_cast<int32_t>(tensor.dim()),
+                         .dtype = static_cast<int32_t>(task_.operands[i].dtype),
+                         .flags = 0,
+                         .reserved = 0});
+    }
+    ng_call call{.buffers = buffers.data(),
+                 .scalars = nullptr,
+                 .defined = nullptr,
+                 .workspace = nullptr,
+                 .host = nullptr,
+                 .num_buffers = static_cast<uint32_t>(buffers.size()),
+                 .num_scalars = 0,
+                 .num_defined = 0,
+                 .abi_version = NG_TASK_ABI_VERSION};
+    const Made task(program::make_task(kernel_.make, task_), call);
+    const EagerHost host;
+    at::Tensor workspace = task.workspace(call);
+    call.workspace = workspace.defined() ? workspace.data_ptr() : nullptr;
+    call.host = host.table();
+    TORCH_CHECK(task.run(call), schema_.operator_name(), ": ", host.error(), " (the kernel is in '", kernel_.library,
+                "')");
+  }
+
+ private:
+  // Owns a task and its state for one call.
+  class Made {
+   public:
+    Made(const ng_task& task, const ng_call& call) : task_(task) {
+      is_bound_ = task_.bind == nullptr || task_.bind(task_.context, &call, &state_) == NG_OK;
+    }
+    ~Made() {
+      if (task_.unbind != nullptr && state_ != nullptr) task_.unbind(task_.context, state_);
+      if (task_.destroy != nullptr) task_.destroy(task_.context);
+    }
+    Made(const Made&) = delete;
+    Made& operator=(const Made&) = delete;
+
+    at::Tensor workspace(const ng_call& call) const {
+      const int64_t bytes = is_bound_ && task_.workspace != nullptr ? task_.workspace(task_.context, &call) : 0;
+      return bytes > 0 ? at::empty({bytes}, at::kByte) : at::Tensor();
+    }
+    bool run(ng_call& call) const { return is_bound_ && task_.run(task_.context, state_, &call) == NG_OK; }
+
+   private:
+    ng_task task_;
+    void* state_ = nullptr;
+    bool is_bound_ = false;
+  };
+
+  int32_t operand(const at::Tensor& tensor, program::Access access) {
+    const auto dtype = from_torch(tensor.scalar_type());
+    TORCH_CHECK_NOT_IMPLEMENTED(dtype && tensor.layout() == at::kStrided, schema_.operator_name(),
+                                ": no kernel of a library takes a tensor of ", tensor.scalar_type(), ", ",
+                                tensor.layout());
+    program::Operand made;
+    made.access = access;
+    made.dtype = *dtype;
+    for (const int64_t size : tensor.sizes()) made.sizes.push_back({size});
+    for (const int64_t stride : tensor.strides()) made.strides.push_back({stride});
+    task_.operands.push_back(std::move(made));
+    tensors_.push_back(tensor);
+    return static_cast<int32_t>(tensors_.size()) - 1;
+  }
+
+  const libraries::Kernel& kernel_;
+  const c10::FunctionSchema& schema_;
+  program::Task task_;
+  std::vector<at::Tensor> tensors_;  // one for each operand
+};
+
+IValue on_meta(const IValue& value) {
+  const auto of = [](const at::Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+  };
+  if (value.isTensor()) return of(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(of(tensor));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+      list.push_back(tensor ? std::make_optional(of(*tensor)) : std::nullopt);
+    return list;
+  }
+  return value;
+}
+
+std::string names_of_arguments(const c10::FunctionSchema& schema) {
+  std::string names;
+  for (const c10::Argument& argument : schema.arguments()) names += cat(names.empty() ? "" : ", ", argument.name());
+  return names;
+}
+
+bool is_new(const c10::Argument& result) { return result.alias_info() == nullptr; }
+
+// The types of the results, as tensors on meta.
+Stack meta_results(const OperatorHandle& op, std::span<const IValue> args) {
+  const std::string name = toString(op.operator_name());
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasKernelForDispatchKey(c10::DispatchKey::Meta), name,
+                              " has no Meta function, which says the sizes and the type of each result. Add one:\n\n"
+                              "    @torch.library.register_fake(\"",
+                              name, "\")\n    def _(", names_of_arguments(op.schema()),
+                              "):\n        return ...  # for example x.new_empty(x.shape)\n");
+  Stack stack;
+  for (const IValue& value : args) stack.push_back(on_meta(value));
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  TORCH_CHECK(stack.size() == op.schema().returns().size(), "the Meta function of ", name, " returned ", stack.size(),
+              " results, the schema has ", op.schema().returns().size());
+  return stack;
+}
+
+// The argument that a result is: the one that is written under the same letter.
+size_t position_of(const c10::FunctionSchema& schema, const c10::Argument& result) {
+  size_t position = 0;
+  while (schema.arguments()[position].alias_info() == nullptr ||
+         *schema.arguments()[position].alias_info() != *result.alias_info())
+    ++position;
+  return position;
+}
+
+class EagerKernel final : public c10::OperatorKernel {
+ public:
+  explicit EagerKernel(const libraries::Kernel& kernel) : kernel_(kernel) {}
+
+  void operator()(const OperatorHandle& op, c10::DispatchKeySet, Stack* stack) const {
+    const c10::FunctionSchema& schema = op.schema();
+    const size_t count = schema.arguments().size(), begin = stack->size() - count;
+    const std::span<const IValue> args(stack->data() + begin, count);
+    Call call(kernel_, schema);
+    for (size_t i = 0; i < count; ++i) call.add_argument(args[i], schema.arguments()[i]);
+    const auto& returns = schema.returns();
+    const Stack types = std::ranges::any_of(returns, is_new) ? meta_results(op, args) : Stack();
+    Stack results;
+    for (size_t i = 0; i < returns.size(); ++i)
+      results.push_back(is_new(returns[i]) ? IValue(call.add_result(types[i].toTensor()))
+                                           : args[position_of(schema, returns[i])]);
+    call.run();
+    stack->resize(begin);
+    std::ranges::move(results, std::back_inserter(*stack));
+  }
+
+ private:
+  const libraries::Kernel& kernel_;
+};
+
+c10::OperatorName name_of(const libraries::Kernel& kernel) {
+  const std::string_view text = kernel.schema.text;
+  const std::string_view name = text.substr(0, text.find('('));
+  const size_t dot = name.find('.');
+  return {std::string(name.substr(0, dot)), dot == name.npos ? "" : std::string(name.substr(dot + 1))};
+}
+
+void check_schema(const libraries::Kernel& kernel) {
+  const auto known = c10::Dispatcher::singleton().findSchema(name_of(kernel));
+  if (!known) return;
+  const std::string schema = c10::toString(known->schema());
+  if (!libraries::same(kernel.schema, ops::parse_schema(schema)))
+    throw UserError(cat("the kernel of ", kernel.schema.name, " in '", kernel.library, "' is for the schema\n  ",
+                        kernel.schema.text, "\nand torch knows the operator with\n  ", schema));
+}
+
+// Definitions end with their library object, so it lives as long as the process.
+void define(const libraries::Kernel& kernel) {
+  const c10::OperatorName name = name_of(kernel);
+  const std::string name_space(name.getNamespace().value());
+  auto& dispatcher = c10::Dispatcher::singleton();
+  auto* library = new torch::Library(torch::Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__);
+  if (!dispatcher.findSchema(name)) library->def(kernel.schema.text.c_str(), {at::Tag::pt2_compliant_tag});
+  const auto op = dispatcher.findSchema(name);
+  const bool has_kernel = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                          op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+                          op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  if (has_kernel) return;
+  const std::string local = toString(name).substr(name_space.size() + 2);
+  library->impl(local.c_str(), c10::DispatchKey::CPU,
+                torch::CppFunction::makeFromBoxedFunctor(std::make_unique<EagerKernel>(kernel)));
+}
+
+}  // namespace
+
+void define_operators(const std::vector<const libraries::Kernel*>& kernels) {
+  static std::mutex mutex;
+  static auto* defined = new std::set<const libraries::Kernel*>;
+  const std::lock_guard lock(mutex);
+  for (const libraries::Kernel* kernel : kernels) check_schema(*kernel);
+  for (const libraries::Kernel* kernel : kernels)
+    if (defined->insert(kernel).second) define(*kernel);
+}
+
+}  // namespace npugraph::bridge

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators of users' libraries in torch: definitions, and kernels for eager mode. Those run on the CPU, and so on npu
+// tensors, too.
+#pragma once
+
+#include <vector>
+
+#include "libraries/library.h"
+
+namespace npugraph::bridge {
+
+// Defines the operators of these kernels that torch does not know yet, and gives those a CPU kernel that have none. Both
+// stay until the process ends. An eager call asks the operator's Meta function for the types of its results, runs the
+// kernel in the calling thread, and splits its loops over torch's threads.
+//
+// UserError if torch knows one of the operators with another schema; the others are not defined then.
+void define_operators(const std::vector<const libraries::Kernel*>& kernels);
+
+}  // namespace npugraph::bridge
