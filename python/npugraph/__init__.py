@@ -11,7 +11,7 @@ import torch  # noqa: F401  (loads the libraries that the extension links)
 
 from npugraph import _C, operators  # noqa: F401  (operators: defines npugraph::attention, which graphs call)
 from npugraph.artifact import Artifact, Instance, artifacts
-from npugraph.libraries import load_library
+from npugraph.libraries import cmake_path, include_path, load_library
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
 from npugraph.saved import SavedProgram, load
 from npugraph.warning_kinds import DefectWarning, NpugraphWarning
@@ -25,6 +25,8 @@ __all__ = [
     "NpugraphWarning",
     "SavedProgram",
     "artifacts",
+    "cmake_path",
+    "include_path",
     "load",
     "load_library",
     "poison_freed_memory",

@@ -20,6 +20,10 @@ COMMANDS = {
         "npugraph.commands.ladder",
         "find the step of the compiler, or the task, at which numbers go wrong",
     ),
+    "paths": (
+        "npugraph.commands.paths",
+        "print the directories of the headers and of the CMake package, to build kernels with",
+    ),
     "report": (
         "npugraph.commands.report",
         "run a script, and write a page of HTML about each graph that it compiled",
