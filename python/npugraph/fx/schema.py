@@ -33,6 +33,12 @@ def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, A
     return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
+def written_arguments(operator: Any) -> list[str]:
+    """The names of the arguments that ``operator``, an OpOverload, writes."""
+    aliases = ((argument.name, argument.alias_info) for argument in operator._schema.arguments)
+    return [name for name, alias in aliases if alias is not None and alias.is_write]
+
+
 def may_draw(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call of ``operator``, an OpOverload, may draw random numbers. Attention without dropout draws none."""
     if torch.Tag.nondeterministic_seeded not in operator.tags:

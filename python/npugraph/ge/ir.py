@@ -53,6 +53,12 @@ def names() -> list[str]:
 
 
 @functools.cache
+def computed_types() -> frozenset[str]:
+    """The types of operators that the engine of this process computes itself."""
+    return frozenset(_C.ge.imported_types())
+
+
+@functools.cache
 def find(name: str) -> Operator | None:
     """The operator of that name; None if there is none."""
     found = _C.ge.find_operator(name)

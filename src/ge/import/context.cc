@@ -134,6 +134,11 @@ std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> ar
   return graph_.node(graph_.append(std::move(node), std::move(types), origin_.node)).results;
 }
 
+std::vector<ir::ValueId> Context::add_typed(const ir::Op& op, std::vector<Attr> args, std::vector<ir::Type> types) {
+  ir::Node node{.op = &op, .args = std::move(args), .origin = origin_};
+  return graph_.node(graph_.append(std::move(node), std::move(types), origin_.node)).results;
+}
+
 ir::ValueId Context::add(const ir::Op& op, std::vector<Attr> args) { return add_all(op, std::move(args)).front(); }
 
 Operand Context::constant(const TensorValue& tensor, DType dtype) {

@@ -64,6 +64,8 @@ class Context {
   // the schema has defaults.
   std::vector<ir::ValueId> add_all(const ir::Op& op, std::vector<Attr> args);
   ir::ValueId add(const ir::Op& op, std::vector<Attr> args);
+  // The same for an operator without a rule, with these types of results.
+  std::vector<ir::ValueId> add_typed(const ir::Op& op, std::vector<Attr> args, std::vector<ir::Type> types);
 
   // The names of nodes that are added from now on, and the line of the user's program that they come from.
   void set_origin(std::string name, std::string source);

@@ -12,6 +12,7 @@
 #include "ge/import/context.h"
 #include "ge/import/fold_numbers.h"
 #include "ge/import/inputs.h"
+#include "ge/import/library_call.h"
 #include "ge/import/order.h"
 #include "ge/import/rules.h"
 #include "ge/ir/registry.h"
@@ -137,14 +138,37 @@ class Importer {
   }
 
   std::vector<Operand> apply_rule(const OpDef& op) {
-    const IrOperator* ir = find_operator(op.type);
-    if (ir == nullptr) throw UserError("Ascend IR has no operator of this type");
-    const Rule rule = find_rule(op.type);
     const std::vector<Operand*> operands = operands_of(op);
+    const Rule rule = find_rule(op.type);
+    if (const libraries::Kernel* kernel = kernel_of(op, rule != nullptr)) {
+      refuse_written_inputs(op);
+      return call_kernel(context_, op, *kernel, operands);
+    }
+    const IrOperator* ir = find_operator(op.type);
+    if (ir == nullptr)
+      throw UserError(
+          "Ascend IR has no operator of this type, and no library that is loaded has a kernel for it; "
+          "npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one");
     const Call call(context_, op, *ir, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
     if (rule == nullptr) throw UserError("the engine does not compute operators of this type");
     return rule(call);
+  }
+
+  // Kernels of users write copies, and only Assign writes what the graph is given.
+  void refuse_written_inputs(const OpDef& op) const {
+    size_t place = 0;
+    for (const InputRef& input : op.inputs) {
+      if (!input.is_absent() && input.is_control()) continue;
+      const size_t described = place++;
+      if (input.is_absent() || described >= op.input_descs.size()) continue;
+      const std::string& name = op.input_descs[described].name;
+      const bool is_written = std::ranges::count(op.output_descs, name, &TensorDesc::name) > 0;
+      if (is_written && ops_.by_name.find(input.producer)->second->type == "RefData")
+        throw UserError(cat("it writes '", input.producer,
+                            "', an input of the graph, which only Assign does: let it write "
+                            "a TensorMove of that input, and assign its output"));
+    }
   }
 
   std::vector<Operand*> operands_of(const OpDef& op) {

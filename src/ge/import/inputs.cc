@@ -36,19 +36,6 @@ std::optional<std::vector<Expr>> expressions(Context& context, const TensorDesc&
   return result;
 }
 
-std::vector<Expr> sizes_of(Context& context, const TensorDesc& desc) {
-  const auto stated = expressions(context, desc, attr::kSizes);
-  std::vector<Expr> sizes;
-  for (size_t d = 0; d < desc.dims.size(); ++d) {
-    const int64_t size = desc.dims[d];
-    if (size < -1) throw UserError(cat("a size is -1 or at least 0, got ", size));
-    if (size != -1 && stated && !(*stated)[d].is_int(size))
-      throw UserError(cat("size ", d, " is ", size, " and ", (*stated)[d].str()));
-    sizes.push_back(size != -1 ? Expr(size) : stated ? (*stated)[d] : context.new_size());
-  }
-  return sizes;
-}
-
 }  // namespace
 
 std::string text_attr(const OpDef& op, std::string_view name) {
@@ -77,6 +64,19 @@ SizeBounds stated_bounds(const GraphDef& def) {
   for (size_t s = 0; s < list->s.size(); ++s)
     bounds[std::string(list->s[s])] = {.min = list->i[2 * s], .max = list->i[2 * s + 1]};
   return bounds;
+}
+
+std::vector<Expr> sizes_of(Context& context, const TensorDesc& desc) {
+  const auto stated = expressions(context, desc, attr::kSizes);
+  std::vector<Expr> sizes;
+  for (size_t d = 0; d < desc.dims.size(); ++d) {
+    const int64_t size = desc.dims[d];
+    if (size < -1) throw UserError(cat("a size is -1 or at least 0, got ", size));
+    if (size != -1 && stated && !(*stated)[d].is_int(size))
+      throw UserError(cat("size ", d, " is ", size, " and ", (*stated)[d].str()));
+    sizes.push_back(size != -1 ? Expr(size) : stated ? (*stated)[d] : context.new_size());
+  }
+  return sizes;
 }
 
 ir::TensorType input_type(Context& context, const OpDef& op) {

@@ -17,11 +17,13 @@ namespace npugraph::ge {
 namespace attr {
 // Of an operator: the line of the user's program, or the name of an input there.
 inline constexpr std::string_view kSource = "_npugraph_source";
+// Of an operator: that of torch whose kernel computes it, "my_ops.scaled_add". The kernel is of a user's library.
+inline constexpr std::string_view kOperator = "_npugraph_operator";
 // Of an input: "parameter", "buffer" or "static".
 inline constexpr std::string_view kKind = "_npugraph_kind";
 // Of an input: it is a number of the user's program and not a tensor, with this text as an expression of sizes.
 inline constexpr std::string_view kValue = "_npugraph_value";
-// Of the descriptor of an input or of an output of the graph: sizes and strides as expressions, a list of texts. Strides
+// Of the descriptor of an input, of an output of the graph, or of a result of a user's kernel: sizes and strides as expressions, a list of texts. Strides
 // are those of a dense row-major tensor if they are left out.
 inline constexpr std::string_view kSizes = "_npugraph_sizes";
 inline constexpr std::string_view kStrides = "_npugraph_strides";
@@ -36,6 +38,9 @@ DType element_type(const TensorDesc& desc);
 
 // The strides that a descriptor states; nullopt if it states none.
 std::optional<std::vector<Expr>> stated_strides(Context& context, const TensorDesc& desc);
+
+// The sizes that a descriptor states as numbers or as expressions, with symbols of `context` for those that it does not.
+std::vector<Expr> sizes_of(Context& context, const TensorDesc& desc);
 
 // The bounds that a graph states. UserError if they are not a pair for each name.
 SizeBounds stated_bounds(const GraphDef& def);

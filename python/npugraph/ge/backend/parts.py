@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import torch
 from torch import fx
 
-from npugraph import _C
 from npugraph.driver.calls import below_autocast, boxed_call
 from npugraph.driver.entry import Route, Work
 from npugraph.fx.translate.importer import InputInfo
+from npugraph.ge import ir
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph
 from npugraph.ge.backend.models import belongs_to_model
 from npugraph.ge.config import CompilerConfig
@@ -30,16 +29,11 @@ def build_computed(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo]) -
 
 
 def _refuse(op_types: Set[str], values: Sequence[Any]) -> str:
-    if unknown := op_types - _imported_types():
+    if unknown := op_types - ir.computed_types():
         return f"the engine does not compute operators of type {', '.join(sorted(unknown))}"
     if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
         return "the engine does not compute complex numbers"
     return ""
-
-
-@functools.cache
-def _imported_types() -> Set[str]:
-    return _C.ge.imported_types()
 
 
 def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:

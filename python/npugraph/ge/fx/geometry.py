@@ -10,6 +10,7 @@ import torch
 
 from npugraph.fx.translate.symbolic import SymbolicConverter, Unsupported
 from npugraph.fx.values import expressions
+from npugraph.ge import attr
 
 
 def is_row_major(tensor: torch.Tensor) -> bool:
@@ -49,3 +50,11 @@ def texts(numbers: Sequence[Any]) -> list[str] | None:
         return [str(converter(number)) for number in numbers]
     except Unsupported:
         return None
+
+
+def write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
+    """Writes numbers into an attribute of a descriptor, as a list of texts. Without numbers, or if the engine has no
+    words for them, it is left out."""
+    words = texts(numbers)
+    if words:
+        attr.ListStr(words).write(desc.attr[name])

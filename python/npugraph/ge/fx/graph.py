@@ -16,30 +16,30 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.corrections import correct_values
-from npugraph.fx.schema import arguments_by_name
+from npugraph.fx.schema import arguments_by_name, is_view, written_arguments
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
 from npugraph.ge import apis as ge
-from npugraph.ge import attr
-from npugraph.ge.converters import Missing, MissingConverters, find
+from npugraph.ge import attr, ir
+from npugraph.ge.converters import Missing, MissingConverters, find, library
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.fx.devices import Placement, device_of
-from npugraph.ge.fx.geometry import is_dense, is_row_major, texts
+from npugraph.ge.fx.geometry import is_dense, is_row_major, texts, write_texts
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs, viewed
 from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import DEVICE
-from npugraph.ge.tensor import Tensor, TensorSpec
+from npugraph.ge.tensor import Tensor, TensorSpec, data_inputs, dims_of
 from npugraph.log import logger
 
 aten = torch.ops.aten
 
 # What the engine reads beyond Ascend IR (src/ge/import/inputs.h): of operators, ...
-SOURCE, KIND, VALUE = "_npugraph_source", "_npugraph_kind", "_npugraph_value"
+SOURCE, KIND, VALUE, OPERATOR = "_npugraph_source", "_npugraph_kind", "_npugraph_value", "_npugraph_operator"
 # ... of descriptors, ...
 SIZES, STRIDES = "_npugraph_sizes", "_npugraph_strides"
 # ... and of the graph: names of symbols, and the least and the largest value of each.
@@ -194,8 +194,8 @@ class _Builder:
             data.node.attr[KIND].s = info.kind.encode()
         if isinstance(value, torch.Tensor):
             self.values[node] = data
-            _write_texts(data.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
-            _write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
+            write_texts(data.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
+            write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
             return
         self.numbers[type(value), value.node.expr] = data
         for text in texts([value]) or ():
@@ -252,7 +252,7 @@ class _Builder:
     def convert(self, node: fx.Node) -> Any:
         """What the converter of a node returns: a tensor, or a list of tensors, in which None stands for a result
         that is not computed."""
-        body = find(node.target)
+        body = find(node.target) or library.converter(node.target)
         if body is None:
             self.note(node)
             return self.stand_ins(node)
@@ -264,7 +264,9 @@ class _Builder:
                 kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
                 specs = specs_of(node.meta.get("val"))
                 result = body(*args, **kwargs, meta_outputs=specs)
+            self.name_kernel(node, before)
             self.check_computed(node, before)
+            self.take_written(node, before)
         except NotImplementedError as refusal:
             self.note(node, str(refusal))
             return self.stand_ins(node)
@@ -276,6 +278,7 @@ class _Builder:
                 op.attr[SOURCE].s = source_line(node).encode()
         result = _listed(result)
         self.describe(node, result, specs)
+        self.describe_sizes(node, result)
         return result
 
     def check_memory(self, node: fx.Node) -> None:
@@ -289,8 +292,45 @@ class _Builder:
         """Raises ``NotImplementedError`` if the engine does not compute what a node became, the operators of the graph
         from ``first`` on."""
         values = [operand.meta.get("val") for operand in (node, *node.all_input_nodes)]
-        if reason := self.refuse({op.type for op in self.graph.op[first:]}, pytree.tree_leaves(values)):
+        types = {op.type for op in self.graph.op[first:] if OPERATOR not in op.attr}
+        if reason := self.refuse(types, pytree.tree_leaves(values)):
             raise NotImplementedError(reason)
+
+    # Operators that write arguments, and those with kernels of the user
+
+    def name_kernel(self, node: fx.Node, first: int) -> None:
+        """Says that operators which only the user's kernel of a node can compute are computed by it."""
+        if name := library.kernel_name(node.target):
+            for op in self.graph.op[first:]:
+                if op.type not in ir.computed_types():
+                    op.attr[OPERATOR].s = name.encode()
+
+    def take_written(self, node: fx.Node, first: int) -> None:
+        """Later nodes that read an argument which a node writes get the output of the name of that input."""
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace == "aten":
+            return
+        given = arguments_by_name(node.target, node.args, node.kwargs)
+        for name in written_arguments(node.target):
+            for argument in pytree.tree_leaves(given[name]):
+                if is_view(argument.target) or any(is_view(user.target) for user in argument.users):
+                    raise NotImplementedError(f"its argument {name}, which it writes, is a view or has one")
+                self.values[argument] = self.written_value(argument, name, first)
+
+    def written_value(self, argument: fx.Node, name: str, first: int) -> Tensor:
+        before = self.values[argument]
+        for op in self.graph.op[first:]:
+            for operand, desc in zip(data_inputs(op), op.input_desc, strict=False):
+                names = [output.name for output in op.output_desc]
+                if operand == before.tensor and desc.name in names:
+                    return typed(Tensor(op, names.index(desc.name)), before.dtype, before.symsize or ())
+        raise NotImplementedError(f"its argument {name} is written, and no output has the name of that input")
+
+    def describe_sizes(self, node: fx.Node, result: Any) -> None:
+        """Says the sizes of new tensors of the user's kernels, which do not follow from Ascend IR."""
+        for tensor, value in zip(_as_list(result), _as_list(_listed(node.meta.get("val"))), strict=False):
+            if isinstance(value, torch.Tensor) and isinstance(tensor, Tensor) and OPERATOR in tensor.node.attr:
+                tensor.desc.shape.dim[:] = dims_of(tensor.symsize or ())
+                write_texts(tensor.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
 
     def operands(self, argument: Any) -> Any:
         """An argument of a node as converters take it."""
@@ -375,7 +415,7 @@ class _Builder:
         end = ge.NetOutput([self.values[output] for output in plan.results], specs, dependencies=self.written)
         for desc, output in zip(end.input_desc, plan.results, strict=True):
             value = output.meta["val"]
-            _write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
+            write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
         return plan
 
 
@@ -397,10 +437,3 @@ def _as_list(value: Any) -> list[Any]:
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
-    """Writes numbers into a list of texts. Without numbers, or if the engine has no words for them, it is left out."""
-    words = texts(numbers)
-    if words:
-        attr.ListStr(words).write(desc.attr[name])

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from npugraph.fx.schema import arguments_by_name, is_view, may_draw
+from npugraph.fx.schema import arguments_by_name, is_view, may_draw, written_arguments
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS
 from npugraph.ge.fx.symbols import QUERIES
@@ -151,7 +151,7 @@ def _written(node: fx.Node) -> set[int]:
     if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
         return set()
     given = arguments_by_name(node.target, node.args, node.kwargs)
-    names = [a.name for a in node.target._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    names = written_arguments(node.target)
     operands = [leaf for name in names for leaf in pytree.tree_leaves(given.get(name)) if isinstance(leaf, fx.Node)]
     return set().union(*(_storages(operand.meta.get("val")) for operand in operands))
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ge/import/library_call.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "ge/data_types.h"
+#include "ge/import/inputs.h"
+#include "ops/operators.h"
+#include "ops/table.h"
+#include "tensor/shape.h"
+
+namespace npugraph::ge {
+namespace {
+
+Expr of_bool(bool value) { return Expr::constant(Scalar::of_bool(value)); }
+Expr of_float(double value) { return Expr::constant(Scalar::of_float(value)); }
+
+std::optional<Attr> element_type(int64_t number) {
+  const DataTypeRow* row = find_type_by_number(number);
+  return row == nullptr || !row->dtype ? std::nullopt : std::optional<Attr>(*row->dtype);
+}
+
+// The value of an attribute as an argument of that type, without "?"; nullopt if it has another type.
+std::optional<Attr> argument(const AttrValue& value, std::string_view type) {
+  const auto* whole = value.get<int64_t>();
+  if (const auto* list = value.get<ListValue>(); list != nullptr && type.ends_with(']')) {
+    std::vector<Expr> numbers;
+    for (const int64_t number : list->i) numbers.emplace_back(number);
+    for (const float number : list->f) numbers.push_back(of_float(number));
+    return numbers;
+  }
+  if (type == "ScalarType") {
+    if (const auto* named = value.get<TypeNumber>()) return element_type(named->number);
+    return whole == nullptr ? std::nullopt : element_type(*whole);
+  }
+  if (const auto* text = value.get<std::string_view>(); text != nullptr && type == "str") return std::string(*text);
+  if (const auto* flag = value.get<bool>(); flag != nullptr && type != "str") return of_bool(*flag);
+  if (whole != nullptr && type != "str" && type != "bool") return Expr(*whole);
+  if (const auto* number = value.get<float>(); number != nullptr && (type == "float" || type == "Scalar"))
+    return of_float(*number);
+  return std::nullopt;
+}
+
+// Builds the arguments of one call.
+class KernelCall {
+ public:
+  KernelCall(Context& context, const OpDef& op, const ir::Schema& schema, const std::vector<Operand*>& operands)
+      : context_(context), op_(op), schema_(schema), operands_(operands) {}
+
+  std::vector<Operand> run() {
+    for (const ir::SchemaArg& arg : schema_.args) args_.push_back(value_of(arg));
+    if (next_ < operands_.size())
+      throw UserError(cat("the kernel of ", schema_.name, " takes ", next_, " inputs, got ", operands_.size()));
+    const ir::Op& op = *ops::registry().intern(schema_.text, static_cast<ir::Traits>(ir::Trait::kForeign));
+    const std::vector<ir::ValueId> made = context_.add_typed(op, std::move(args_), types_of_results());
+    std::vector<Operand> results;
+    auto next = made.begin();
+    for (const TensorDesc& output : op_.output_descs) {
+      const ir::ValueId* written = find_written(output.name);
+      results.push_back(Operand::of(written != nullptr ? *written : *next++));
+    }
+    return results;
+  }
+
+ private:
+  Attr value_of(const ir::SchemaArg& arg) {
+    const bool is_optional = arg.type.ends_with('?');
+    const std::string_view type = std::string_view(arg.type).substr(0, arg.type.size() - (is_optional ? 1 : 0));
+    if (type == "Tensor") return tensor(arg, is_optional);
+    if (type.starts_with("Tensor")) return tensors(arg);
+    if (const AttrValue* stated = find_attr(op_.attrs, arg.name)) {
+      if (auto value = argument(*stated, type)) return *std::move(value);
+      throw UserError(cat("its attribute '", arg.name, "' is no ", type, ", which ", schema_.text, " takes"));
+    }
+    if (arg.has_default) return arg.default_value;
+    if (is_optional) return None{};
+    throw UserError(cat("it has no attribute '", arg.name, "', which ", schema_.text, " takes"));
+  }
+
+  Attr tensor(const ir::SchemaArg& arg, bool is_optional) {
+    const bool is_given = next_ < operands_.size() && operands_[next_] != nullptr;
+    if (!is_given && !is_optional)
+      throw UserError(cat("it has no input ", next_, ", the argument '", arg.name, "' of ", schema_.text));
+    const size_t place = next_++;
+    if (!is_given) return None{};
+    return TensorRef{operand(arg, place)};
+  }
+
+  // The inputs whose descriptors are called x0, x1, ...
+  Attr tensors(const ir::SchemaArg& arg) {
+    std::vector<TensorRef> refs;
+    while (next_ < operands_.size() && operands_[next_] != nullptr &&
+           name_of_input(next_) == cat(arg.name, refs.size()))
+      refs.push_back({operand(arg, next_++)});
+    return refs;
+  }
+
+  std::string_view name_of_input(size_t place) const {
+    return place < op_.input_descs.size() ? std::string_view(op_.input_descs[place].name) : std::string_view();
+  }
+
+  // Tensors of IR graphs are values, so a written one is a copy. Passes remove it where nobody reads the original.
+  ir::ValueId operand(const ir::SchemaArg& arg, size_t place) {
+    const ir::ValueId value = context_.value_of(*operands_[place]);
+    if (!arg.is_write) return value;
+    const ir::ValueId copy = context_.add(aten::clone::op(), {TensorRef{value}});
+    written_.emplace_back(name_of_input(place), copy);
+    return copy;
+  }
+
+  const ir::ValueId* find_written(std::string_view name) const {
+    const auto found = std::ranges::find(written_, name, &Written::first);
+    return found == written_.end() ? nullptr : &found->second;
+  }
+
+  std::vector<ir::Type> types_of_results() {
+    std::vector<ir::Type> types;
+    for (const TensorDesc& output : op_.output_descs) {
+      if (find_written(output.name) != nullptr) continue;
+      ir::TensorType type{.dtype = ge::element_type(output),
+                          .sizes = sizes_of(context_, output),
+                          .strides = {},
+                          .device = context_.device()};
+      type.strides = contiguous_strides(type.sizes);
+      types.emplace_back(std::move(type));
+    }
+    const auto expected = std::ranges::count_if(schema_.returns, [](const auto& result) { return !result.is_write; });
+    if (static_cast<std::ptrdiff_t>(types.size()) != expected)
+      throw UserError(cat("the kernel of ", schema_.name, " makes ", expected, " tensors, got ", types.size(),
+                          " outputs that are no inputs"));
+    if (static_cast<size_t>(expected) != schema_.returns.size())
+      throw UserError(cat("the operator returns an argument that it writes: ", schema_.text));
+    return types;
+  }
+
+  using Written = std::pair<std::string, ir::ValueId>;  // the name of an input, and its copy
+
+  Context& context_;
+  const OpDef& op_;
+  const ir::Schema& schema_;
+  const std::vector<Operand*>& operands_;
+  size_t next_ = 0;  // of the operands
+  std::vector<Attr> args_;
+  std::vector<Written> written_;
+};
+
+}  // namespace
+
+const libraries::Kernel* kernel_of(const OpDef& op, bool has_rule) {
+  if (const std::string name = text_attr(op, attr::kOperator); !name.empty()) {
+    const libraries::Kernel* kernel = libraries::find(name);
+    if (kernel != nullptr) return kernel;
+    throw UserError(cat("it needs the kernel of ", name,
+                        ", which no library that is loaded has; "
+                        "npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one"));
+  }
+  if (has_rule) return nullptr;
+  const auto kernels = libraries::find_ir(op.type);
+  if (kernels.size() > 1)
+    throw UserError(cat("the kernels of ", kernels[0]->schema.name, " and ", kernels[1]->schema.name,
+                        " both have its type as their name in Ascend IR"));
+  return kernels.empty() ? nullptr : kernels.front();
+}
+
+std::vector<Operand> call_kernel(Context& context, const OpDef& op, const libraries::Kernel& kernel,
+                                 const std::vector<Operand*>& operands) {
+  return KernelCall(context, op, kernel.schema, operands).run();
+}
+
+}  // namespace npugraph::ge
