@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of docs/custom_operators.md, run in an environment with an installed npugraph, outside of this tree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.python.tooling.installed import ROOT, environment
+
+EXAMPLES = ROOT / "examples/custom_op"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of the environment. Beside it, in ``project``, are the examples, built."""
+    folder = tmp_path_factory.mktemp("installed")
+    interpreter = environment(folder / "venv")
+    shutil.copytree(EXAMPLES, folder / "project", ignore=shutil.ignore_patterns("build", "__pycache__"))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # for cmake
+    run(["bash", "build.sh"], interpreter, PATH=path)
+    return interpreter
+
+
+def run(command: list[str], python: Path, **variables: str) -> str:
+    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        command,
+        cwd=python.parents[2] / "project",
+        env=kept | {"PYTHON": str(python)} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_example_checks_itself(script: str, python: Path) -> None:
+    run([str(python), script], python)
+
+
+def test_the_installed_package_is_the_one_that_runs(python: Path) -> None:
+    assert "venv" in run([str(python), "-c", "import npugraph; print(npugraph.__file__)"], python)
+
+
+def test_the_page_names_each_file() -> None:
+    page = (ROOT / "docs/custom_operators.md").read_text()
+    assert [path.name for path in EXAMPLES.iterdir() if path.is_file() and path.name not in page] == []
