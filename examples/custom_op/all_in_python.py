@@ -6,6 +6,7 @@ Usage: python all_in_python.py
 """
 
 import torch
+
 import torchair
 
 # 1 and 3: schemas, and kernels for eager mode. An operator of an extension has these already.

@@ -17,6 +17,7 @@ import step3_eager
 import step4_meta
 import step5_functionalisation
 import torch
+
 import torchair
 
 # The build leaves npugraph-run in the first place; a wheel installs it next to python.
