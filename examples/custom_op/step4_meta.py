@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 4: the Meta function. It says sizes, type and strides of each result, and computes nothing. Compilers call it while
-they trace, eager calls ask it what to allocate. An operator that only writes its arguments needs none.
+"""Step 4: the Meta function. It says sizes, type and strides of each result, and computes nothing. Compilers call it
+while they trace, and eager calls ask it what to allocate. An operator that only writes its arguments needs none.
 
 Usage: bash build.sh; python step4_meta.py
 """

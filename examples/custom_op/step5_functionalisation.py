@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 5: functionalisation of the operator that writes. Graphs of torch.compile have no writes, so torch replaces the call
-by one that works on a copy (``auto_functionalized_v2``), as the schema says what is written. There is nothing to
-write. The graph compiler removes the copies again: the program writes in place.
+"""Step 5: functionalisation of the operator that writes. Graphs of torch.compile have no writes, so torch replaces the
+call by one that works on a copy (``auto_functionalized_v2``). It knows from the schema what is written, so this step
+needs no code. The graph compiler removes the copies again: the program writes in place.
 
 Usage: bash build.sh; python step5_functionalisation.py
 """

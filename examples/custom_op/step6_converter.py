@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step 6: the converter to Ascend IR, for GE mode ("max-autotune") and for models in files. Operators with a kernel in a
-library have one: the type of the IR operator is the operator's name without underlines, its inputs and attributes are
+"""Step 6: the converter to Ascend IR, for GE mode ("max-autotune") and for models in files. Operators with a kernel in
+a library have one: the type of the IR operator is the operator's name without underlines, its inputs and attributes are
 those of the schema. A converter of your own takes precedence, here for the functional operator.
 
 Usage: bash build.sh; python step6_converter.py
