@@ -2,8 +2,8 @@
 """Measures the cost of the runtime itself: replays of tasks that do next to nothing.
 
 Each replay is compared with the time that the project allows it: that of a loop that calls the same functions, plus
-PER_REPLAY, plus PER_TASK for each task. A replay of kernels as users write them is compared with that of built-in tasks,
-plus PER_TASK for each.
+PER_REPLAY, plus PER_TASK for each task. A replay of kernels as users write them is compared with that of built-in
+tasks, plus PER_TASK for each.
 """
 
 from __future__ import annotations

@@ -101,8 +101,9 @@ class Call {
     at::Tensor workspace = task.workspace(call);
     call.workspace = workspace.defined() ? workspace.data_ptr() : nullptr;
     call.host = host.table();
-    TORCH_CHECK(task.run(call), schema_.operator_name(), ": ", host.error(), " (the kernel is in '", kernel_.library,
-                "')");
+    TORCH_CHECK(task.run(call), schema_.operator_name(), ": ",
+                host.error().empty() ? "the kernel refuses these arguments" : host.error(), " (the kernel is in '",
+                kernel_.library, "')");
   }
 
  private:

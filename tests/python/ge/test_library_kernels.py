@@ -98,6 +98,15 @@ def test_a_value_that_is_read_later_is_kept() -> None:
     checked(fn, (5,))
 
 
+def test_a_written_value_may_be_the_result() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        ops.scale_(y, 3.0)
+        return y
+
+    checked(fn, (5,))
+
+
 def test_arguments_of_every_kind() -> None:
     def fn(x: torch.Tensor) -> Any:
         total, count = ops.everything(x, None, [x + 1, x + 2], 3, [4, 5], None, True, "six", torch.float16)

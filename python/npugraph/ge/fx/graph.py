@@ -311,8 +311,10 @@ class _Builder:
             return
         given = arguments_by_name(node.target, node.args, node.kwargs)
         for name in written_arguments(node.target):
-            for argument in pytree.tree_leaves(given[name]):
-                if is_view(argument.target) or any(is_view(user.target) for user in argument.users):
+            for argument in pytree.tree_leaves(given.get(name)):
+                if argument is None:
+                    continue
+                if any(_is_view(other) for other in (argument, *argument.users)):
                     raise NotImplementedError(f"its argument {name}, which it writes, is a view or has one")
                 self.values[argument] = self.written_value(argument, name, first)
 
@@ -425,6 +427,10 @@ def _names_places_of_input(node: fx.Node) -> bool:
         return False
     given = arguments_by_name(node.target, node.args, node.kwargs)
     return given.get("storage_offset") is not None and viewed(given["self"]).op == "placeholder"
+
+
+def _is_view(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)
 
 
 def _is_integer(part: Any) -> bool:
