@@ -39,8 +39,8 @@ def scaled_add_inplace_meta(x: torch.Tensor, y: torch.Tensor, scale: float) -> N
 # 5: torch makes the operator that writes functional by itself.
 
 
-# 6: a converter to operators that Ascend IR has, which are compiled with the rest of the graph. The operator that writes
-# has no converter, so in GE mode it runs between two graphs, and the log says so.
+# 6: a converter to operators that Ascend IR has, which are compiled with the rest of the graph. The operator that
+# writes has no converter, so in GE mode it runs between two graphs, and the log says so.
 @torchair.register_fx_node_ge_converter(torch.ops.plugin.scaled_add.default)
 def convert(x: torchair.ge.Tensor, y: torchair.ge.Tensor, scale: float, *, meta_outputs: object) -> torchair.ge.Tensor:
     return torchair.ge.custom_op("AxpyV2", x, y, scale)
