@@ -20,6 +20,10 @@ COMMANDS = {
         "npugraph.commands.ladder",
         "find the step of the compiler, or the task, at which numbers go wrong",
     ),
+    "new-op": (
+        "npugraph.commands.new_op",
+        "make a project for an operator of your own, which builds and passes its tests",
+    ),
     "paths": (
         "npugraph.commands.paths",
         "print the directories of the headers and of the CMake package, to build kernels with",
