@@ -352,8 +352,10 @@ REMARKS = {
     "that need another one run eagerly (`test_missing::test_operators_of_ir_that_the_engine_does_not_compute`).",
     "6.37": "Partly built. `npugraph_ex` writes in place and copies only where it must "
     "(`test_custom_operators::test_writes_to_a_temporary_are_in_place`, "
-    "`test_custom_operators::test_the_old_value_survives_a_write`). There is no converter: in GE mode such operators "
-    "run eagerly (`test_missing::test_operators_that_write_in_place`).",
+    "`test_custom_operators::test_the_old_value_survives_a_write`). In GE mode "
+    "operators with a kernel in a library are converted "
+    "(`test_library_kernels::test_operators_that_write_are_in_place`), others and those that write views run eagerly "
+    "(`test_missing::test_operators_that_write_in_place`).",
     "6.38": "Partly built. Graphs of `npugraph_ex` draw the numbers of eager mode "
     "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
     "GE mode random operators run eagerly, in the order of the program "
@@ -372,16 +374,11 @@ REMARKS = {
     "(`test_entry_graphs::test_assigned_outputs_take_the_results`). Lists of indices do nothing.",
     "6.48": "Does not apply. Graphs of torch 2.13 hold collectives without a patch, and the function does nothing.",
     "7.01": "Partly built. An operator that Python registers with a kernel for npu works in a graph "
-    "(`test_compiled::test_custom_operators_get_tensors_of_npu`). No test builds an extension in C++.",
+    "(`test_compiled::test_custom_operators_get_tensors_of_npu`), and one whose kernel is in a library in C++ "
+    "(`test_kernel_package::test_a_library_is_built_outside_of_the_tree_and_runs`). No test builds an extension with "
+    "`TORCH_LIBRARY`.",
     "7.02": "Not built yet. Nothing reads such entries.",
     "7.03": "Not built yet. No example builds an extension in C++.",
-    "7.06": "Not built yet. The engine derives sizes and types by rules of its own, and computes no operators of "
-    "users.",
-    "7.07": "Partly built. `npugraph_ex` captures custom operators without a converter "
-    "(`test_custom_operators::test_functional`, `test_compiled::test_custom_operators_get_tensors_of_npu`). GE mode "
-    "calls the converter that the user registers (`test_backend::test_a_converter_of_the_user_is_used`), and runs the "
-    "operator eagerly if there is none (`test_missing::test_operators_that_write_in_place`). None is made "
-    "automatically (6.36).",
     "7.09": "Partly built. Attention of `torch_npu` takes new lengths in a compiled graph "
     "(`test_npu_refreshed_lengths::test_attention_of_changing_lengths`). `register_npu_graph_handler` registers other "
     "operators for graphs that are captured by hand (`test_graphs::test_update_issues_registered_calls_again`). "

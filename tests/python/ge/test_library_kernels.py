@@ -74,6 +74,7 @@ def in_place(x: torch.Tensor) -> torch.Tensor:
     return y + x
 
 
+@pytest.mark.feature("7.06", "7.07")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_functional_operators(dynamic: bool) -> None:
     artifact = checked(functional, (6,), (7,) if dynamic else (6,), dynamic=dynamic)
@@ -81,6 +82,7 @@ def test_functional_operators(dynamic: bool) -> None:
     assert artifact.memory["copied_bytes_per_replay"] == 0
 
 
+@pytest.mark.feature("7.05", "7.07")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_operators_that_write_are_in_place(dynamic: bool) -> None:
     artifact = checked(in_place, (6,), (7,) if dynamic else (6,), dynamic=dynamic)
@@ -127,6 +129,7 @@ def test_a_view_that_is_written_runs_eagerly_and_says_why(caplog: pytest.LogCapt
     assert "its argument x, which it writes, is a view or has one" in caplog.text
 
 
+@pytest.mark.feature("7.07")
 def test_a_converter_of_the_user_may_give_it_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_converters", dict(registry._converters))
 

@@ -49,6 +49,7 @@ def test_operators_run_in_eager_mode() -> None:
             torch.ops.test_ops.fails_inside(x)
 
 
+@pytest.mark.feature("7.04")
 def test_an_eager_call_needs_a_meta_function() -> None:
     with pytest.raises(NotImplementedError, match=r'register_fake\("test_ops::strides"\)\n    def _\(x\):'):
         torch.ops.test_ops.strides(torch.ones(2, 3))

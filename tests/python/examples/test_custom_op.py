@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.tooling.installed import ROOT, environment
+from tests.python.examples.installed import ROOT, environment
 
 EXAMPLES = ROOT / "examples/custom_op"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
