@@ -31,6 +31,7 @@ __all__ = [
     "load_library",
     "poison_freed_memory",
     "pools",
+    "register_prototypes",
     "reset",
     "task_log",
     "trace",
@@ -38,11 +39,15 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # The backend imports torch._dynamo, which takes most of a second, so it is imported when it is first used.
+    # The backend imports torch._dynamo, which takes most of a second, and GE mode protobuf: when they are first used.
     if name == "reset":
         from npugraph.backend import reset
 
         return reset
+    if name == "register_prototypes":
+        from npugraph.ge.prototypes import register_prototypes
+
+        return register_prototypes
     if name == "testing":
         return importlib.import_module("npugraph.testing")
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")

@@ -345,11 +345,6 @@ REMARKS = {
     "(`test_config_options::test_options_that_are_recorded`).",
     "6.29": "Partly built. Normalisation is the only one "
     "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`).",
-    "6.32": "Partly built. `custom_op` adds any operator to the graph "
-    "(`test_graph_builders::test_custom_op_by_place_is_the_builder`, "
-    "`test_graph_builders::test_custom_op_says_what_an_unregistered_operator_has`), and converters of users call it "
-    "(`test_backend::test_a_converter_of_the_user_is_used`). The engine computes operators of Ascend IR alone; nodes "
-    "that need another one run eagerly (`test_missing::test_operators_of_ir_that_the_engine_does_not_compute`).",
     "6.37": "Partly built. `npugraph_ex` writes in place and copies only where it must "
     "(`test_custom_operators::test_writes_to_a_temporary_are_in_place`, "
     "`test_custom_operators::test_the_old_value_survives_a_write`). In GE mode "

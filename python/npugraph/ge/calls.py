@@ -38,7 +38,10 @@ def operator_named(op_type: str) -> ir.Operator:
     if operator is None:
         similar = difflib.get_close_matches(op_type, ir.names(), n=3)
         hint = f"; similar names: {', '.join(similar)}" if similar else ""
-        raise RuntimeError(f"operator {op_type!r} is not registered: Ascend IR has {len(ir.names())} others{hint}")
+        raise RuntimeError(
+            f"operator {op_type!r} is not registered: Ascend IR has {len(ir.names())} others{hint}. "
+            "npugraph.register_prototypes(PATH) makes operators of your own known."
+        )
     return operator
 
 

@@ -58,13 +58,18 @@ def computed_types() -> frozenset[str]:
     return frozenset(_C.ge.imported_types())
 
 
-@functools.cache
 def find(name: str) -> Operator | None:
     """The operator of that name; None if there is none."""
-    found = _C.ge.find_operator(name)
-    if found is None:
-        return None
-    inputs, outputs, attributes, text = found
+    operator = _found.get(name)
+    if operator is None and (found := _C.ge.find_operator(name)) is not None:
+        operator = _found.setdefault(name, _operator(name, *found))
+    return operator
+
+
+_found: dict[str, Operator] = {}  # operators are added and never change
+
+
+def _operator(name: str, inputs: Any, outputs: Any, attributes: Any, text: str) -> Operator:
     return Operator(
         name,
         tuple(Operand(operand, Arity(arity), types) for operand, arity, types in inputs),

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/words.h"
@@ -136,20 +138,58 @@ class Parser {
   std::string_view line_;
 };
 
-// Lines of operators.txt by the name of their operator.
-const std::map<std::string_view, std::string_view>& lines() {
-  static const auto lines = [] {
-    std::map<std::string_view, std::string_view> lines;
+// The operators by name. Those of operators.txt are parsed when they are first asked for. None is ever removed.
+class Registry {
+ public:
+  static Registry& instance() {
+    static auto* made = new Registry;
+    return *made;
+  }
+
+  const IrOperator* find(std::string_view name) {
+    const std::scoped_lock lock(mutex_);
+    return find_locked(name);
+  }
+
+  void add(std::string_view text) {
+    IrOperator op = parse_operator(text);
+    const std::scoped_lock lock(mutex_);
+    const IrOperator* known = find_locked(op.name);
+    if (known != nullptr && known->text != op.text)
+      throw UserError(cat("Ascend IR has an operator of this name already:\n  ", known->text, "\ngot\n  ", op.text));
+    if (known == nullptr) parsed_.emplace(op.name, std::make_unique<const IrOperator>(op));
+  }
+
+  std::vector<std::string> names() {
+    const std::scoped_lock lock(mutex_);
+    std::set<std::string> names;
+    for (const auto& [name, line] : lines_) names.emplace(name);
+    for (const auto& [name, op] : parsed_) names.insert(name);
+    return {names.begin(), names.end()};
+  }
+
+ private:
+  Registry() {
     std::string_view text(kOperatorsText, sizeof kOperatorsText - 1);
     while (!text.empty()) {
       const std::string_view line = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(text.size(), line.size() + 1));
-      if (!line.empty()) lines.emplace(line.substr(0, line.find('(')), line);
+      if (!line.empty()) lines_.emplace(line.substr(0, line.find('(')), line);
     }
-    return lines;
-  }();
-  return lines;
-}
+  }
+
+  const IrOperator* find_locked(std::string_view name) {
+    if (const auto found = parsed_.find(name); found != parsed_.end()) return found->second.get();
+    const auto line = lines_.find(name);
+    if (line == lines_.end()) return nullptr;
+    auto op = std::make_unique<const IrOperator>(parse_operator(line->second));
+    return parsed_.emplace(name, std::move(op)).first->second.get();
+  }
+
+  std::mutex mutex_;
+  std::map<std::string_view, std::string_view> lines_;  // of operators.txt
+  std::map<std::string, std::unique_ptr<const IrOperator>, std::less<>> parsed_;
+};
 
 }  // namespace
 
@@ -165,24 +205,10 @@ std::string_view name_of(IrAttrKind kind) { return kKindNames[static_cast<size_t
 
 IrOperator parse_operator(std::string_view line) { return Parser(line).parse(); }
 
-const IrOperator* find_operator(std::string_view name) {
-  static std::mutex mutex;
-  static std::map<std::string_view, std::unique_ptr<const IrOperator>> parsed;
-  const auto line = lines().find(name);
-  if (line == lines().end()) return nullptr;
-  const std::scoped_lock lock(mutex);
-  std::unique_ptr<const IrOperator>& op = parsed[line->first];
-  if (op == nullptr) op = std::make_unique<const IrOperator>(parse_operator(line->second));
-  return op.get();
-}
+const IrOperator* find_operator(std::string_view name) { return Registry::instance().find(name); }
 
-const std::vector<std::string_view>& operator_names() {
-  static const auto names = [] {
-    std::vector<std::string_view> names;
-    for (const auto& [name, line] : lines()) names.push_back(name);
-    return names;
-  }();
-  return names;
-}
+void add_operator(std::string_view line) { Registry::instance().add(line); }
+
+std::vector<std::string> operator_names() { return Registry::instance().names(); }
 
 }  // namespace npugraph::ge

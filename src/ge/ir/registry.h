@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of Ascend IR: names of inputs, outputs and attributes. operators.txt has one line for each.
+// The operators of Ascend IR: names of inputs, outputs and attributes. operators.txt has one line for each; users add
+// more.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,11 @@ struct IrOperator {
 
 // The operator of that name; null if there is none. The result lives as long as the process. Thread-safe.
 const IrOperator* find_operator(std::string_view name);
+// Adds an operator of the user, in the form that parse_operator reads. Does nothing if it is there already. UserError if
+// there is another one of that name. Thread-safe.
+void add_operator(std::string_view line);
 // All names, sorted.
-const std::vector<std::string_view>& operator_names();
+std::vector<std::string> operator_names();
 
 // Parses a line of operators.txt: Name(input:types, optional?:types, dynamic*:types) -> (outputs) [attribute:Kind=default].
 // UserError on malformed text.

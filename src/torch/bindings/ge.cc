@@ -68,6 +68,7 @@ void init_ge(py::module_& module) {
   py::module_ ge = module.def_submodule("ge", "Models of Ascend's graph engine.");
   ge.def("compile", &compile, py::arg("model_def"), py::arg("request"), py::arg("device"));
   ge.def("find_operator", &find_operator, py::arg("name"));
+  ge.def("add_operator", &ge::add_operator, py::arg("line"));
   ge.def("operator_names", &ge::operator_names);
   ge.def("imported_types", &ge::imported_types);
 }

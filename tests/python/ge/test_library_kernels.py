@@ -129,7 +129,7 @@ def test_a_view_that_is_written_runs_eagerly_and_says_why(caplog: pytest.LogCapt
     assert "its argument x, which it writes, is a view or has one" in caplog.text
 
 
-@pytest.mark.feature("7.07")
+@pytest.mark.feature("6.32", "7.07")
 def test_a_converter_of_the_user_may_give_it_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_converters", dict(registry._converters))
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/ir/registry.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -11,7 +13,7 @@ namespace npugraph::ge {
 namespace {
 
 TEST(Registry, EveryLineIsAnOperator) {
-  for (const std::string_view name : operator_names()) {
+  for (const std::string& name : operator_names()) {
     const IrOperator* op = find_operator(name);
     ASSERT_NE(op, nullptr) << name;
     EXPECT_EQ(op->name, name);
@@ -45,6 +47,19 @@ TEST(Registry, InputsHaveKindsOfTypes) {
   allows("LogicalAnd", 0, {DType::kBool}, {DType::kF32, DType::kI64});
   allows("Greater", 0, {DType::kF16, DType::kU8}, {DType::kC64});
   allows("Reshape", 0, {DType::kF32, DType::kBool, DType::kI32, DType::kC64}, {});
+}
+
+TEST(Registry, UsersAddOperators) {
+  constexpr const char* kLine = "RegistryTestAdd(x:{float}, y?:{float}) -> (z:{float}) [alpha:Float=1.0]";
+  EXPECT_EQ(find_operator("RegistryTestAdd"), nullptr);
+  add_operator(kLine);
+  add_operator(kLine);
+  ASSERT_NE(find_operator("RegistryTestAdd"), nullptr);
+  EXPECT_EQ(find_operator("RegistryTestAdd")->attrs[0].default_text, "1.0");
+  EXPECT_EQ(std::ranges::count(operator_names(), "RegistryTestAdd"), 1);
+  EXPECT_THROW(add_operator("RegistryTestAdd(x:{float}) -> (z:{float})"), UserError);
+  EXPECT_THROW(add_operator("Add(x:{float}) -> (z:{float})"), UserError);
+  EXPECT_THROW(add_operator("no operator"), UserError);
 }
 
 TEST(Registry, EveryRuleIsOfAnOperator) {
