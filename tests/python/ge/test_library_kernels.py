@@ -21,20 +21,9 @@ from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import register_fx_node_ge_converter, registry
 from npugraph.ge.export import dynamo_export
 from tests.python.ge.air_runner import RUN, read
+from tests.python.sample_kernels import LIBRARY
 
-LIBRARY = Path(__file__).parents[3] / "build/release/test_libraries/libsample_kernels.so"
-npugraph.load_library(LIBRARY)
 ops = torch.ops.test_ops
-
-
-@pytest.fixture(autouse=True, scope="module")
-def meta_functions() -> Iterator[None]:
-    with torch.library._scoped_library("test_ops", "FRAGMENT") as library:
-        for name in ("scaled_add", "reversed"):
-            torch.library.register_fake(f"test_ops::{name}", lambda x, *rest: x.new_empty(x.shape), lib=library)
-        of_both = lambda x, *rest: (x.new_empty(1), x.new_empty(1, dtype=torch.int64))  # noqa: E731
-        torch.library.register_fake("test_ops::everything", of_both, lib=library)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -194,7 +194,7 @@ class _Builder:
             data.node.attr[KIND].s = info.kind.encode()
         if isinstance(value, torch.Tensor):
             self.values[node] = data
-            write_texts(data.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
+            _write_sizes(data.desc, value)
             write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
             return
         self.numbers[type(value), value.node.expr] = data
@@ -332,7 +332,7 @@ class _Builder:
         for tensor, value in zip(_as_list(result), _as_list(_listed(node.meta.get("val"))), strict=False):
             if isinstance(value, torch.Tensor) and isinstance(tensor, Tensor) and OPERATOR in tensor.node.attr:
                 tensor.desc.shape.dim[:] = dims_of(tensor.symsize or ())
-                write_texts(tensor.desc, SIZES, value.size() if None in map(constant, value.size()) else ())
+                _write_sizes(tensor.desc, value)
 
     def operands(self, argument: Any) -> Any:
         """An argument of a node as converters take it."""
@@ -427,6 +427,11 @@ def _names_places_of_input(node: fx.Node) -> bool:
         return False
     given = arguments_by_name(node.target, node.args, node.kwargs)
     return given.get("storage_offset") is not None and viewed(given["self"]).op == "placeholder"
+
+
+def _write_sizes(desc: Any, value: torch.Tensor) -> None:
+    """Names the sizes of a tensor in its descriptor, if some are unknown."""
+    write_texts(desc, SIZES, value.size() if None in map(constant, value.size()) else ())
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -3,30 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 
 import npugraph
 from tests.python.backend.checks import check_captured, compile_ex, task_names
-
-FOLDER = Path(__file__).resolve().parents[4] / "build/release/test_libraries"
-SCHEMAS = npugraph.load_library(FOLDER / "libsample_kernels.so")
+from tests.python.sample_kernels import FOLDER
 
 
 @pytest.fixture(autouse=True)
 def no_grad():
     with torch.no_grad():
-        yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def meta_functions() -> Iterator[None]:
-    with torch.library._scoped_library("test_ops", "FRAGMENT") as library:
-        for name in ("scaled_add", "reversed", "fails_inside"):
-            torch.library.register_fake(f"test_ops::{name}", lambda x, *rest: x.new_empty(x.shape), lib=library)
         yield
 
 

@@ -4,26 +4,14 @@ tests/unit/libraries/sample_kernels.cc."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 
 import npugraph
 from tests.python.device.captures import captured
+from tests.python.sample_kernels import LIBRARY  # noqa: F401  (defines the operators)
 
-FOLDER = Path(__file__).parents[4] / "build/release/test_libraries"
-npugraph.load_library(FOLDER / "libsample_kernels.so")
 ops = torch.ops.test_ops
-
-
-@pytest.fixture(autouse=True, scope="module")
-def meta_functions() -> Iterator[None]:
-    with torch.library._scoped_library("test_ops", "FRAGMENT") as library:
-        for name in ("scaled_add", "fails_inside"):
-            torch.library.register_fake(f"test_ops::{name}", lambda x, *rest: x.new_empty(x.shape), lib=library)
-        yield
 
 
 def test_operators_run_on_npu() -> None:
