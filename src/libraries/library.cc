@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 
 #include "base/error.h"
+#include "libraries/launch.h"
 #include "libraries/parameters.h"
 #include "ops/table.h"
 
@@ -24,6 +25,7 @@ struct Registry {
   std::map<const ng_library*, std::vector<std::unique_ptr<Kernel>>> libraries;
   std::map<std::string, const Kernel*, std::less<>> by_name;
   std::vector<const Kernel*> in_order;
+  std::vector<std::unique_ptr<Kernel>> aliases;
 };
 
 Registry& registry() {
@@ -50,13 +52,21 @@ const ng_library* open(const std::string& path) {
   return library;
 }
 
+void refuse_own_operator(const ir::Schema& schema) {
+  const ir::Op* known = ops::registry().find(schema.name);
+  if (known != nullptr && known->id >= 0)
+    throw UserError("npugraph has this operator itself; give yours a name of its own");
+}
+
 std::unique_ptr<Kernel> read(const ng_kernel& given, const std::string& path) {
   try {
-    auto kernel = std::make_unique<Kernel>(Kernel{ops::parse_schema(given.schema), given.make, path});
-    const ir::Op* known = ops::registry().find(kernel->schema.name);
-    if (known != nullptr && known->id >= 0)
-      throw UserError("npugraph has this operator itself; give yours a name of its own");
+    auto kernel = std::make_unique<Kernel>();
+    kernel->schema = ops::parse_schema(given.schema);
+    kernel->make = given.make;
+    kernel->library = path;
+    refuse_own_operator(kernel->schema);
     check_parameters(kernel->schema, given);
+    kernel->launch = make_launch(*kernel);
     return kernel;
   } catch (const UserError& error) {
     throw UserError(cat("the kernel of ", given.schema, " in '", path, "': ", error.what()));
@@ -87,6 +97,7 @@ std::vector<const Kernel*> load(const std::string& path) {
   }
   for (const auto& kernel : made) {
     all.by_name.emplace(kernel->schema.name, kernel.get());
+    all.by_name.emplace(kernel->launch->schema.name, kernel->launch.get());
     all.in_order.push_back(kernel.get());
   }
   return kernels_of(all.libraries.emplace(library, std::move(made)).first->second);
@@ -121,6 +132,36 @@ std::vector<const Kernel*> find_ir(std::string_view type) {
     if (ir_name(kernel->schema.name) == type) found.push_back(kernel);
   }
   return found;
+}
+
+std::vector<const Kernel*> loaded() {
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  return all.in_order;
+}
+
+const Kernel* add_alias(const std::string& schema, const Kernel& kernel) {
+  auto alias = std::make_unique<Kernel>();
+  alias->schema = ops::parse_schema(schema);
+  const auto parameters = parameters_of(alias->schema);
+  const bool gives_results = parameters == parameters_of(kernel.launch->schema);
+  if (!gives_results && parameters != parameters_of(kernel.schema))
+    throw UserError(cat("the kernel of ", kernel.schema.text, " in '", kernel.library, "' does not fit the schema ",
+                        schema,
+                        ": the types of arguments and results must be the same, and which arguments are written"));
+  refuse_own_operator(alias->schema);
+  alias->make = gives_results ? kernel.launch->make : kernel.make;
+  alias->launches = gives_results ? &kernel : nullptr;
+  alias->library = kernel.library;
+
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  const auto [place, is_new] = all.by_name.emplace(alias->schema.name, alias.get());
+  if (is_new) return all.aliases.emplace_back(std::move(alias)).get();
+  const Kernel* known = place->second;
+  if (known->make != alias->make || known->launches != alias->launches || !same(known->schema, alias->schema))
+    throw UserError(cat("'", known->library, "' has another kernel of ", known->schema.name));
+  return known;
 }
 
 bool same(const ir::Schema& x, const ir::Schema& y) {

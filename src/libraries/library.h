@@ -3,6 +3,7 @@
 // stays loaded until the process ends, because Programs hold its functions. Thread-safe.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ struct Kernel {
   ir::Schema schema;  // of its operator
   ng_make make = nullptr;
   std::string library;  // the path from which it was loaded
+  // The form in which EXEC_NPU_CMD calls the kernel (launch.h); null if this is that form, or an alias.
+  std::unique_ptr<const Kernel> launch;
+  const Kernel* launches = nullptr;  // in that form, and in its aliases: the kernel
 };
 
 // Loads a library and returns its kernels; those that it has already if it was loaded before. UserError if the file
@@ -31,6 +35,15 @@ const Kernel* find(std::string_view name);
 std::string ir_name(std::string_view name);
 // The kernels whose operators have this name in Ascend IR, in the order in which they were loaded.
 std::vector<const Kernel*> find_ir(std::string_view type);
+
+// All kernels of libraries, in the order in which they were loaded.
+std::vector<const Kernel*> loaded();
+
+// Gives a loaded kernel a second operator, which has this schema: the same parameters, under any names. It may take the new
+// results of the kernel as written arguments. Programs that use the second operator need this call before they run, too.
+// Again with the same schema, it returns the same. UserError if the kernel does not fit the schema, or if another library or
+// npugraph itself has the operator.
+const Kernel* add_alias(const std::string& schema, const Kernel& kernel);
 
 // Whether the arguments and results of two schemas are the same: types, names, and which arguments are written.
 bool same(const ir::Schema& x, const ir::Schema& y);

@@ -3,13 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "libraries/launch.h"
 #include "libraries/library.h"
 #include "torch/bindings/init.h"
+#include "torch/bridge/exec_npu_cmd.h"
 #include "torch/bridge/library_operators.h"
 
 namespace npugraph::bindings {
 
 void init_libraries(py::module_& module) {
+  bridge::define_exec_npu_cmd();
   module.def(
       "load_library",
       [](const std::string& path) {
@@ -28,6 +31,15 @@ void init_libraries(py::module_& module) {
         return kernel == nullptr ? std::string() : kernel->library;
       },
       py::arg("name"), "The library that has a kernel of the operator \"ns.name\"; an empty text if none has.");
+  module.def(
+      "add_operator",
+      [](const std::string& schema, const std::string& function, size_t count) {
+        const libraries::Kernel& kernel = libraries::find_launched(function, count);
+        bridge::define_operators({libraries::add_alias(schema, kernel)});
+      },
+      py::arg("schema"), py::arg("function"), py::arg("count"), py::call_guard<py::gil_scoped_release>(),
+      "Gives the loaded kernel that is called as \"aclnnName\" with so many arguments, results among them, an operator "
+      "with this schema.");
   module.def("ir_name", &libraries::ir_name, py::arg("name"), "The name of an operator in Ascend IR.");
 }
 

@@ -52,7 +52,8 @@ class EagerHost {
 // One eager call: the task of the kernel, for these arguments only.
 class Call {
  public:
-  Call(const libraries::Kernel& kernel, const c10::FunctionSchema& schema) : kernel_(kernel), schema_(schema) {
+  explicit Call(const libraries::Kernel& kernel)
+      : kernel_(kernel), name_(operator_of(kernel.launches != nullptr ? *kernel.launches : kernel)) {
     task_.kind = program::TaskKind::kKernel;
     task_.name = kernel.schema.name;
     task_.schema = kernel.schema.text;
@@ -62,9 +63,8 @@ class Call {
     const bool is_written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     const auto access = is_written ? program::Access::kReadWrite : program::Access::kRead;
     auto attr = to_attr(value, argument, [&](const at::Tensor& tensor) { return TensorRef{operand(tensor, access)}; });
-    TORCH_CHECK_NOT_IMPLEMENTED(attr, schema_.operator_name(),
-                                ": no kernel of a library takes the value of its argument '", argument.name(), "', a ",
-                                value.tagKind());
+    TORCH_CHECK_NOT_IMPLEMENTED(attr, name_, ": no kernel of a library takes the value of its argument '",
+                                argument.name(), "', a ", value.tagKind());
     task_.args.push_back(std::move(*attr));
   }
 
@@ -101,9 +101,8 @@ class Call {
     at::Tensor workspace = task.workspace(call);
     call.workspace = workspace.defined() ? workspace.data_ptr() : nullptr;
     call.host = host.table();
-    TORCH_CHECK(task.run(call), schema_.operator_name(), ": ",
-                host.error().empty() ? "the kernel refuses these arguments" : host.error(), " (the kernel is in '",
-                kernel_.library, "')");
+    TORCH_CHECK(task.run(call), name_, ": ", host.error().empty() ? "the kernel refuses these arguments" : host.error(),
+                " (the kernel is in '", kernel_.library, "')");
   }
 
  private:
@@ -134,7 +133,7 @@ class Call {
 
   int32_t operand(const at::Tensor& tensor, program::Access access) {
     const auto dtype = from_torch(tensor.scalar_type());
-    TORCH_CHECK_NOT_IMPLEMENTED(dtype && tensor.layout() == at::kStrided, schema_.operator_name(),
+    TORCH_CHECK_NOT_IMPLEMENTED(dtype && tensor.layout() == at::kStrided, name_,
                                 ": no kernel of a library takes a tensor of ", tensor.scalar_type(), ", ",
                                 tensor.layout());
     program::Operand made;
@@ -148,7 +147,7 @@ class Call {
   }
 
   const libraries::Kernel& kernel_;
-  const c10::FunctionSchema& schema_;
+  const c10::OperatorName name_;  // of the operator that the user knows
   program::Task task_;
   std::vector<at::Tensor> tensors_;  // one for each operand
 };
@@ -214,7 +213,7 @@ class EagerKernel final : public c10::OperatorKernel {
     const c10::FunctionSchema& schema = op.schema();
     const size_t count = schema.arguments().size(), begin = stack->size() - count;
     const std::span<const IValue> args(stack->data() + begin, count);
-    Call call(kernel_, schema);
+    Call call(kernel_);
     for (size_t i = 0; i < count; ++i) call.add_argument(args[i], schema.arguments()[i]);
     const auto& returns = schema.returns();
     const Stack types = std::ranges::any_of(returns, is_new) ? meta_results(op, args) : Stack();
@@ -231,15 +230,8 @@ class EagerKernel final : public c10::OperatorKernel {
   const libraries::Kernel& kernel_;
 };
 
-c10::OperatorName name_of(const libraries::Kernel& kernel) {
-  const std::string_view text = kernel.schema.text;
-  const std::string_view name = text.substr(0, text.find('('));
-  const size_t dot = name.find('.');
-  return {std::string(name.substr(0, dot)), dot == name.npos ? "" : std::string(name.substr(dot + 1))};
-}
-
 void check_schema(const libraries::Kernel& kernel) {
-  const auto known = c10::Dispatcher::singleton().findSchema(name_of(kernel));
+  const auto known = c10::Dispatcher::singleton().findSchema(operator_of(kernel));
   if (!known) return;
   const std::string schema = c10::toString(known->schema());
   if (!libraries::same(kernel.schema, ops::parse_schema(schema)))
@@ -248,23 +240,50 @@ void check_schema(const libraries::Kernel& kernel) {
 }
 
 // Definitions end with their library object, so it lives as long as the process.
+torch::Library& library_of(const c10::OperatorName& name) {
+  return *new torch::Library(torch::Library::FRAGMENT, std::string(name.getNamespace().value()), std::nullopt, __FILE__,
+                             __LINE__);
+}
+
+std::string local_name(const c10::OperatorName& name) {
+  return toString(name).substr(name.getNamespace().value().size() + 2);
+}
+
+torch::CppFunction eager(const libraries::Kernel& kernel) {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<EagerKernel>(kernel));
+}
+
 void define(const libraries::Kernel& kernel) {
-  const c10::OperatorName name = name_of(kernel);
-  const std::string name_space(name.getNamespace().value());
+  const c10::OperatorName name = operator_of(kernel);
   auto& dispatcher = c10::Dispatcher::singleton();
-  auto* library = new torch::Library(torch::Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__);
-  if (!dispatcher.findSchema(name)) library->def(kernel.schema.text.c_str(), {at::Tag::pt2_compliant_tag});
+  torch::Library& library = library_of(name);
+  if (!dispatcher.findSchema(name)) library.def(kernel.schema.text.c_str(), {at::Tag::pt2_compliant_tag});
   const auto op = dispatcher.findSchema(name);
   const bool has_kernel = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
                           op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
                           op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  if (has_kernel) return;
-  const std::string local = toString(name).substr(name_space.size() + 2);
-  library->impl(local.c_str(), c10::DispatchKey::CPU,
-                torch::CppFunction::makeFromBoxedFunctor(std::make_unique<EagerKernel>(kernel)));
+  if (!has_kernel) library.impl(local_name(name).c_str(), c10::DispatchKey::CPU, eager(kernel));
+}
+
+void do_nothing(const OperatorHandle& op, Stack* stack) { torch::jit::drop(*stack, op.schema().arguments().size()); }
+
+void define_launch(const libraries::Kernel& launch) {
+  const c10::OperatorName name = operator_of(launch);
+  torch::Library& library = library_of(name);
+  library.def(launch.schema.text.c_str(), {at::Tag::pt2_compliant_tag});
+  library.impl(local_name(name).c_str(), c10::DispatchKey::CPU, eager(launch));
+  library.impl(local_name(name).c_str(), c10::DispatchKey::Meta,
+               torch::CppFunction::makeFromBoxedFunction<&do_nothing>());
 }
 
 }  // namespace
+
+c10::OperatorName operator_of(const libraries::Kernel& kernel) {
+  const std::string_view text = kernel.schema.text;
+  const std::string_view name = text.substr(0, text.find('('));
+  const size_t dot = name.find('.');
+  return {std::string(name.substr(0, dot)), dot == name.npos ? "" : std::string(name.substr(dot + 1))};
+}
 
 void define_operators(const std::vector<const libraries::Kernel*>& kernels) {
   static std::mutex mutex;
@@ -272,7 +291,10 @@ void define_operators(const std::vector<const libraries::Kernel*>& kernels) {
   const std::lock_guard lock(mutex);
   for (const libraries::Kernel* kernel : kernels) check_schema(*kernel);
   for (const libraries::Kernel* kernel : kernels)
-    if (defined->insert(kernel).second) define(*kernel);
+    if (defined->insert(kernel).second) {
+      define(*kernel);
+      if (kernel->launch != nullptr) define_launch(*kernel->launch);
+    }
 }
 
 }  // namespace npugraph::bridge

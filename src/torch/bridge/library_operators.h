@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include <ATen/core/operator_name.h>
+
 #include "libraries/library.h"
 
 namespace npugraph::bridge {
@@ -14,6 +16,10 @@ namespace npugraph::bridge {
 // kernel in the calling thread, and splits its loops over torch's threads.
 //
 // UserError if torch knows one of the operators with another schema; the others are not defined then.
+// The launches of these kernels (libraries/launch.h) are defined, too, with a kernel on meta that does nothing.
 void define_operators(const std::vector<const libraries::Kernel*>& kernels);
+
+// The operator in torch that has this kernel.
+c10::OperatorName operator_of(const libraries::Kernel& kernel);
 
 }  // namespace npugraph::bridge
