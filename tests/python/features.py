@@ -378,7 +378,6 @@ REMARKS = {
     "(`test_npu_refreshed_lengths::test_attention_of_changing_lengths`). `register_npu_graph_handler` registers other "
     "operators for graphs that are captured by hand (`test_graphs::test_update_issues_registered_calls_again`). "
     "`tiling_schedule_optimize` has no effect (6.22).",
-    "7.10": "Not built yet. Triton kernels are not compiled, and no test calls one.",
     "9.04": "Not built yet. GE mode does not have it. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
     "10.05": "Partly built. Tests have calls of the converters (`test_converters_pointwise`, `test_converters_layout`, "
     "`test_converters_computed`). The converters declare none themselves.",

@@ -8,7 +8,7 @@ import os
 import torch
 
 from npugraph import counters, serialize
-from npugraph.fx.dynamo import recurrent
+from npugraph.fx.dynamo import recurrent, triton_calls
 from npugraph.fx.streams import input_writes
 
 
@@ -16,6 +16,7 @@ def install() -> None:
     """Makes the changes, once per process."""
     input_writes.install()
     recurrent.install()
+    triton_calls.install()
     counters.install()
     serialize.install()
     if "BREAK_GRAPH_OP_LIST" in os.environ:

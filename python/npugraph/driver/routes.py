@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from npugraph.driver.eager_fallbacks import while_places_hold
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
+from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
@@ -29,6 +30,7 @@ Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
 
 def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions) -> Callable[..., Any]:
     """Compiles Dynamo's graph and returns a function of its inputs."""
+    name_kernels(entry.gm.graph)
     try:
         if decompositions:
             raise NotRecorded("decompositions")

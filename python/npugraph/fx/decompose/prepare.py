@@ -16,6 +16,7 @@ from torch._higher_order_ops.effects import with_effects
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
 from npugraph.fx.calls import add_call, geometry, storage_elements
+from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.decompose.working_copies import write_working_copies
 from npugraph.fx.schema import is_view, may_draw
 from npugraph.fx.values import evaluate
@@ -29,6 +30,7 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
 
     Inputs that only order effects are marked with ``meta["effect_token"]``. Calls pass None for them.
     """
+    name_kernels(gm.graph)
     targets = {node.target for node in gm.graph.nodes}
     if with_effects in targets:
         _unwrap_effects(gm.graph)

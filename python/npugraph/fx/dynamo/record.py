@@ -19,8 +19,10 @@ from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.exc import TorchDynamoException
 from torch._higher_order_ops.effects import has_effects
+from torch._library.simple_registry import singleton
 from torch._logging import getArtifactLogger, trace_structured
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx._utils import lazy_format_graph_code
 from torch.fx.experimental.proxy_tensor import disable_autocast_cache
@@ -310,6 +312,8 @@ def _check_operator(func: Any) -> None:
     of_first = all(first is not None and alias <= first.before_set | {"*"} for alias in aliases)
     if not schema.returns or not of_first or torch.Tag.inplace_view in func.tags or has_effects(func):
         raise NotRecorded(f"{func}")
+    if singleton.find(func.name()).torch_dispatch_rules.find(FunctionalTensorMode) is not None:
+        raise NotRecorded(f"{func}, whose parts only AOTAutograd asks for")
 
 
 @functools.cache

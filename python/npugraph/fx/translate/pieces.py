@@ -18,11 +18,13 @@ from torch.fx.passes.split_module import split_module
 
 from npugraph import _C
 from npugraph.fx.streams.stream_marks import records_for_program
+from npugraph.fx.triton_kernels import NAMESPACE
 
 # Names of operators whose calls in a captured graph are issued again with other arguments. They are called, too.
 issued_again: set[str] = set()
 
-_OF_TORCH = (
+# Namespaces of operators that a captured graph has as tasks.
+_OF_TASKS = (
     "aten",
     "prim",
     "prims",
@@ -34,6 +36,7 @@ _OF_TORCH = (
     "npugraph",
     "npugraph_ex",
     "atb",
+    NAMESPACE,
 )
 
 # Compiles one piece to a function of its inputs that returns its outputs in a tuple. None: the piece runs as it is.
@@ -47,7 +50,7 @@ def is_apart(node: fx.Node) -> bool:
         return True
     if not isinstance(target, torch._ops.OpOverload) or not _is_on_npu(node):
         return False
-    return target.namespace not in _OF_TORCH or target.name() in issued_again
+    return target.namespace not in _OF_TASKS or target.name() in issued_again
 
 
 def _is_on_npu(node: fx.Node) -> bool:
