@@ -29,6 +29,7 @@ __all__ = [
     "include_path",
     "load",
     "load_library",
+    "load_op_plugin",
     "poison_freed_memory",
     "pools",
     "register_prototypes",
@@ -44,6 +45,10 @@ def __getattr__(name: str):
         from npugraph.backend import reset
 
         return reset
+    if name == "load_op_plugin":
+        from npugraph.op_plugin import load_op_plugin
+
+        return load_op_plugin
     if name == "register_prototypes":
         from npugraph.ge.prototypes import register_prototypes
 
