@@ -11,6 +11,7 @@ import functools
 import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from torch import fx
 
 from npugraph.fx.passes.pipeline import Notes
+from npugraph.python_operators import runs_python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +141,13 @@ class Artifact:
         return self._core.tasks()
 
     @property
+    def python_tasks(self) -> list[Any]:
+        """Those of ``tasks`` that run Python: callables, and operators whose kernels are Python functions. Python code
+        holds the interpreter's lock (GIL), so these tasks run one at a time, also on several streams. Operators of
+        torch that they call may overlap."""
+        return [task for task in self.tasks if runs_python(task)]
+
+    @property
     def buffers(self) -> list[Any]:
         """The memory that tasks write, for the sizes of the latest call; empty before the first call. Fields: name,
         kind ("arena", "heap", "output", "workspace"), bytes, offset (in the arena in bytes, or -1), and the first_task
@@ -217,6 +226,7 @@ class Artifact:
         """Returns a page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
         return (
             self._core.explain(self._runs_in_pieces())
+            + _python_text(self.tasks, self.python_tasks)
             + _pieces_text(self._pieces)
             + _replacements_text(self.replacements, self.near_misses)
             + _released_text(self.released_weights)
@@ -288,6 +298,17 @@ def _pieces_text(pieces: Sequence[Any]) -> str:
     if not lines:
         return ""
     return "\n".join(["\nInside of captured graphs (torch.npu.graph) it runs in pieces", *lines, ""])
+
+
+def _python_text(tasks: Sequence[Any], own: Sequence[Any]) -> str:
+    if not own:
+        return ""
+    time, whole = (sum(task.nanoseconds for task in some) for some in (own, tasks))
+    share = f", {time / whole:.0%} of the time".replace("%", " %") if whole else ""
+    names = Counter(f"{task.name}{_at(task.source)}" for task in own)
+    lines = [f"  {len(own)} of {_counted(len(tasks), 'task')}{share}; one at a time, because Python code holds the GIL"]
+    lines += [f"  {count:>4}x {name}" for name, count in names.items()]
+    return "\n".join(["\nPython", *lines, ""])
 
 
 def _replacements_text(replacements: Sequence[Any], near_misses: Sequence[Any]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernel is a Python function."""
+"""Operators whose kernel is a Python function, of npugraph and of users."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def define(namespace: str, schema: str, key: str = "CompositeExplicitAutograd") 
         return function
 
     return register
+
+
+# Keys of the dispatcher under which tasks find kernels.
+_KEYS = ("CPU", "PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+
+
+def runs_python(task: Any) -> bool:
+    """Whether a task of an artifact runs Python code: a callable, or an operator with a kernel that
+    ``torch.library`` registered. Its Python code holds the interpreter's lock (GIL)."""
+    if task.kind != "aten":
+        return task.kind == "python"
+    operator = task.name.replace(".", "/", 1)
+    return any(f"{operator}/{key}" in torch.library._impls for key in _KEYS)

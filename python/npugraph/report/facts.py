@@ -12,6 +12,7 @@ from torch import fx
 
 from npugraph import _C
 from npugraph.fx.source_lines import source_line
+from npugraph.python_operators import runs_python
 from npugraph.report.machine import limits
 from npugraph.report.verdict import KINDS, at_least, outside, used, verdict
 
@@ -58,10 +59,13 @@ _COMPUTED = ("bf16", "i8")
 
 
 def _tasks(artifact: Any, graph: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tasks, with the ``modules`` that they come from and the element ``type`` that they compute with."""
+    """The tasks, with the ``modules`` that they come from, the element ``type`` that they compute with, and whether
+    they run ``python``."""
     types = {name: _computed(node) for node in graph["nodes"] for name in (node["name"], *node["values"])}
-    records = _records(artifact.tasks)
-    for record in records:
+    tasks = artifact.tasks
+    records = _records(tasks)
+    for task, record in zip(tasks, records, strict=True):
+        record["python"] = runs_python(task)
         origins = record["origin"].split(", ")
         modules = (artifact.modules.get(origin, "") for origin in origins)
         record["modules"] = list(dict.fromkeys(filter(None, modules)))

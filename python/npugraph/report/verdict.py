@@ -75,7 +75,7 @@ def used(task: Task, machine: Mapping[str, float]) -> tuple[float, float]:
 def _bound(task: Task, machine: Mapping[str, float]) -> str:
     if task["kind"] == "collective":
         return "waiting"
-    if task["kind"] == "python":
+    if task["kind"] == "python" or task.get("python"):
         return "host"
     memory, arithmetic = used(task, machine)
     if max(memory, arithmetic) >= FAR:

@@ -22,6 +22,13 @@ show("time", (box, width) => {
   }));
   box.append(picture, legend(kinds, names));
 
+  const python = tasks.filter((task) => task.python);
+  if (python.length) {
+    box.append(note(`${counted(python.length, "task")} of ${tasks.length} ${python.length === 1 ? "runs" : "run"} Python, `
+      + `${percent(sum(python, weight), whole)}: ${[...new Set(python.map((task) => task.name))].join(", ")}. `
+      + "They run one at a time, also on several streams, because Python code holds the interpreter's lock (GIL)."));
+  }
+
   // A rate, and how much of the machine's that is.
   const rate = (count, time, unit, part) => time && count
     ? element("span", { class: "rate" }, `${count / time >= 100 ? Math.round(count / time) : (count / time).toFixed(1)} ${unit}`, element("small", {}, percent(part, 1)))
