@@ -368,12 +368,6 @@ REMARKS = {
     "6.46": "Partly built. Results go to the tensors that a run assigns "
     "(`test_entry_graphs::test_assigned_outputs_take_the_results`). Lists of indices do nothing.",
     "6.48": "Does not apply. Graphs of torch 2.13 hold collectives without a patch, and the function does nothing.",
-    "7.01": "Partly built. An operator that Python registers with a kernel for npu works in a graph "
-    "(`test_compiled::test_custom_operators_get_tensors_of_npu`), and one whose kernel is in a library in C++ "
-    "(`test_kernel_package::test_a_library_is_built_outside_of_the_tree_and_runs`). No test builds an extension with "
-    "`TORCH_LIBRARY`.",
-    "7.02": "Not built yet. Nothing reads such entries.",
-    "7.03": "Not built yet. No example builds an extension in C++.",
     "7.09": "Partly built. Attention of `torch_npu` takes new lengths in a compiled graph "
     "(`test_npu_refreshed_lengths::test_attention_of_changing_lengths`). `register_npu_graph_handler` registers other "
     "operators for graphs that are captured by hand (`test_graphs::test_update_issues_registered_calls_again`). "
@@ -393,7 +387,4 @@ REMARKS = {
     "12b.14": "Partly built. Options of the process hold here too, but other ones are possible after "
     "`FinalizeGraphEngine` (`test_entry_graphs::test_options_of_the_process_hold_until_the_engine_ends`), and settings "
     "of torch may change (`test_entry_graphs::test_settings_of_torch_are_those_of_the_first_graph`).",
-    "12e.6": "Partly built. Operators that Python registers work in graphs, also in place "
-    "(`test_custom_operators::test_functional`, `test_custom_operators::test_writes_to_an_input_are_in_place`). "
-    "The routes of section 7 are not complete.",
 }

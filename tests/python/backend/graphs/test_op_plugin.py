@@ -88,7 +88,7 @@ def test_results_have_the_sizes_and_types_that_the_entry_says(ops) -> None:
     assert [result.shape for result in meta] == [(1,), (1,)]
 
 
-@pytest.mark.feature("7.02")
+@pytest.mark.feature("7.02", "12e.6")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_graphs_run_the_kernels(ops, dynamic: bool) -> None:
     def fn(x):

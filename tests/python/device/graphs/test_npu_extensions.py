@@ -43,7 +43,7 @@ def test_a_captured_call_is_a_task_of_the_kernel() -> None:
     ]
 
 
-@pytest.mark.feature("7.01")
+@pytest.mark.feature("7.01", "12e.6")
 def test_a_compiled_graph_calls_the_function() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         y = ops.scaled_add(x * 2, x, 0.5) + 1
