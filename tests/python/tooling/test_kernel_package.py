@@ -69,5 +69,6 @@ def test_the_directories_of_headers_and_package_are_printed() -> None:
     include, cmake = (printed(sys.executable, "-m", "npugraph", "paths", option) for option in ("--include", "--cmake"))
     assert (include, cmake) == (npugraph.include_path(), npugraph.cmake_path())
     assert (Path(include) / "npugraph/kernel.h").is_file()
+    assert (Path(include) / "npugraph/torch.h").is_file()
     assert (Path(cmake) / "npugraphConfig.cmake").is_file()
     assert printed(sys.executable, "-m", "npugraph", "paths") == f"include  {include}\ncmake    {cmake}"
