@@ -27,6 +27,18 @@ def is_of_ascend(operator: Any) -> bool:
     return isinstance(operator, torch._ops.OpOverload) and operator.namespace in ("npu", "atb")
 
 
+# Namespaces whose operators are those of torch, Ascend and npugraph.
+_BUILT_IN = frozenset(
+    ("aten", "prim", "prims", "rngprims", "inductor", "quantized", "mkldnn", "onednn", "c10d", "_c10d_functional")
+    + ("npu", "atb", "air", "npugraph", "npugraph_ex")
+)
+
+
+def is_of_user(target: Any) -> bool:
+    """Whether ``target`` is an operator that the user or a package of theirs brings."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace not in _BUILT_IN
+
+
 def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a call of ``operator``, an OpOverload, gives, without defaults."""
     names = (argument.name for argument in operator._schema.arguments)
@@ -37,6 +49,14 @@ def written_arguments(operator: Any) -> list[str]:
     """The names of the arguments that ``operator``, an OpOverload, writes."""
     aliases = ((argument.name, argument.alias_info) for argument in operator._schema.arguments)
     return [name for name, alias in aliases if alias is not None and alias.is_write]
+
+
+def names_of_results(operator: Any) -> list[str]:
+    """A name for each new tensor that ``operator``, an OpOverload, makes. No argument has it."""
+    arguments = {argument.name for argument in operator._schema.arguments}
+    count = sum(result.alias_info is None for result in operator._schema.returns)
+    names = ["y"] if count == 1 else [f"y{place}" for place in range(count)]
+    return [f"result_{name}" if name in arguments else name for name in names]
 
 
 def may_draw(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -12,9 +12,9 @@
 #include "ge/import/context.h"
 #include "ge/import/fold_numbers.h"
 #include "ge/import/inputs.h"
-#include "ge/import/library_call.h"
 #include "ge/import/order.h"
 #include "ge/import/rules.h"
+#include "ge/import/user_operator.h"
 #include "ge/ir/registry.h"
 #include "ir/alias.h"
 #include "ops/operators.h"
@@ -33,8 +33,8 @@ int64_t index_of(const OpDef& op) {
 
 class Importer {
  public:
-  Importer(const std::string& name, const OrderedGraph& ops, Context context)
-      : ops_(ops), context_(std::move(context)) {
+  Importer(const std::string& name, const OrderedGraph& ops, Context context, const HostSchemas& host)
+      : ops_(ops), context_(std::move(context)), host_(host) {
     context_.graph().name = name.empty() ? "graph" : name;
   }
 
@@ -140,9 +140,9 @@ class Importer {
   std::vector<Operand> apply_rule(const OpDef& op) {
     const std::vector<Operand*> operands = operands_of(op);
     const Rule rule = find_rule(op.type);
-    if (const libraries::Kernel* kernel = kernel_of(op, rule != nullptr)) {
+    if (const auto schema = schema_of(op, rule != nullptr, host_)) {
       refuse_written_inputs(op);
-      return call_kernel(context_, op, *kernel, operands);
+      return call_operator(context_, op, *schema, operands);
     }
     const IrOperator* ir = find_operator(op.type);
     if (ir == nullptr)
@@ -155,7 +155,7 @@ class Importer {
     return rule(call);
   }
 
-  // Kernels of users write copies, and only Assign writes what the graph is given.
+  // Operators of users write copies, and only Assign writes what the graph is given.
   void refuse_written_inputs(const OpDef& op) const {
     size_t place = 0;
     for (const InputRef& input : op.inputs) {
@@ -210,6 +210,7 @@ class Importer {
 
   const OrderedGraph& ops_;
   Context context_;
+  const HostSchemas& host_;
   std::map<const OpDef*, std::vector<Operand>> results_;
 };
 
@@ -224,13 +225,13 @@ void add_substitution(Substitutions& known, const SizesMustBeEqual& equation) {
 
 }  // namespace
 
-ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device) {
+ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host) {
   const OrderedGraph ordered = order_operators(def);
   SizeBounds bounds = stated_bounds(def);
   Substitutions substitutions;
   while (true) {
     try {
-      return Importer(def.name, ordered, Context(substitutions, bounds, device, model.owner)).run();
+      return Importer(def.name, ordered, Context(substitutions, bounds, device, model.owner), host).run();
     } catch (const SizesMustBeEqual& equation) {
       add_substitution(substitutions, equation);  // one symbol less in each round
     } catch (const SizeMustBeAtMost& bound) {

@@ -17,14 +17,14 @@ namespace npugraph::ge {
 namespace attr {
 // Of an operator: the line of the user's program, or the name of an input there.
 inline constexpr std::string_view kSource = "_npugraph_source";
-// Of an operator: that of torch whose kernel computes it, "my_ops.scaled_add". The kernel is of a user's library.
+// Of an operator: that of the user which computes it, "my_ops.scaled_add", by a kernel in a library or of the host.
 inline constexpr std::string_view kOperator = "_npugraph_operator";
 // Of an input: "parameter", "buffer" or "static".
 inline constexpr std::string_view kKind = "_npugraph_kind";
 // Of an input: it is a number of the user's program and not a tensor, with this text as an expression of sizes.
 inline constexpr std::string_view kValue = "_npugraph_value";
-// Of the descriptor of an input, of an output of the graph, or of a result of a user's kernel: sizes and strides as expressions, a list of texts. Strides
-// are those of a dense row-major tensor if they are left out.
+// Of the descriptor of an input, of an output of the graph, or of a result of a user's operator: sizes and strides as
+// expressions, a list of texts. Strides are those of a dense row-major tensor if they are left out.
 inline constexpr std::string_view kSizes = "_npugraph_sizes";
 inline constexpr std::string_view kStrides = "_npugraph_strides";
 // Of the graph: symbols of sizes, a list of names, and of integers the least and the largest value of each.

@@ -23,22 +23,33 @@ namespace {
 using compiler::Artifact;
 using compiler::CompileRequest;
 
-// The first graph of a serialised model for tensors of `device`. Everything becomes code of the engine: it has no
-// operators of torch.
+// The operators of torch that a graph of GE may name: those of users. All others become code of the engine.
+class UserOperators final : public lower::OperatorCatalog {
+ public:
+  std::optional<lower::OutVariant> out_variant(const ir::Op&) const override { return std::nullopt; }
+  bool can_run(const ir::Op& op) const override { return op.id < 0 && bridge::aten_catalog().can_run(op); }
+};
+
+std::string schema_of_torch(std::string_view name) {
+  const auto op = bridge::find_operator(name);
+  return op ? c10::toString(op->schema()) : "";
+}
+
+// The first graph of a serialised model for tensors of `device`.
 std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest request, const c10::Device& device) {
   auto bytes = std::make_shared<const std::string>(model_def);
   const py::gil_scoped_release release;
   std::vector<compiler::PhaseTime> phases;
   ir::Graph graph = run_phase(phases, "ge import", [&] {
     const ge::Model model = ge::parse_model(std::as_bytes(std::span(*bytes)), bytes, "the serialised ModelDef");
-    return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device));
+    return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device), schema_of_torch);
   });
   request.generate = true;
-  compiler::CompileHost host = ge::host_without_operators();
-  host.facts = bridge::torch_facts();
-  return std::make_shared<Artifact>(std::move(graph), std::move(request), std::move(host),
-                                    bridge::TorchHost::instance(), std::vector<compiler::Partition>{},
-                                    std::move(phases));
+  static const UserOperators operators;
+  const compiler::CompileHost host{
+      .catalog = &operators, .make_task = bridge::make_task, .facts = bridge::torch_facts()};
+  return std::make_shared<Artifact>(std::move(graph), std::move(request), host, bridge::TorchHost::instance(),
+                                    std::vector<compiler::Partition>{}, std::move(phases));
 }
 
 constexpr const char* name_of(ge::Arity arity) {

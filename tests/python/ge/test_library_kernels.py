@@ -193,8 +193,8 @@ def test_only_assign_writes_an_input_of_a_model(tmp_path: Path) -> None:
     [
         (lambda op: op.attr.pop("scale"), "it has no attribute 'scale', which test_ops::scaled_add("),
         (lambda op: op.attr["scale"].CopyFrom(op.attr["_npugraph_operator"]), "its attribute 'scale' is no float"),
-        (lambda op: op.input.pop(), "it has no input 1, the argument 'y' of test_ops::scaled_add("),
-        (lambda op: op.input.append(op.input[0]), "the kernel of test_ops.scaled_add takes 2 inputs, got 3"),
+        (lambda op: op.input.pop(), "it has no input for the argument 'y' of test_ops::scaled_add("),
+        (lambda op: op.input.append(op.input[0]), "test_ops.scaled_add takes 2 inputs, got 3"),
         (lambda op: op.output_desc.add(name="z", dtype=1), "makes 1 tensors, got 2 outputs that are no inputs"),
     ],
 )

@@ -10,8 +10,11 @@ import torch
 from torch import fx
 from torch._dynamo.exc import ShortenTraceback
 
+from npugraph.fx.schema import is_of_user
 from npugraph.fx.source_lines import source_line
+from npugraph.ge.converters import registry
 from npugraph.ge.converters.registry import name_of
+from npugraph.operator_steps.code import converter_code, indented
 
 
 class Missing(NamedTuple):
@@ -36,7 +39,8 @@ class MissingConverters(ShortenTraceback, NotImplementedError):
         some += [_counted(len(ends), "input or output", "inputs or outputs")] if ends else []
         lines = [f"{' and '.join(some)} of graph {graph_name!r} cannot be converted to Ascend IR:"]
         lines += [_line(operator, entries) for operator, entries in by_operator.items()]
-        super().__init__("\n  ".join(lines + ends), first_useful_frame=None)
+        missing_code = [_code(entries[0].node) for entries in by_operator.values()]
+        super().__init__("\n".join(["\n  ".join(lines + ends), *filter(None, missing_code)]), first_useful_frame=None)
 
 
 def is_call(entry: Missing) -> bool:
@@ -59,6 +63,14 @@ def _line(operator: str, entries: Sequence[Missing]) -> str:
     why = f" ({'; '.join(reasons)})" if reasons else ""
     places = _unique(source_line(entry.node) or f"node {entry.node.name!r}" for entry in entries)
     return f"{operator} ge_converter is not implemented!{why} At {', '.join(places)}"
+
+
+def _code(node: fx.Node) -> str:
+    """A converter to paste for an operator of the user that has none."""
+    if not is_of_user(node.target) or registry.find(node.target) is not None:
+        return ""
+    code = indented(converter_code(node.target))
+    return f"step 6 of {operator_text(node).removesuffix('.default')} is missing, its converter:\n\n{code}\n"
 
 
 def _line_of_end(entry: Missing) -> str:

@@ -16,15 +16,16 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.corrections import correct_values
-from npugraph.fx.schema import arguments_by_name, is_view, written_arguments
+from npugraph.fx.schema import arguments_by_name, is_of_user, is_view, written_arguments
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
 from npugraph.ge import apis as ge
-from npugraph.ge import attr, ir
-from npugraph.ge.converters import Missing, MissingConverters, find, library
+from npugraph.ge import attr
+from npugraph.ge.converters import Missing, MissingConverters, find, user_operators
+from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.fx.devices import Placement, device_of
@@ -39,7 +40,7 @@ from npugraph.log import logger
 aten = torch.ops.aten
 
 # What the engine reads beyond Ascend IR (src/ge/import/inputs.h): of operators, ...
-SOURCE, KIND, VALUE, OPERATOR = "_npugraph_source", "_npugraph_kind", "_npugraph_value", "_npugraph_operator"
+SOURCE, KIND, VALUE = "_npugraph_source", "_npugraph_kind", "_npugraph_value"
 # ... of descriptors, ...
 SIZES, STRIDES = "_npugraph_sizes", "_npugraph_strides"
 # ... and of the graph: names of symbols, and the least and the largest value of each.
@@ -252,9 +253,9 @@ class _Builder:
     def convert(self, node: fx.Node) -> Any:
         """What the converter of a node returns: a tensor, or a list of tensors, in which None stands for a result
         that is not computed."""
-        body = find(node.target) or library.converter(node.target)
+        body = find(node.target) or user_operators.converter(node.target)
         if body is None:
-            self.note(node)
+            self.note(node, user_operators.why_none(node.target) if is_of_user(node.target) else "")
             return self.stand_ins(node)
         before = len(self.graph.op)
         try:
@@ -264,7 +265,9 @@ class _Builder:
                 kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
                 specs = specs_of(node.meta.get("val"))
                 result = body(*args, **kwargs, meta_outputs=specs)
-            self.name_kernel(node, before)
+            if is_of_user(node.target):
+                given = arguments_by_name(node.target, args, kwargs)
+                user_operators.name_operator(node.target, self.graph.op[before:], given, _as_list(_listed(result)))
             self.check_computed(node, before)
             self.take_written(node, before)
         except NotImplementedError as refusal:
@@ -296,14 +299,7 @@ class _Builder:
         if reason := self.refuse(types, pytree.tree_leaves(values)):
             raise NotImplementedError(reason)
 
-    # Operators that write arguments, and those with kernels of the user
-
-    def name_kernel(self, node: fx.Node, first: int) -> None:
-        """Says that operators which only the user's kernel of a node can compute are computed by it."""
-        if name := library.kernel_name(node.target):
-            for op in self.graph.op[first:]:
-                if op.type not in ir.computed_types():
-                    op.attr[OPERATOR].s = name.encode()
+    # Operators of users, and those that write arguments
 
     def take_written(self, node: fx.Node, first: int) -> None:
         """Later nodes that read an argument which a node writes get the output of the name of that input."""
@@ -328,11 +324,12 @@ class _Builder:
         raise NotImplementedError(f"its argument {name} is written, and no output has the name of that input")
 
     def describe_sizes(self, node: fx.Node, result: Any) -> None:
-        """Says the sizes of new tensors of the user's kernels, which do not follow from Ascend IR."""
+        """Says the sizes and strides of new tensors of users' operators, which do not follow from Ascend IR."""
         for tensor, value in zip(_as_list(result), _as_list(_listed(node.meta.get("val"))), strict=False):
             if isinstance(value, torch.Tensor) and isinstance(tensor, Tensor) and OPERATOR in tensor.node.attr:
                 tensor.desc.shape.dim[:] = dims_of(tensor.symsize or ())
                 _write_sizes(tensor.desc, value)
+                write_texts(tensor.desc, STRIDES, () if is_row_major(value) else value.stride())
 
     def operands(self, argument: Any) -> Any:
         """An argument of a node as converters take it."""

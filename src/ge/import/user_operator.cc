@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ge/import/library_call.h"
+#include "ge/import/user_operator.h"
 
 #include <algorithm>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ge/data_types.h"
 #include "ge/import/inputs.h"
+#include "libraries/library.h"
 #include "ops/operators.h"
 #include "ops/table.h"
 #include "tensor/shape.h"
@@ -46,16 +47,19 @@ std::optional<Attr> argument(const AttrValue& value, std::string_view type) {
   return std::nullopt;
 }
 
+bool all_digits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+
 // Builds the arguments of one call.
-class KernelCall {
+class UserCall {
  public:
-  KernelCall(Context& context, const OpDef& op, const ir::Schema& schema, const std::vector<Operand*>& operands)
+  UserCall(Context& context, const OpDef& op, const ir::Schema& schema, const std::vector<Operand*>& operands)
       : context_(context), op_(op), schema_(schema), operands_(operands) {}
 
   std::vector<Operand> run() {
+    by_name_ = have_names_of_arguments();
     for (const ir::SchemaArg& arg : schema_.args) args_.push_back(value_of(arg));
-    if (next_ < operands_.size())
-      throw UserError(cat("the kernel of ", schema_.name, " takes ", next_, " inputs, got ", operands_.size()));
+    if (!by_name_ && next_ < operands_.size())
+      throw UserError(cat(schema_.name, " takes ", next_, " inputs, got ", operands_.size()));
     const ir::Op& op = *ops::registry().intern(schema_.text, static_cast<ir::Traits>(ir::Trait::kForeign));
     const std::vector<ir::ValueId> made = context_.add_typed(op, std::move(args_), types_of_results());
     std::vector<Operand> results;
@@ -83,10 +87,10 @@ class KernelCall {
   }
 
   Attr tensor(const ir::SchemaArg& arg, bool is_optional) {
-    const bool is_given = next_ < operands_.size() && operands_[next_] != nullptr;
+    const size_t place = by_name_ ? place_of(arg.name) : next_++;
+    const bool is_given = place < operands_.size() && operands_[place] != nullptr;
     if (!is_given && !is_optional)
-      throw UserError(cat("it has no input ", next_, ", the argument '", arg.name, "' of ", schema_.text));
-    const size_t place = next_++;
+      throw UserError(cat("it has no input for the argument '", arg.name, "' of ", schema_.text));
     if (!is_given) return None{};
     return TensorRef{operand(arg, place)};
   }
@@ -94,10 +98,32 @@ class KernelCall {
   // The inputs whose descriptors are called x0, x1, ...
   Attr tensors(const ir::SchemaArg& arg) {
     std::vector<TensorRef> refs;
-    while (next_ < operands_.size() && operands_[next_] != nullptr &&
-           name_of_input(next_) == cat(arg.name, refs.size()))
-      refs.push_back({operand(arg, next_++)});
-    return refs;
+    while (true) {
+      const std::string name = cat(arg.name, refs.size());
+      const size_t place = by_name_ || name_of_input(next_) == name ? place_of(name) : operands_.size();
+      if (place >= operands_.size() || operands_[place] == nullptr) return refs;
+      refs.push_back({operand(arg, place)});
+      ++next_;
+    }
+  }
+
+  // The place of the input with this name; the number of operands if there is none.
+  size_t place_of(std::string_view name) const {
+    size_t place = 0;
+    while (place < operands_.size() && name_of_input(place) != name) ++place;
+    return place;
+  }
+
+  // Whether each input has the name of an argument, or of a part of a list. Inputs of other names go by their places.
+  bool have_names_of_arguments() const {
+    const auto is_argument = [&](const TensorDesc& desc) {
+      return std::ranges::any_of(schema_.args, [&](const ir::SchemaArg& arg) {
+        if (!arg.type.starts_with("Tensor") || !desc.name.starts_with(arg.name)) return false;
+        const std::string_view rest = std::string_view(desc.name).substr(arg.name.size());
+        return arg.type.find('[') == arg.type.npos ? rest.empty() : all_digits(rest);
+      });
+    };
+    return op_.input_descs.size() >= operands_.size() && std::ranges::all_of(op_.input_descs, is_argument);
   }
 
   std::string_view name_of_input(size_t place) const {
@@ -126,13 +152,13 @@ class KernelCall {
                           .sizes = sizes_of(context_, output),
                           .strides = {},
                           .device = context_.device()};
-      type.strides = contiguous_strides(type.sizes);
+      type.strides = stated_strides(context_, output).value_or(contiguous_strides(type.sizes));
       types.emplace_back(std::move(type));
     }
     const auto expected = std::ranges::count_if(schema_.returns, [](const auto& result) { return !result.is_write; });
     if (static_cast<std::ptrdiff_t>(types.size()) != expected)
-      throw UserError(cat("the kernel of ", schema_.name, " makes ", expected, " tensors, got ", types.size(),
-                          " outputs that are no inputs"));
+      throw UserError(
+          cat(schema_.name, " makes ", expected, " tensors, got ", types.size(), " outputs that are no inputs"));
     if (static_cast<size_t>(expected) != schema_.returns.size())
       throw UserError(cat("the operator returns an argument that it writes: ", schema_.text));
     return types;
@@ -144,32 +170,33 @@ class KernelCall {
   const OpDef& op_;
   const ir::Schema& schema_;
   const std::vector<Operand*>& operands_;
-  size_t next_ = 0;  // of the operands
+  bool by_name_ = false;  // whether arguments find their operands by name, and not in order
+  size_t next_ = 0;       // of the operands, in order
   std::vector<Attr> args_;
   std::vector<Written> written_;
 };
 
 }  // namespace
 
-const libraries::Kernel* kernel_of(const OpDef& op, bool has_rule) {
+std::optional<ir::Schema> schema_of(const OpDef& op, bool has_rule, const HostSchemas& host) {
   if (const std::string name = text_attr(op, attr::kOperator); !name.empty()) {
-    const libraries::Kernel* kernel = libraries::find(name);
-    if (kernel != nullptr) return kernel;
+    if (const libraries::Kernel* kernel = libraries::find(name)) return kernel->schema;
+    if (const std::string text = host ? host(name) : ""; !text.empty()) return ops::parse_schema(text);
     throw UserError(cat("it needs the kernel of ", name,
                         ", which no library that is loaded has; "
                         "npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one"));
   }
-  if (has_rule) return nullptr;
+  if (has_rule) return std::nullopt;
   const auto kernels = libraries::find_ir(op.type);
   if (kernels.size() > 1)
     throw UserError(cat("the kernels of ", kernels[0]->schema.name, " and ", kernels[1]->schema.name,
                         " both have its type as their name in Ascend IR"));
-  return kernels.empty() ? nullptr : kernels.front();
+  return kernels.empty() ? std::nullopt : std::optional(kernels.front()->schema);
 }
 
-std::vector<Operand> call_kernel(Context& context, const OpDef& op, const libraries::Kernel& kernel,
-                                 const std::vector<Operand*>& operands) {
-  return KernelCall(context, op, kernel.schema, operands).run();
+std::vector<Operand> call_operator(Context& context, const OpDef& op, const ir::Schema& schema,
+                                   const std::vector<Operand*>& operands) {
+  return UserCall(context, op, schema, operands).run();
 }
 
 }  // namespace npugraph::ge

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converters of operators of users that have none of their own. A call becomes one operator of Ascend IR, which the
+engine computes by the user's operator: by its kernel in a library, or by torch.
+
+Inputs, attributes and outputs follow from the schema if a library has a kernel, and otherwise from the operator of
+Ascend IR that has the same name. The user makes that one known (``npugraph.register_prototypes``)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from npugraph import _C
+from npugraph.fx.schema import arguments_by_name, is_of_user, names_of_results, written_arguments
+from npugraph.ge import apis as ge
+from npugraph.ge import attr, ir
+from npugraph.ge.builders import custom_op
+from npugraph.ge.converters.places import check_places
+from npugraph.ge.converters.registry import Converter
+from npugraph.ge.converters.values import Number, known
+from npugraph.ge.ir import Arity, Operand
+from npugraph.ge.tensor import Tensor
+
+# The attribute by which an operator of Ascend IR names the user's operator that computes it (src/ge/import/inputs.h).
+OPERATOR = "_npugraph_operator"
+
+
+def core_name(target: Any) -> str:
+    """The name of an operator of the user in the core, "my_ops.scaled_add"; "" for any other target."""
+    return target.name().replace("::", ".") if is_of_user(target) else ""
+
+
+def converter(target: Any) -> Converter | None:
+    """A converter of ``target``; None if ``why_none`` says why it has none."""
+    if why_none(target):
+        return None
+    convert = _by_schema if _C.library_of(core_name(target)) else _by_prototype
+    return functools.partial(convert, target)
+
+
+def why_none(target: Any) -> str:
+    """Why an operator has no converter that follows from its name; "" if it has one."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return "it is no OpOverload, so that it has no schema from which a converter could follow"
+    if not is_of_user(target):
+        return f"operators of the namespace {target.namespace} have converters of their own or none"
+    if _C.library_of(core_name(target)):
+        return ""
+    op_type = _C.ir_name(core_name(target))
+    operator = ir.find(op_type)
+    if operator is None:
+        return f"Ascend IR has no operator {op_type}, and npugraph.register_prototypes has not added one"
+    return _difference(target._schema, operator)
+
+
+def _is_tensor(argument: Any) -> bool:
+    return "Tensor" in str(argument.type)
+
+
+def _named(arguments: Sequence[Any], rows: Sequence[Any]) -> dict[str, Any]:
+    """From the names of arguments to inputs or attributes of Ascend IR: those of the same names if all have them, else
+    in their order."""
+    by_name = {row.name: row for row in rows}
+    names = [argument.name for argument in arguments]
+    if by_name.keys() == set(names):
+        return {name: by_name[name] for name in names}
+    return dict(zip(names, rows, strict=True))
+
+
+def _difference(schema: Any, operator: ir.Operator) -> str:
+    """How an operator of Ascend IR differs from a schema; "" if it has the schema's inputs, attributes and outputs. The
+    operator may write more inputs than the schema: it gets copies of these."""
+    tensors = [argument for argument in schema.arguments if _is_tensor(argument)]
+    others = [argument for argument in schema.arguments if not _is_tensor(argument)]
+    reason = ""
+    if len(tensors) != len(operator.inputs):
+        reason = f"it has {len(tensors)} tensors as arguments, and {operator.name} has {len(operator.inputs)} inputs"
+    elif len(others) != len(operator.attributes):
+        reason = f"it has {len(others)} other arguments, and {operator.name} has {len(operator.attributes)} attributes"
+    else:
+        inputs, attributes = _named(tensors, operator.inputs), _named(others, operator.attributes)
+        reason = _crossing(inputs) or _crossing(attributes) or _difference_of_lists(tensors, inputs)
+        reason = reason or _difference_of_results(schema, operator, inputs)
+    return f"{reason}: {operator.text}" if reason else ""
+
+
+def _crossing(rows: dict[str, Any]) -> str:
+    for name, row in rows.items():
+        if name != row.name and row.name in rows:
+            return f"by its place its argument {name} is {row.name}, which is the name of another argument"
+    return ""
+
+
+def _difference_of_lists(tensors: Sequence[Any], inputs: dict[str, Operand]) -> str:
+    for argument in tensors:
+        if ("List[" in str(argument.type)) != inputs[argument.name].is_dynamic:
+            return f"only one of its argument {argument.name} and the input {inputs[argument.name].name} is a list"
+    return ""
+
+
+def _difference_of_results(schema: Any, operator: ir.Operator, inputs: dict[str, Operand]) -> str:
+    outputs = [output.name for output in operator.outputs]
+    written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    fresh = sum(result.alias_info is None for result in schema.returns)
+    if any(output.is_dynamic for output in operator.outputs):
+        return "it has an output with any number of tensors"
+    for name in written:
+        if inputs[name].name not in outputs:
+            return f"the operator writes its argument {name}, and no output has the name {inputs[name].name}"
+    if len(outputs) != fresh + len(written):
+        return f"the operator makes {fresh} tensors and writes {len(written)}, and it has {len(outputs)} outputs"
+    return ""
+
+
+def _by_schema(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
+    """An argument that is written is an input, and an output of the same name. Returns the other outputs."""
+    given = arguments_by_name(target, args, kwargs)
+    inputs: dict[str, Any] = {}
+    attrs: dict[str, attr.Attr] = {}
+    for argument in target._schema.arguments:
+        value = given.get(argument.name, argument.default_value)
+        if _is_tensor(argument):
+            inputs[argument.name] = _tensors(argument.name, value)
+        elif value is not None:
+            attrs[argument.name] = _attribute(argument, known(argument.name, value))
+        elif argument.default_value is not None:
+            raise NotImplementedError(f"its argument {argument.name} is None, which is not the default")
+    written = written_arguments(target)
+    results = names_of_results(target)
+    made = custom_op(_op_type(target), inputs=inputs, outputs=[*written, *results], attrs=attrs)
+    results = list(made if isinstance(made, tuple) else [made])
+    return _results(target, results[len(written) :])
+
+
+def _by_prototype(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
+    """Inputs and attributes by their places. Where the IR writes an input and the schema does not, it writes a copy."""
+    operator = ir.find(_C.ir_name(core_name(target)))
+    assert operator is not None
+    given = arguments_by_name(target, args, kwargs)
+    written = written_arguments(target)
+    outputs = [output.name for output in operator.outputs]
+    inputs: dict[str, Any] = {}
+    attrs: dict[str, Any] = {}
+    arguments = target._schema.arguments
+    operands = _named([argument for argument in arguments if _is_tensor(argument)], operator.inputs)
+    rows = _named([argument for argument in arguments if not _is_tensor(argument)], operator.attributes)
+    for argument in arguments:
+        value = given.get(argument.name, argument.default_value)
+        if _is_tensor(argument):
+            operand = operands[argument.name]
+            is_copied = operand.name in outputs and argument.name not in written
+            inputs[operand.name] = _operand(operand, _tensors(argument.name, value), is_copied)
+        elif value is not None:
+            row = rows[argument.name]
+            attrs[row.name] = _value_of(row, argument.name, known(argument.name, value))
+    made = custom_op(operator.name, inputs=inputs, outputs=outputs, attrs=attrs)
+    _compute_by(target, made, given)
+    results = made if isinstance(made, tuple) else (made,)
+    in_place = [operands[name].name for name in written]
+    return _results(target, [made for name, made in zip(outputs, results, strict=True) if name not in in_place])
+
+
+def _value_of(row: ir.Attribute, name: str, value: Any) -> attr.Attr:
+    try:
+        return row.kind(value)
+    except RuntimeError as error:
+        raise NotImplementedError(f"its argument {name} cannot be the attribute {row.name}: {error}") from None
+
+
+def _operand(operand: Operand, value: Any, is_copied: bool) -> Any:
+    if value is None and operand.arity is Arity.REQUIRED:
+        raise NotImplementedError(f"its input {operand.name} is absent, which Ascend IR does not allow")
+    if not is_copied or value is None:
+        return value
+    return [ge.TensorMove(part) for part in value] if isinstance(value, list) else ge.TensorMove(value)
+
+
+def _results(target: Any, new: Sequence[Any]) -> Any:
+    """The new tensors of a call as a converter returns them."""
+    if not target._schema.returns:
+        return None
+    return list(new) if len(new) > 1 else new[0]
+
+
+def name_operator(target: Any, made: Sequence[Any], given: dict[str, Any], results: Sequence[Any]) -> None:
+    """Says that the user's operator ``target`` computes the one among the operators ``made``, which a converter added,
+    that the engine cannot compute. ``given`` are the arguments of the call by name, ``results`` is what the converter
+    returned. Raises ``NotImplementedError`` if there are several, or if arguments or results are in other places."""
+    others = [op for op in made if op.type not in ir.computed_types() and OPERATOR not in op.attr]
+    if len(others) > 1:
+        types = ", ".join(op.type for op in others)
+        raise NotImplementedError(f"its converter adds {types}, and the engine computes none of these")
+    for op in others:
+        check_places(target, op, given, results)
+        _compute_by(target, Tensor(op), given)
+
+
+def _compute_by(target: Any, made: Any, given: dict[str, Any]) -> None:
+    """Names the operator, and adds those of its arguments that the IR does not have as attributes of their names."""
+    op = (made[0] if isinstance(made, tuple) else made).node
+    for argument in target._schema.arguments:
+        if not _is_tensor(argument) and argument.name in given and argument.name not in op.attr:
+            value = given[argument.name]
+            if value is not None:
+                _attribute(argument, known(argument.name, value)).write(op.attr[argument.name])
+    op.attr[OPERATOR].s = core_name(target).encode()
+
+
+def _op_type(target: Any) -> str:
+    """The name of the operator in Ascend IR, with the namespace in front if another operator has that name there."""
+    name = core_name(target)
+    op_type = _C.ir_name(name)
+    return op_type if ir.find(op_type) is None else _C.ir_name(f"{target.namespace}.{name.replace('.', '_', 1)}")
+
+
+def _tensors(name: str, value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and all(isinstance(part, Tensor) for part in value):
+        return list(value)
+    if value is None or (isinstance(value, Tensor) and not isinstance(value, Number)):
+        return value
+    raise NotImplementedError(f"its argument {name} is {value!r}, and the operator takes tensors there")
+
+
+def _attribute(argument: Any, value: Any) -> attr.Attr:
+    text = str(argument.real_type)
+    kind = _KINDS.get(text[len("Optional[") : -1] if text.startswith("Optional[") else text)
+    if kind is None:
+        raise NotImplementedError(f"no attribute of Ascend IR has the type of its argument {argument.name}")
+    return kind(value)
+
+
+def _number(value: Any) -> attr.Attr:
+    kind = attr.Bool if isinstance(value, bool) else attr.Int if isinstance(value, int) else attr.Float
+    return kind(value)
+
+
+# By the texts of types.
+_KINDS: dict[str, Callable[[Any], attr.Attr]] = {
+    "int": attr.Int,
+    "SymInt": attr.Int,
+    "float": attr.Float,
+    "number": _number,
+    "bool": attr.Bool,
+    "str": attr.Str,
+    "ScalarType": attr.DataType,
+    "List[int]": attr.ListInt,
+    "List[SymInt]": attr.ListInt,
+    "List[float]": attr.ListFloat,
+}
