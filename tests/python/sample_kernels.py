@@ -14,8 +14,8 @@ FOLDER = Path(__file__).parents[2] / "build/release/test_libraries"
 LIBRARY = FOLDER / "libsample_kernels.so"
 
 npugraph.load_library(LIBRARY)
-for _name in ("scaled_add", "reversed", "fails_inside"):
-    torch.library.register_fake(f"test_ops::{_name}", lambda x, *rest: x.new_empty(x.shape))
+for _name in ("scaled_add", "reversed", "fails_inside", "writes_its_input", "writes_beyond"):
+    torch.library.register_fake(f"test_ops::{_name}", lambda x, *rest: torch.empty_like(x))
 
 
 @torch.library.register_fake("test_ops::everything")

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -15,6 +18,35 @@ namespace {
 constexpr std::byte kPattern{0xa5};
 
 bool is_changed(std::byte b) { return b != kPattern; }
+
+using program::TaskKind;
+
+bool is_kernel_of_user(const program::Task& task) { return task.kind == TaskKind::kKernel && !task.schema.empty(); }
+
+bool is_operator_of_user(const program::Task& task) {
+  return is_kernel_of_user(task) || task.kind == TaskKind::kPython || (task.kind == TaskKind::kAten && task.foreign);
+}
+
+// The bytes from the first element of a tensor to its last; empty without strided memory.
+std::span<const std::byte> extent(const ng_buffer& buffer) {
+  const int64_t size = size_of(static_cast<DType>(buffer.dtype));
+  int64_t first = 0, last = 0;
+  for (int32_t d = 0; d < buffer.rank; ++d) {
+    if (buffer.sizes[d] == 0) return {};
+    const int64_t step = (buffer.sizes[d] - 1) * buffer.strides[d];
+    (step < 0 ? first : last) += step;
+  }
+  if (buffer.data == nullptr) return {};
+  return {static_cast<const std::byte*>(buffer.data) + first * size, static_cast<size_t>((last - first + 1) * size)};
+}
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+size_t hash_of(std::span<const std::byte> bytes) {
+  return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
 
 }  // namespace
 
@@ -52,7 +84,41 @@ std::string RedZones::name(const Piece& piece) const {
   return cat("buffer ", piece.buffer, name.empty() ? "" : cat(" (", name, ")"), " of ", bytes(piece), " bytes");
 }
 
-void RedZones::begin(int32_t task) const {
+std::string RedZones::words(int32_t task) const {
+  const program::Task& of = blueprint_.program->tasks[task];
+  return cat("task ", task, " (", of.name, of.source.empty() ? "" : " at ", of.source, ")");
+}
+
+void RedZones::note_reads(int32_t task) {
+  const program::Task& of = blueprint_.program->tasks[task];
+  reads_.clear();
+  if (!is_operator_of_user(of)) return;
+  const ng_buffer* buffers = instance_.steps()[task].call->buffers;
+  for (size_t i = 0; i < of.operands.size(); ++i) {
+    const std::span<const std::byte> bytes = extent(buffers[i]);
+    const auto is_written = [&](const program::Operand& other) {
+      return other.access != program::Access::kRead && overlap(bytes, extent(buffers[&other - of.operands.data()]));
+    };
+    const bool is_opaque = blueprint_.program->buffers[of.operands[i].buffer].opaque;
+    if (is_opaque || bytes.empty() || of.operands[i].access != program::Access::kRead ||
+        std::ranges::any_of(of.operands, is_written))
+      continue;
+    reads_.push_back({static_cast<int32_t>(i), hash_of(bytes)});
+  }
+}
+
+void RedZones::check_reads(int32_t task) const {
+  const program::Task& of = blueprint_.program->tasks[task];
+  for (const Read& read : reads_) {
+    if (hash_of(extent(instance_.steps()[task].call->buffers[read.operand])) == read.hash) continue;
+    const std::string& name = blueprint_.program->buffers[of.operands[read.operand].buffer].name;
+    throw UserError(cat(words(task), " has changed its tensor ", read.operand, name.empty() ? "" : cat(" (", name, ")"),
+                        ", which by its schema it only reads; Tensor(a!) marks an argument that an operator writes"));
+  }
+}
+
+void RedZones::begin(int32_t task) {
+  note_reads(task);
   for (const Piece& piece : pieces_) {
     std::byte* at = piece.first == task && bytes(piece) > 0 ? data(piece) : nullptr;
     if (at == nullptr) continue;
@@ -62,6 +128,7 @@ void RedZones::begin(int32_t task) const {
 }
 
 void RedZones::check(int32_t task) const {
+  check_reads(task);
   for (const Piece& piece : pieces_) {
     const bool lives = piece.first <= task && task <= piece.last && bytes(piece) > 0;
     const std::byte* at = lives ? data(piece) : nullptr;
@@ -72,11 +139,10 @@ void RedZones::check(int32_t task) const {
     if (before == 0 && behind == 0) continue;
     const program::Task& wrote = blueprint_.program->tasks[task];
     const std::string key = key_text(blueprint_, instance_.sizes().symbols());
-    const std::string what = cat("task ", task, " (", wrote.name, wrote.source.empty() ? "" : " at ", wrote.source,
-                                 ") has changed ", behind > 0 ? behind : before, " bytes ",
+    const std::string what = cat(words(task), " has changed ", behind > 0 ? behind : before, " bytes ",
                                  behind > 0 ? "behind " : "before ", name(piece), key.empty() ? "" : ", for ", key);
-    using program::TaskKind;
-    const bool is_operator = wrote.kind == TaskKind::kAten || wrote.kind == TaskKind::kPython;
+    const bool is_operator =
+        wrote.kind == TaskKind::kAten || wrote.kind == TaskKind::kPython || is_kernel_of_user(wrote);
     if (is_operator) throw UserError(cat(what, ": the operator writes beyond the memory that it was given"));
     throw InternalError(internal_error_text(what));
   }

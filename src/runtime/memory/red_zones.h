@@ -3,6 +3,8 @@
 // heap buffers that the runtime allocates. A task that writes outside of its memory changes them; the check right after
 // the task names it. Memory that a task allocates itself and memory of the caller have none.
 //
+// Of users' operators it also watches the operands that they only read, whoever has the memory.
+//
 // Made for one replay of an Instance that was made while red_zones() was on; the tasks of the replay run in the order
 // of the program. Not thread-safe.
 #pragma once
@@ -26,8 +28,9 @@ class RedZones {
   RedZones(const Blueprint& blueprint, const Instance& instance, int64_t around_objects, bool results_are_kept);
 
   // Called before a task: writes the zones around the memory whose life begins with it.
-  void begin(int32_t task) const;
-  // Called after a task: throws if a zone has changed; UserError for an ATen or Python task, else InternalError.
+  void begin(int32_t task);
+  // Called after a task: throws if a zone or what it only reads has changed; UserError for an operator of torch or of the
+  // user, else InternalError.
   void check(int32_t task) const;
 
  private:
@@ -37,6 +40,14 @@ class RedZones {
     int32_t first = 0, last = 0;
     int64_t zone = kBytes;
   };
+  // What a user's operator reads and does not write.
+  struct Read {
+    int32_t operand = 0;
+    size_t hash = 0;  // of its bytes
+  };
+  void note_reads(int32_t task);
+  void check_reads(int32_t task) const;
+  std::string words(int32_t task) const;
   std::byte* data(const Piece& piece) const;
   int64_t bytes(const Piece& piece) const;
   std::string name(const Piece& piece) const;
@@ -44,6 +55,7 @@ class RedZones {
   const Blueprint& blueprint_;
   const Instance& instance_;
   std::vector<Piece> pieces_;
+  std::vector<Read> reads_;  // of the task that runs
 };
 
 }  // namespace npugraph::runtime

@@ -39,7 +39,7 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
       watch_(task_watch()) {
   if (times_ != nullptr) times_->resize(blueprint.program->tasks.size());
   if (instance.has_red_zones())
-    zones_ = std::make_shared<const RedZones>(blueprint, instance, host.red_zone_bytes(), lease.kept != nullptr);
+    zones_ = std::make_shared<RedZones>(blueprint, instance, host.red_zone_bytes(), lease.kept != nullptr);
   if (!poisons_) return;
   for (const Arena* memory : {&lease.working->arena, &lease.working->scratch}) {
     if (memory->data() != nullptr) std::memset(memory->data(), kPoison, memory->capacity());

@@ -60,7 +60,7 @@ class Observer {
   const bool poisons_;
   const bool tells_what_runs_;
   const std::shared_ptr<const TaskWatch> watch_;
-  std::shared_ptr<const RedZones> zones_;  // null if there are no red zones
+  std::shared_ptr<RedZones> zones_;  // null if there are no red zones
   int64_t begin_ns_ = 0;
   uint64_t regions_ = 0;  // number of parallel regions before the task
 };

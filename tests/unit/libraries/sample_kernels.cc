@@ -60,6 +60,19 @@ void fails_inside(const Context& context, Input x, Output) {
 }
 NPUGRAPH_KERNEL("test_ops::fails_inside(Tensor x) -> Tensor", fails_inside)
 
+// What no kernel may do: it writes what its schema does not mark, and beyond its result.
+void writes_its_input(Input x, Output result) {
+  std::copy_n(x.data<float>(), x.numel(), result.data<float>());
+  *const_cast<float*>(x.data<float>()) += 1;
+}
+NPUGRAPH_KERNEL("test_ops::writes_its_input(Tensor x) -> Tensor", writes_its_input)
+
+void writes_beyond(Input x, Output result) {
+  std::copy_n(x.data<float>(), x.numel(), result.data<float>());
+  result.data<float>()[x.numel()] = 0;
+}
+NPUGRAPH_KERNEL("test_ops::writes_beyond(Tensor x) -> Tensor", writes_beyond)
+
 void reads_integers(Input x, Output) { x.data<int64_t>(); }
 NPUGRAPH_KERNEL("test_ops::reads_integers(Tensor x) -> Tensor", reads_integers)
 

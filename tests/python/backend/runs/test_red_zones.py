@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,55 @@ def test_operators_that_write_beyond_their_memory(beyond: int) -> None:
         assert re.search(r"task \d+ \(zones\.fill\) has changed 4 bytes behind buffer \d+", run.stderr), run.stderr
         assert "the operator writes beyond the memory that it was given" in run.stderr
         assert "bug in npugraph" not in run.stderr
+
+
+WRONG = """
+import sys
+import torch
+from tests.python import sample_kernels
+
+library = torch.library.Library("zones", "DEF")
+library.define("writes_its_input(Tensor x) -> Tensor")
+library.impl("writes_its_input", lambda x: x.add_(1) * 1, "CPU")
+library.impl("writes_its_input", torch.empty_like, "Meta")
+namespace, name, source = sys.argv[1:]
+operator = getattr(getattr(torch.ops, namespace), name)
+fast = torch.compile(lambda x: operator(x * 2 if source == "mul" else x) + 1, backend="npugraph_ex")
+with torch.no_grad():
+    for _ in range(2):
+        try:
+            fast(torch.ones(3))
+        except RuntimeError as error:
+            print(error)
+    other = torch.compile(lambda x: torch.ops.test_ops.scaled_add(x, x, 2.0), backend="npugraph_ex")
+    print(other(torch.ones(3)).tolist())
+"""
+
+
+def run_wrong(folder: Path, *arguments: str) -> list[str]:
+    """Two messages, and the result of another graph."""
+    script = folder / "wrong.py"
+    script.write_text(WRONG)
+    environment = os.environ | {"NPUGRAPH_RED_ZONES": "1", "PYTHONPATH": os.getcwd()}
+    command = [sys.executable, script, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("source", ["mul", "l_x_"])
+@pytest.mark.parametrize("namespace", ["zones", "test_ops"])
+def test_operators_that_write_what_they_say_they_read(namespace: str, source: str, tmp_path: Path) -> None:
+    *messages, result = run_wrong(tmp_path, namespace, "writes_its_input", source)
+    task = r"task \d \(" + namespace + r"\.writes_its_input at .*wrong.py:\d+ in <lambda>\)"
+    for message in messages:
+        assert re.match(task + rf" has changed its tensor 0 \({source}\), which by its schema it only reads", message)
+    assert (len(messages), result) == (2, "[3.0, 3.0, 3.0]")
+
+
+def test_kernels_of_users_that_write_beyond_their_memory(tmp_path: Path) -> None:
+    *messages, result = run_wrong(tmp_path, "test_ops", "writes_beyond", "mul")
+    for message in messages:
+        assert re.search(r"\(test_ops.writes_beyond at .*\) has changed 4 bytes behind buffer \d \(\w+\)", message)
+        assert "the operator writes beyond the memory that it was given" in message
+    assert (len(messages), result) == (2, "[3.0, 3.0, 3.0]")
