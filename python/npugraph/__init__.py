@@ -25,6 +25,7 @@ __all__ = [
     "NpugraphWarning",
     "SavedProgram",
     "artifacts",
+    "check_operator",
     "cmake_path",
     "include_path",
     "load",
@@ -45,6 +46,10 @@ def __getattr__(name: str):
         from npugraph.backend import reset
 
         return reset
+    if name == "check_operator":
+        from npugraph.operator_steps.check import check_operator
+
+        return check_operator
     if name == "load_op_plugin":
         from npugraph.op_plugin import load_op_plugin
 

@@ -12,6 +12,10 @@ from npugraph import __version__
 # From each command to its module and its help text. The module has `add_arguments(parser)` and
 # `run(arguments) -> exit code`.
 COMMANDS = {
+    "check-op": (
+        "npugraph.commands.check_op",
+        "say what an operator of your own lacks to work in graphs, and check its behaviour",
+    ),
     "env": (
         "npugraph.commands.env",
         "print what a bug report has to say about this machine, its packages and its settings",

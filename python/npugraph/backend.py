@@ -28,6 +28,7 @@ from npugraph.fx.streams.control_deps import unwrap_control_deps
 from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.mark_streams import has_streams, mark_streams
 from npugraph.fx.streams.scopes import check_scopes
+from npugraph.operator_steps import hints
 from npugraph.options import BACKEND, CompilerConfig, backend_of, parse, refuse_beside_config
 
 
@@ -91,6 +92,7 @@ def _compile_dynamo_graph(
     guards.install()
     refuse_release_with_gradients(config)
     check_scopes(gm)
+    hints.check_operators(gm)
     with _garbage_left_alone(), kept_whole():
         entry = Entry(gm, example_inputs, config, target=target)
         streams = mark_streams(gm) if has_streams(gm) else []
@@ -126,6 +128,7 @@ def _garbage_left_alone() -> Iterator[None]:
 def _reset() -> None:
     registry.clear()
     counters.forget()
+    hints.forget()
 
 
 def reset() -> None:

@@ -273,7 +273,7 @@ SECTIONS = {
 _GE_MODE = "Not built yet. GE mode does not have it."
 _NOT_IN_GE_MODE = (
     *("4.05", "4.06", "4.09", "4.12", "4.13", "4.14", "5.02", "5.10", "5.11", "5.12", "5.13"),
-    *("6.36", "9.07", "9.08", "9.10", "10.06", "11.15", "11.16", "11.25"),
+    *("9.07", "9.08", "9.10", "10.06", "11.15", "11.16"),
 )
 
 
@@ -375,10 +375,6 @@ REMARKS = {
     "9.04": "Not built yet. GE mode does not have it. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
     "10.05": "Partly built. Tests have calls of the converters (`test_converters_pointwise`, `test_converters_layout`, "
     "`test_converters_computed`). The converters declare none themselves.",
-    "11.07": "Partly built. The error is torch's own: Dynamo raises it before it calls a backend "
-    "(`test_custom_operators::test_an_operator_without_a_meta_function_is_named`).",
-    "11.08": "Partly built. The error is torch's own: Dynamo raises it before it calls a backend "
-    "(`test_custom_operators::test_a_meta_function_that_returns_a_tensor_of_another_device_is_named`).",
     "11.13": "Partly built. Such a run works here, and the log warns of it once "
     "(`test_ge_graphs_on_npu::test_a_run_on_another_stream_than_that_of_the_load_is_told_once`, "
     "`test_ge_graphs_on_npu::test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once`).",

@@ -10,6 +10,7 @@ import torch
 from npugraph import counters, serialize
 from npugraph.fx.dynamo import recurrent, triton_calls
 from npugraph.fx.streams import input_writes
+from npugraph.operator_steps import hints
 
 
 def install() -> None:
@@ -19,6 +20,7 @@ def install() -> None:
     triton_calls.install()
     counters.install()
     serialize.install()
+    hints.install()
     if "BREAK_GRAPH_OP_LIST" in os.environ:
         from npugraph import graph_breaks
 

@@ -11,8 +11,10 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.schema import is_of_user
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.values import attribute, expressions, is_same
+from npugraph.ge.fx.eager_calls import checked
 from npugraph.ge.fx.reads import Reads, call_of, is_copy
 from npugraph.ge.fx.stages import Stages
 
@@ -96,7 +98,9 @@ class _Cutter:
 
     def add_eager(self, calls: Sequence[fx.Node]) -> None:
         for call in calls:
-            self._around.add(call)
+            copy = self._around.add(call)
+            if is_of_user(call.target):
+                copy.target = checked(call)
 
     def add_part(self, calls: Sequence[fx.Node]) -> None:
         part = _Copies(self._gm, self._reads)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors at operators of users name the step that is missing, with its code."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.exc import ShortenTraceback
+from torch._ops import OpOverload, OpOverloadPacket
+
+from npugraph.fx.schema import arguments_by_name, is_of_user
+from npugraph.fx.source_lines import source_line
+from npugraph.log import logger
+from npugraph.operator_steps import code, steps
+from npugraph.operator_steps.code import indented
+from npugraph.operator_steps.steps import Step
+
+_NO_META = "Operator does not support running with fake tensors"  # Dynamo's name of this graph break
+_warned: set[str] = set()
+
+
+class StepError(ShortenTraceback, NotImplementedError):
+    """An operator of the user lacks a step, or has a wrong one. torch.compile hands it to the user as it is, without
+    its own frames."""
+
+
+def install() -> None:
+    """Extends what torch says of unknown operators, and what Dynamo says of those without a Meta function."""
+    namespace = torch._ops._OpNamespace
+    find = namespace.__getattr__
+
+    @functools.wraps(find)
+    def found(self: Any, name: str) -> Any:
+        try:
+            return find(self, name)
+        except AttributeError as error:
+            if not name.startswith("_"):
+                error.add_note(hint(f"{self.name}::{name}", steps.unknown(f"{self.name}::{name}")))
+            raise
+
+    namespace.__getattr__ = found
+    break_graph = torch._dynamo.exc.unimplemented
+
+    @functools.wraps(break_graph)
+    def broken(*, gb_type: str, hints: list[str], **known: Any) -> Any:
+        operator = getattr(known.get("from_exc"), "func", None)
+        if gb_type == _NO_META and is_of_user(operator):
+            lacking = [step for step in (steps.functionalisation(operator), steps.meta(operator)) if step.is_missing]
+            for step in lacking[:1]:
+                text = hint(str(operator), step)
+                _warn(str(operator), text)
+                hints = [*hints, text]
+        return break_graph(gb_type=gb_type, hints=hints, **known)
+
+    # The function of torch._dynamo.utils that computes with fake tensors imports this one when it needs it.
+    torch._dynamo.exc.unimplemented = broken
+
+
+def hint(operator: str, step: Step) -> str:
+    """What an error says about the missing step of an operator, "ns::name" or "ns.name.overload"."""
+    name = operator.replace("::", ".").removesuffix(".default")
+    return (
+        f"step {step.number} of torch.ops.{name} is missing, its {step.name}: {step.text}.\n\n"
+        f"{indented(step.code)}\n\n"
+        f"`python -m npugraph check-op {name.replace('.', '::', 1)}` says more."
+    )
+
+
+def _warn(operator: str, text: str) -> None:
+    """Without fullgraph=True a graph break is no error, and a user would not know of it."""
+    if operator not in _warned:
+        _warned.add(operator)
+        logger.warning("the graph breaks at an operator, because %s", text)
+
+
+def forget() -> None:
+    """Warns again of what it has warned of."""
+    _warned.clear()
+
+
+def check_operators(gm: fx.GraphModule) -> None:
+    """Raises ``StepError`` for the first operator of the user in a graph of Dynamo that cannot run, that torch cannot
+    make functional, or whose Meta function returns an argument."""
+    for node in gm.graph.nodes:
+        operator = _operator(node)
+        if operator is None or steps.decomposes(operator):
+            continue
+        if problem := _problem(node, operator):
+            at = f"At {source_line(node)}, " if source_line(node) else ""
+            raise StepError(at + problem, first_useful_frame=None)
+
+
+def _problem(node: fx.Node, operator: OpOverload) -> str:
+    found = [*steps.kernels(operator, _device(node)), steps.functionalisation(operator)]
+    if missing := next((step for step in found if step.is_missing), None):
+        return hint(str(operator), missing)
+    if shared := _shared_by_meta(node, operator):
+        return (
+            f"step 4 of torch.ops.{str(operator).removesuffix('.default')} is wrong: its Meta function returns memory "
+            f"of the argument {shared}, and the schema says that results are new tensors.\n\n"
+            f"{indented(code.meta_code(operator))}\n"
+        )
+    return ""
+
+
+def _shared_by_meta(node: fx.Node, operator: OpOverload) -> str:
+    """The name of an argument in whose memory a new result is; "" if there is none."""
+    results = _listed(node.meta.get("example_value"))
+    fresh = [
+        value.untyped_storage()._cdata
+        for declared, value in zip(operator._schema.returns, results, strict=False)
+        if declared.alias_info is None and isinstance(value, torch.Tensor) and value.layout is torch.strided
+    ]
+    for name, argument in arguments_by_name(operator, node.args, node.kwargs).items():
+        value = argument.meta.get("example_value") if isinstance(argument, fx.Node) else None
+        is_dense = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        if is_dense and value.untyped_storage()._cdata in fresh:
+            return name
+    return ""
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def _operator(node: fx.Node) -> OpOverload | None:
+    target = node.target
+    if isinstance(target, OpOverloadPacket) and len(target.overloads()) == 1:
+        target = getattr(target, target.overloads()[0])
+    return target if is_of_user(target) else None
+
+
+def _device(node: fx.Node) -> str:
+    """The kind of device of a call: "npu" if one of its tensors is there."""
+    values = [operand.meta.get("example_value") for operand in (node, *node.all_input_nodes)]
+    devices = {value.device.type for value in values if isinstance(value, torch.Tensor)}
+    return "npu" if "npu" in devices else "cpu"
