@@ -47,3 +47,23 @@ def through_a_loop(a, b, c, n, BLOCK: tl.constexpr):
 def by_a_block(source, target, n, BLOCK: tl.constexpr):
     to = tl.make_block_ptr(target, (n,), (1,), (0,), (BLOCK,), (0,))
     tl.store(to, tl.load(source + tl.arange(0, BLOCK)))
+
+
+@triton.heuristics({"EVEN": lambda given: given["n"] % 2 == 0})
+@triton.jit
+def one_or_two_more(x, out, n, EVEN: tl.constexpr, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + place, tl.load(x + place, mask=place < n) + (1 if EVEN else 2), mask=place < n)
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def one_more(x, out, n, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + place, tl.load(x + place, mask=place < n) + 1, mask=place < n)
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": block}) for block in (32, 64)], key=[])
+@triton.jit
+def tuned(x, out, n, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), tl.load(x + tl.arange(0, BLOCK)))

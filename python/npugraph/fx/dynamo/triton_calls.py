@@ -33,6 +33,7 @@ def install() -> None:
 
 def _install(interpreter: ModuleType) -> None:
     from torch._dynamo.variables.builder import VariableBuilder
+    from triton.runtime.autotuner import Autotuner
 
     kind = interpreter.InterpretedFunction
     run = kind.run
@@ -48,7 +49,7 @@ def _install(interpreter: ModuleType) -> None:
 
     kind.run = run_or_record
     for traces_numpy in (False, True):
-        VariableBuilder._type_dispatch_impl(traces_numpy)[kind] = _wrap
+        VariableBuilder._type_dispatch_impl(traces_numpy).update({kind: _wrap, Autotuner: _wrap})
 
 
 def _wrap(builder: Any, kernel: Any) -> Any:
@@ -75,16 +76,25 @@ def _variable_class() -> type:
         def call_function(self, tx: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             if self.grid is None:
                 dynamo_triton_hopifier_singleton.raise_unsupported("a call without a grid, as in kernel[grid](...)")
-            named = named_arguments(self.kernel, args, kwargs)
-            for name in constexprs(self.kernel) & named.keys():
+            kernel, configured = _configured(self.kernel)
+            kwargs = kwargs | {name: build(tx, value) for name, value in configured.items()}
+            named = named_arguments(kernel, args, kwargs)
+            for name in constexprs(kernel) & named.keys():
                 named[name] = self.specialize_symbolic(named[name])
             grid = self._grid(tx, named)
-            launch = launch_of(self.kernel, named, _type_of_variable, _constant_of, _node_of)
+            launch = launch_of(kernel, named, _type_of_variable, _constant_of, _node_of)
             try:
                 operator = build(tx, launch.operator())
             except TypeError as error:
                 dynamo_triton_hopifier_singleton.raise_unsupported(str(error))
             return operator.call_function(tx, [*(named[name] for name, _ in launch.operands), grid], {})
+
+        def call_method(self, tx: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+            """``run`` is how ``triton.heuristics`` calls the kernel."""
+            if name != "run":
+                return super().call_method(tx, name, args, kwargs)
+            others = {key: value for key, value in kwargs.items() if key not in ("grid", "warmup")}
+            return type(self)(self.kernel, None, kwargs["grid"]).call_function(tx, args, others)
 
         def _grid(self, tx: Any, named: dict[str, Any]) -> Any:
             grid = self.grid.realize()
@@ -100,6 +110,22 @@ def _variable_class() -> type:
         return type_of(variable.as_python_constant()) if variable.is_python_constant() else None
 
     return InterpretedKernelVariable
+
+
+def _configured(kernel: Any) -> tuple[Any, dict[str, Any]]:
+    """The kernel under ``triton.autotune``, and the parameters that its only configuration sets."""
+    from torch._dynamo.variables.functions import dynamo_triton_hopifier_singleton
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.interpreter import InterpretedFunction
+
+    if not isinstance(kernel, Autotuner):
+        return kernel, {}
+    if len(kernel.configs) != 1 or not isinstance(kernel.fn, InterpretedFunction):
+        dynamo_triton_hopifier_singleton.raise_unsupported(
+            f"the kernel {kernel.base_fn.__name__} is autotuned; Triton's interpreter can measure nothing, so a graph "
+            "takes such a kernel only with one configuration, and with no other decorator between"
+        )
+    return kernel.fn, kernel.configs[0].kwargs
 
 
 def _constant_of(variable: Any) -> Any:
