@@ -27,6 +27,7 @@ __all__ = [
     "artifacts",
     "check_operator",
     "cmake_path",
+    "define_operator",
     "include_path",
     "load",
     "load_library",
@@ -54,6 +55,10 @@ def __getattr__(name: str):
         from npugraph.op_plugin import load_op_plugin
 
         return load_op_plugin
+    if name == "define_operator":
+        from npugraph.meanings import define_operator
+
+        return define_operator
     if name == "register_prototypes":
         from npugraph.ge.prototypes import register_prototypes
 

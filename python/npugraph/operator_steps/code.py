@@ -43,7 +43,7 @@ def functional_schema_code(operator: Any) -> str:
 
 
 def converter_code(operator: Any) -> str:
-    schema, parameters = operator._schema, _parameters(operator)
+    schema, parameters = operator._schema, parameters_of(operator._schema)
     op_type = _C.ir_name(_name(operator).replace("::", "."))
     tensors = [a.name for a in schema.arguments if "Tensor" in str(a.type)]
     others = [a for a in schema.arguments if "Tensor" not in str(a.type)]
@@ -90,9 +90,10 @@ def _is_procedure(operator: Any) -> bool:
     return not operator._schema.returns
 
 
-def _parameters(operator: Any) -> list[str]:
+def parameters_of(schema: Any) -> list[str]:
+    """The parameters of a Python function over the arguments of a schema."""
     parameters = []
-    for argument in operator._schema.arguments:
+    for argument in schema.arguments:
         if argument.kwarg_only and "*" not in parameters:
             parameters.append("*")
         default = f"={argument.default_value!r}" if argument.has_default_value() else ""
@@ -102,4 +103,4 @@ def _parameters(operator: Any) -> list[str]:
 
 def _function(operator: Any, body: str) -> str:
     name = operator._schema.name.split("::")[1]
-    return f"def {name}({', '.join(_parameters(operator))}):\n    {body}"
+    return f"def {name}({', '.join(parameters_of(operator._schema))}):\n    {body}"
