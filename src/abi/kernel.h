@@ -79,15 +79,20 @@ struct BFloat16 {
 };
 
 struct Float16 {
+#if defined(__aarch64__)
+  using Half = __fp16;  // GCC 12 has no _Float16 there
+#else
+  using Half = _Float16;
+#endif
   uint16_t bits = 0;
 
   Float16() = default;
   explicit Float16(float value) {
-    const auto narrow = static_cast<_Float16>(value);
+    const auto narrow = static_cast<Half>(value);
     std::memcpy(&bits, &narrow, sizeof(bits));
   }
   operator float() const {
-    _Float16 narrow = 0;
+    Half narrow = 0;
     std::memcpy(&narrow, &bits, sizeof(bits));
     return static_cast<float>(narrow);
   }
