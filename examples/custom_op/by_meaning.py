@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator that consists of others: one expression, or a Python function over operators of torch. Graphs have these in
-its place and fuse them with their neighbours, and gradients flow through them. No step is needed.
+"""An operator that consists of others: one expression, or a Python function over operators of torch. Graphs have these
+in its place and fuse them with their neighbours, and gradients flow through them. No step is needed.
 
 Usage: python by_meaning.py
 """
