@@ -28,15 +28,15 @@ def is_of_ascend(operator: Any) -> bool:
 
 
 # Namespaces whose operators are those of torch, Ascend and npugraph.
-_BUILT_IN = frozenset(
+BUILT_IN = frozenset(
     ("aten", "prim", "prims", "rngprims", "inductor", "quantized", "mkldnn", "onednn", "c10d", "_c10d_functional")
-    + ("npu", "atb", "air", "npugraph", "npugraph_ex")
+    + ("npu", "atb", "air", "streams", "npugraph", "npugraph_ex")
 )
 
 
 def is_of_user(target: Any) -> bool:
     """Whether ``target`` is an operator that the user or a package of theirs brings."""
-    return isinstance(target, torch._ops.OpOverload) and target.namespace not in _BUILT_IN
+    return isinstance(target, torch._ops.OpOverload) and target.namespace not in BUILT_IN
 
 
 def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

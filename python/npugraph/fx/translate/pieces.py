@@ -17,6 +17,7 @@ from torch import fx
 from torch.fx.passes.split_module import split_module
 
 from npugraph import _C
+from npugraph.fx.schema import BUILT_IN
 from npugraph.fx.streams.stream_marks import records_for_program
 from npugraph.fx.triton_kernels import NAMESPACE
 
@@ -24,20 +25,7 @@ from npugraph.fx.triton_kernels import NAMESPACE
 issued_again: set[str] = set()
 
 # Namespaces of operators that a captured graph has as tasks.
-_OF_TASKS = (
-    "aten",
-    "prim",
-    "prims",
-    "quantized",
-    "streams",
-    "c10d",
-    "_c10d_functional",
-    "npu",
-    "npugraph",
-    "npugraph_ex",
-    "atb",
-    NAMESPACE,
-)
+_OF_TASKS = BUILT_IN | {NAMESPACE}
 
 # Compiles one piece to a function of its inputs that returns its outputs in a tuple. None: the piece runs as it is.
 Compile = Callable[[fx.GraphModule, str], Callable[..., Any] | None]

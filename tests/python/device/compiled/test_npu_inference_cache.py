@@ -82,7 +82,7 @@ def test_graphs_with_operators_of_others_are_in_no_cache(tmp_path, decomposition
 @torch.no_grad()
 def test_a_capture_of_a_graph_from_a_file_refuses_to_wait(tmp_path, monkeypatch) -> None:
     # The operator counts as one of ours, so that its graph is cached, unlike in the test above.
-    monkeypatch.setattr(pieces, "_OF_TORCH", (*pieces._OF_TORCH, "test_npu_inference_cache"))
+    monkeypatch.setattr(pieces, "_OF_TASKS", {*pieces._OF_TASKS, "test_npu_inference_cache"})
     model, x = Waiting(), torch.ones(4, device="npu")
     options = {"capture_error_mode": "thread_local"}
     first = npugraph_ex.inference.cache_compile(model.forward, cache_dir=tmp_path, options=options)
