@@ -89,8 +89,9 @@ constexpr std::array kTable = {
     EnvironmentVariable{
         "NPUGRAPH_RED_ZONES", "0 or 1", "0",
         "1 puts bytes of a known pattern around all memory that compiled graphs work in, and looks at them "
-        "after each task: one that has written beyond its memory raises an error with its name. "
-        "Tasks of several streams run one after the other.",
+        "after each task: one that has written beyond its memory raises an error with its name, and so does "
+        "an operator of the user that writes what it only reads by its schema. Tasks of several streams run one after "
+        "the other.",
         [](std::string_view value, Environment& out) { return parse_bool(value, out.red_zones); }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
                         "Where the text of the graph is written when an internal error asks for a report.",
