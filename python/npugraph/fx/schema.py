@@ -51,10 +51,43 @@ def written_arguments(operator: Any) -> list[str]:
     return [name for name, alias in aliases if alias is not None and alias.is_write]
 
 
+def core_name(operator: Any) -> str:
+    """The name of ``operator``, an OpOverload, in the core and in FX graphs: "my_ops.scaled_add"."""
+    return operator.name().replace("::", ".")
+
+
+def is_tensor(argument: Any) -> bool:
+    """Whether an argument of a schema is a tensor, an optional one or a list of them."""
+    return "Tensor" in str(argument.type)
+
+
+# The classes of ``torchair.ge.attr`` that attributes of these types have; a number's class follows from its value.
+_ATTRIBUTES = {
+    **{"int": "Int", "SymInt": "Int", "float": "Float", "number": "Number", "bool": "Bool", "str": "Str"},
+    **{"ScalarType": "DataType", "List[int]": "ListInt", "List[SymInt]": "ListInt", "List[float]": "ListFloat"},
+}
+
+
+def attribute_kind(argument: Any) -> str:
+    """The name of the class of ``torchair.ge.attr`` for an argument of a schema, or "Number"; "" if there is none."""
+    text = str(argument.real_type)
+    return _ATTRIBUTES.get(text[len("Optional[") : -1] if text.startswith("Optional[") else text, "")
+
+
+def new_results(operator: Any) -> list[Any]:
+    """The results of ``operator``, an OpOverload, that are new tensors, as its schema declares them."""
+    return [result for result in operator._schema.returns if result.alias_info is None]
+
+
+def listed(results: Any) -> list[Any]:
+    """What a call returned as a list, which is empty for None."""
+    return list(results) if isinstance(results, (tuple, list)) else [] if results is None else [results]
+
+
 def names_of_results(operator: Any) -> list[str]:
     """A name for each new tensor that ``operator``, an OpOverload, makes. No argument has it."""
     arguments = {argument.name for argument in operator._schema.arguments}
-    count = sum(result.alias_info is None for result in operator._schema.returns)
+    count = len(new_results(operator))
     names = ["y"] if count == 1 else [f"y{place}" for place in range(count)]
     return [f"result_{name}" if name in arguments else name for name in names]
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.schema import listed, written_arguments
 from npugraph.log import logger
 from npugraph.operator_steps import steps
 from npugraph.operator_steps.code import indented
@@ -71,7 +72,7 @@ def check_operator(operator: Any, *args: Any, **kwargs: Any) -> OperatorReport:
     found = _overload(operator)
     if isinstance(found, Step):
         return OperatorReport(str(operator), [found], "", [])
-    given = steps.steps_of(found, _device_of((args, kwargs)))
+    given = steps.steps_of(found, steps.device_of(pytree.tree_leaves((args, kwargs))))
     schema = str(found._schema)
     if any(step.is_missing and step.number <= 3 for step in given):
         return OperatorReport(schema, given, "", [])
@@ -117,11 +118,6 @@ def _overload(operator: Any) -> Any:
             raise ValueError(f"{operator} has the overloads {', '.join(overloads)}: name one of them")
         operator = getattr(operator, overloads[0])
     return operator
-
-
-def _device_of(tree: Any) -> str:
-    devices = {leaf.device.type for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
-    return "npu" if "npu" in devices else "cpu"
 
 
 def _valid(operator: Any) -> tuple[Arguments, str]:
@@ -183,8 +179,7 @@ def _bytes(x: torch.Tensor) -> torch.Tensor:
 def _wrong_writes(operator: Any, arguments: Arguments) -> str:
     used = copied(arguments)
     operator(**used)
-    written = {a.name for a in operator._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
-    for name in arguments.keys() - written:
+    for name in arguments.keys() - set(written_arguments(operator)):
         pairs = zip(_tensors(arguments[name]), _tensors(used[name]), strict=True)
         if not all(torch.equal(_bytes(before), _bytes(after)) for before, after in pairs):
             return (
@@ -202,7 +197,7 @@ def _aliased(operator: Any, arguments: Arguments) -> str:
     used = copied(arguments)
     results = operator(**used)
     owners = {_memory(x): name for name, value in used.items() for x in _tensors(value) if x.numel()}
-    for place, (result, made) in enumerate(zip(operator._schema.returns, _listed(results), strict=False)):
+    for place, (result, made) in enumerate(zip(operator._schema.returns, listed(results), strict=False)):
         for x in _tensors(made):
             if result.alias_info is None and x.numel() and _memory(x) in owners:
                 return (
@@ -210,10 +205,6 @@ def _aliased(operator: Any, arguments: Arguments) -> str:
                     "say so. Return a new tensor, or nothing if the argument is written."
                 )
     return ""
-
-
-def _listed(results: Any) -> list[Any]:
-    return list(results) if isinstance(results, (tuple, list)) else [] if results is None else [results]
 
 
 def _on_meta(x: torch.Tensor) -> torch.Tensor:

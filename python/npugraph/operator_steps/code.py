@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from npugraph import _C
-from npugraph.fx.schema import names_of_results, written_arguments
+from npugraph.fx.schema import attribute_kind, core_name, is_tensor, names_of_results, new_results, written_arguments
 
 
 def schema_code(name: str) -> str:
@@ -21,32 +21,31 @@ def schema_code(name: str) -> str:
 
 def kernel_code(operator: Any, key: str) -> str:
     """A kernel for the dispatch key ``key``, "CPU" or "PrivateUse1"."""
-    body = "...  # write the arguments that the schema marks" if _is_procedure(operator) else "return ..."
-    return f'@torch.library.impl("{_name(operator)}", "{key}")\n{_function(operator, body)}'
+    body = "...  # write the arguments that the schema marks" if not operator._schema.returns else "return ..."
+    return f'@torch.library.impl("{operator.name()}", "{key}")\n{_function(operator, body)}'
 
 
 def meta_code(operator: Any) -> str:
-    results = [result for result in operator._schema.returns if result.alias_info is None]
     tensors = [argument.name for argument in operator._schema.arguments if str(argument.type) == "Tensor"]
     new = f"torch.empty_like({tensors[0]})" if tensors else "torch.empty(..., device='meta')"
-    body = f"return {', '.join([new] * len(results))}  # sizes, type and strides of each result"
-    return f'@torch.library.register_fake("{_name(operator)}")\n{_function(operator, body)}'
+    body = f"return {', '.join([new] * len(new_results(operator)))}  # sizes, type and strides of each result"
+    return f'@torch.library.register_fake("{operator.name()}")\n{_function(operator, body)}'
 
 
 def functional_schema_code(operator: Any) -> str:
     """The schema with what it writes as arguments alone."""
     schema = str(operator._schema)
     arguments, _, _ = schema.rpartition(" -> ")
-    fresh = [str(result.type) for result in operator._schema.returns if result.alias_info is None]
+    fresh = [str(result.type) for result in new_results(operator)]
     result = f"({', '.join(fresh)})" if len(fresh) != 1 else fresh[0]
     return f'library.define("{arguments.split("::")[1]} -> {result}")  # returns no argument'
 
 
 def converter_code(operator: Any) -> str:
     schema, parameters = operator._schema, parameters_of(operator._schema)
-    op_type = _C.ir_name(_name(operator).replace("::", "."))
-    tensors = [a.name for a in schema.arguments if "Tensor" in str(a.type)]
-    others = [a for a in schema.arguments if "Tensor" not in str(a.type)]
+    op_type = _C.ir_name(core_name(operator))
+    tensors = [argument.name for argument in schema.arguments if is_tensor(argument)]
+    others = [argument for argument in schema.arguments if not is_tensor(argument)]
     written, fresh = written_arguments(operator), names_of_results(operator)
     lines = [
         f"@torchair.register_fx_node_ge_converter(torch.ops.{operator})",
@@ -75,19 +74,8 @@ def _of_outputs(num_written: int, fresh: int) -> str:
 
 
 def _attribute(argument: Any) -> str:
-    kinds = {"int": "Int", "SymInt": "Int", "bool": "Bool", "str": "Str", "ScalarType": "DataType"}
-    kinds |= {"List[int]": "ListInt", "List[SymInt]": "ListInt", "List[float]": "ListFloat"}
-    text = str(argument.real_type)
-    kind = kinds.get(text.removeprefix("Optional[").removesuffix("]") if text.startswith("Optional") else text, "Float")
+    kind = attribute_kind(argument).replace("Number", "Float") or "Float"
     return f"{argument.name!r}: torchair.ge.attr.{kind}({argument.name})"
-
-
-def _name(operator: Any) -> str:
-    return operator.name()
-
-
-def _is_procedure(operator: Any) -> bool:
-    return not operator._schema.returns
 
 
 def parameters_of(schema: Any) -> list[str]:

@@ -11,7 +11,7 @@ from torch import fx
 from torch._dynamo.exc import ShortenTraceback
 from torch._ops import OpOverload, OpOverloadPacket
 
-from npugraph.fx.schema import arguments_by_name, is_of_user
+from npugraph.fx.schema import arguments_by_name, is_of_user, listed
 from npugraph.fx.source_lines import source_line
 from npugraph.log import logger
 from npugraph.operator_steps import code, steps
@@ -94,7 +94,7 @@ def check_operators(gm: fx.GraphModule) -> None:
 
 
 def _problem(node: fx.Node, operator: OpOverload) -> str:
-    found = [*steps.kernels(operator, _device(node)), steps.functionalisation(operator)]
+    found = [*steps.kernels(operator, _device_of(node)), steps.functionalisation(operator)]
     if missing := next((step for step in found if step.is_missing), None):
         return hint(str(operator), missing)
     if shared := _shared_by_meta(node, operator):
@@ -108,7 +108,7 @@ def _problem(node: fx.Node, operator: OpOverload) -> str:
 
 def _shared_by_meta(node: fx.Node, operator: OpOverload) -> str:
     """The name of an argument in whose memory a new result is; "" if there is none."""
-    results = _listed(node.meta.get("example_value"))
+    results = listed(node.meta.get("example_value"))
     fresh = [
         value.untyped_storage()._cdata
         for declared, value in zip(operator._schema.returns, results, strict=False)
@@ -122,10 +122,6 @@ def _shared_by_meta(node: fx.Node, operator: OpOverload) -> str:
     return ""
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
-
-
 def _operator(node: fx.Node) -> OpOverload | None:
     target = node.target
     if isinstance(target, OpOverloadPacket) and len(target.overloads()) == 1:
@@ -133,8 +129,5 @@ def _operator(node: fx.Node) -> OpOverload | None:
     return target if is_of_user(target) else None
 
 
-def _device(node: fx.Node) -> str:
-    """The kind of device of a call: "npu" if one of its tensors is there."""
-    values = [operand.meta.get("example_value") for operand in (node, *node.all_input_nodes)]
-    devices = {value.device.type for value in values if isinstance(value, torch.Tensor)}
-    return "npu" if "npu" in devices else "cpu"
+def _device_of(node: fx.Node) -> str:
+    return steps.device_of(operand.meta.get("example_value") for operand in (node, *node.all_input_nodes))

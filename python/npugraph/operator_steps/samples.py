@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.schema import is_tensor
+
 Arguments = dict[str, Any]  # by the names of the schema
 
 _SHAPES = ((4, 6), (6,), (2, 4, 6), (4, 4), (1, 3, 8, 8), ())
@@ -22,7 +24,7 @@ _NUMBERS |= {"List[int]": [1], "List[SymInt]": [1], "List[float]": [0.5], "List[
 def samples(operator: Any) -> Iterator[Arguments]:
     """Arguments that may be valid for an operator: tensors of equal sizes and of float32, some of them integers."""
     arguments = operator._schema.arguments
-    tensors = [argument.name for argument in arguments if _is_tensor(argument)]
+    tensors = [argument.name for argument in arguments if is_tensor(argument)]
     integers = [(), *((name,) for name in tensors), tuple(tensors)]
     for shape, whole in itertools.product(_SHAPES, integers):
         generator = torch.Generator().manual_seed(0)
@@ -37,7 +39,7 @@ def _value(argument: Any, shape: tuple[int, ...], dtype: torch.dtype, generator:
     text = str(argument.real_type)
     if text.startswith("Optional["):
         return None
-    if _is_tensor(argument):
+    if is_tensor(argument):
         values = [
             torch.randint(0, 2, shape, generator=generator)
             if dtype == torch.int64
@@ -46,10 +48,6 @@ def _value(argument: Any, shape: tuple[int, ...], dtype: torch.dtype, generator:
         ]
         return values if "List[" in text else values[0]
     return _NUMBERS.get(text)
-
-
-def _is_tensor(argument: Any) -> bool:
-    return "Tensor" in str(argument.type)
 
 
 def variants(sample: Arguments) -> Iterator[tuple[str, Arguments]]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch._library.utils import can_generate_trivial_fake_impl
 
 from npugraph import _C
-from npugraph.fx.schema import written_arguments
+from npugraph.fx.schema import core_name, written_arguments
 from npugraph.operator_steps import code
 
 _KEYS = {"cpu": "CPU", "npu": "PrivateUse1"}
@@ -56,6 +57,11 @@ def steps_of(operator: Any, device: str = "cpu") -> list[Step]:
     ]
 
 
+def device_of(values: Iterable[Any]) -> str:
+    """The kind of device of a call: "npu" if one of its tensors is there, else "cpu"."""
+    return "npu" if any(isinstance(value, torch.Tensor) and value.device.type == "npu" for value in values) else "cpu"
+
+
 def unknown(name: str) -> Step:
     """The step that an operator "ns::name" lacks which torch does not know."""
     return Step(1, State.MISSING, f"torch knows no operator {name}", code.schema_code(name))
@@ -68,7 +74,7 @@ def schema(operator: Any) -> Step:
 def kernels(operator: Any, device: str) -> list[Step]:
     """Steps 2 and 3: a kernel, and that eager mode reaches it."""
     name = operator.name()
-    if library := _C.library_of(name.replace("::", ".")):
+    if library := _C.library_of(core_name(operator)):
         return [Step(2, State.PRESENT, f"in '{library}'"), Step(3, State.PRESENT, "npugraph.load_library")]
     if kernel := next((key for key in (_KEYS[device], *_COMPOSITE) if _has(name, key)), None):
         return [Step(2, State.PRESENT, f"registered for {kernel}"), Step(3, State.PRESENT, "by torch's dispatcher")]

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.schema import is_tensor
 from npugraph.ge.tensor import Tensor
 
 
@@ -19,7 +20,7 @@ def check_places(target: Any, op: Any, given: Mapping[str, Any], results: Sequen
     """Raises ``NotImplementedError`` if the operator ``op`` of Ascend IR has arguments or results of the user's
     operator ``target`` in other places than that. ``given`` are the arguments of the call by name, ``results`` is what
     the converter returned."""
-    arguments = [argument for argument in target._schema.arguments if "Tensor" in str(argument.type)]
+    arguments = [argument for argument in target._schema.arguments if is_tensor(argument)]
     tensors = {a.name: _names(given.get(a.name, a.default_value)) for a in arguments}
     if not {_stem(desc.name, tensors) for desc in op.input_desc} <= tensors.keys():
         in_order = [name for names in tensors.values() for name in names]

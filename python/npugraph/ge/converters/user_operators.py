@@ -8,13 +8,22 @@ Ascend IR that has the same name. The user makes that one known (``npugraph.regi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from npugraph import _C
-from npugraph.fx.schema import arguments_by_name, is_of_user, names_of_results, written_arguments
+from npugraph.fx.schema import (
+    arguments_by_name,
+    attribute_kind,
+    core_name,
+    is_of_user,
+    is_tensor,
+    names_of_results,
+    new_results,
+    written_arguments,
+)
 from npugraph.ge import apis as ge
 from npugraph.ge import attr, ir
 from npugraph.ge.builders import custom_op
@@ -26,11 +35,6 @@ from npugraph.ge.tensor import Tensor
 
 # The attribute by which an operator of Ascend IR names the user's operator that computes it (src/ge/import/inputs.h).
 OPERATOR = "_npugraph_operator"
-
-
-def core_name(target: Any) -> str:
-    """The name of an operator of the user in the core, "my_ops.scaled_add"; "" for any other target."""
-    return target.name().replace("::", ".") if is_of_user(target) else ""
 
 
 def converter(target: Any) -> Converter | None:
@@ -53,11 +57,7 @@ def why_none(target: Any) -> str:
     operator = ir.find(op_type)
     if operator is None:
         return f"Ascend IR has no operator {op_type}, and npugraph.register_prototypes has not added one"
-    return _difference(target._schema, operator)
-
-
-def _is_tensor(argument: Any) -> bool:
-    return "Tensor" in str(argument.type)
+    return _difference(target, operator)
 
 
 def _named(arguments: Sequence[Any], rows: Sequence[Any]) -> dict[str, Any]:
@@ -70,11 +70,11 @@ def _named(arguments: Sequence[Any], rows: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(names, rows, strict=True))
 
 
-def _difference(schema: Any, operator: ir.Operator) -> str:
-    """How an operator of Ascend IR differs from a schema; "" if it has the schema's inputs, attributes and outputs. The
-    operator may write more inputs than the schema: it gets copies of these."""
-    tensors = [argument for argument in schema.arguments if _is_tensor(argument)]
-    others = [argument for argument in schema.arguments if not _is_tensor(argument)]
+def _difference(target: Any, operator: ir.Operator) -> str:
+    """How an operator of Ascend IR differs from the schema of ``target``; "" if it has the schema's inputs, attributes
+    and outputs. The operator may write more inputs than the schema: it gets copies of these."""
+    tensors = [argument for argument in target._schema.arguments if is_tensor(argument)]
+    others = [argument for argument in target._schema.arguments if not is_tensor(argument)]
     reason = ""
     if len(tensors) != len(operator.inputs):
         reason = f"it has {len(tensors)} tensors as arguments, and {operator.name} has {len(operator.inputs)} inputs"
@@ -83,7 +83,7 @@ def _difference(schema: Any, operator: ir.Operator) -> str:
     else:
         inputs, attributes = _named(tensors, operator.inputs), _named(others, operator.attributes)
         reason = _crossing(inputs) or _crossing(attributes) or _difference_of_lists(tensors, inputs)
-        reason = reason or _difference_of_results(schema, operator, inputs)
+        reason = reason or _difference_of_results(target, operator, inputs)
     return f"{reason}: {operator.text}" if reason else ""
 
 
@@ -101,10 +101,9 @@ def _difference_of_lists(tensors: Sequence[Any], inputs: dict[str, Operand]) -> 
     return ""
 
 
-def _difference_of_results(schema: Any, operator: ir.Operator, inputs: dict[str, Operand]) -> str:
+def _difference_of_results(target: Any, operator: ir.Operator, inputs: dict[str, Operand]) -> str:
     outputs = [output.name for output in operator.outputs]
-    written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    fresh = sum(result.alias_info is None for result in schema.returns)
+    written, fresh = written_arguments(target), len(new_results(target))
     if any(output.is_dynamic for output in operator.outputs):
         return "it has an output with any number of tensors"
     for name in written:
@@ -122,7 +121,7 @@ def _by_schema(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any
     attrs: dict[str, attr.Attr] = {}
     for argument in target._schema.arguments:
         value = given.get(argument.name, argument.default_value)
-        if _is_tensor(argument):
+        if is_tensor(argument):
             inputs[argument.name] = _tensors(argument.name, value)
         elif value is not None:
             attrs[argument.name] = _attribute(argument, known(argument.name, value))
@@ -145,11 +144,11 @@ def _by_prototype(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> 
     inputs: dict[str, Any] = {}
     attrs: dict[str, Any] = {}
     arguments = target._schema.arguments
-    operands = _named([argument for argument in arguments if _is_tensor(argument)], operator.inputs)
-    rows = _named([argument for argument in arguments if not _is_tensor(argument)], operator.attributes)
+    operands = _named([argument for argument in arguments if is_tensor(argument)], operator.inputs)
+    rows = _named([argument for argument in arguments if not is_tensor(argument)], operator.attributes)
     for argument in arguments:
         value = given.get(argument.name, argument.default_value)
-        if _is_tensor(argument):
+        if is_tensor(argument):
             operand = operands[argument.name]
             is_copied = operand.name in outputs and argument.name not in written
             inputs[operand.name] = _operand(operand, _tensors(argument.name, value), is_copied)
@@ -202,7 +201,7 @@ def _compute_by(target: Any, made: Any, given: dict[str, Any]) -> None:
     """Names the operator, and adds those of its arguments that the IR does not have as attributes of their names."""
     op = (made[0] if isinstance(made, tuple) else made).node
     for argument in target._schema.arguments:
-        if not _is_tensor(argument) and argument.name in given and argument.name not in op.attr:
+        if not is_tensor(argument) and argument.name in given and argument.name not in op.attr:
             value = given[argument.name]
             if value is not None:
                 _attribute(argument, known(argument.name, value)).write(op.attr[argument.name])
@@ -225,28 +224,9 @@ def _tensors(name: str, value: Any) -> Any:
 
 
 def _attribute(argument: Any, value: Any) -> attr.Attr:
-    text = str(argument.real_type)
-    kind = _KINDS.get(text[len("Optional[") : -1] if text.startswith("Optional[") else text)
-    if kind is None:
+    kind = attribute_kind(argument)
+    if not kind:
         raise NotImplementedError(f"no attribute of Ascend IR has the type of its argument {argument.name}")
-    return kind(value)
-
-
-def _number(value: Any) -> attr.Attr:
-    kind = attr.Bool if isinstance(value, bool) else attr.Int if isinstance(value, int) else attr.Float
-    return kind(value)
-
-
-# By the texts of types.
-_KINDS: dict[str, Callable[[Any], attr.Attr]] = {
-    "int": attr.Int,
-    "SymInt": attr.Int,
-    "float": attr.Float,
-    "number": _number,
-    "bool": attr.Bool,
-    "str": attr.Str,
-    "ScalarType": attr.DataType,
-    "List[int]": attr.ListInt,
-    "List[SymInt]": attr.ListInt,
-    "List[float]": attr.ListFloat,
-}
+    if kind == "Number":
+        kind = "Bool" if isinstance(value, bool) else "Int" if isinstance(value, int) else "Float"
+    return getattr(attr, kind)(value)

@@ -13,6 +13,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.error_notes import add_note
+from npugraph.fx.schema import core_name
 from npugraph.fx.source_lines import source_line
 from npugraph.ge.fx.geometry import is_row_major
 from npugraph.ge.fx.values import constant
@@ -22,7 +23,7 @@ def checked(node: fx.Node) -> Callable[..., Any]:
     """A function that calls the operator of ``node``. Results of other strides are copied. Raises ``RuntimeError`` for
     results that differ from those of the Meta function in number, sizes, type or device."""
     operator: Any = node.target
-    name = operator.name().replace("::", ".")
+    name = core_name(operator)
     line = source_line(node)
     place = f"in {name} ({line})" if line else f"in {name}"
     results = [_Result(value) for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
