@@ -41,28 +41,20 @@ __all__ = [
 ]
 
 
+# Imported when they are first used: the backend imports torch._dynamo, which takes most of a second, GE mode protobuf,
+# and reports of operators both.
+_LATE = {
+    "check_operator": "npugraph.operator_steps.check",
+    "define_operator": "npugraph.meanings",
+    "load_op_plugin": "npugraph.op_plugin",
+    "register_prototypes": "npugraph.ge.prototypes",
+    "reset": "npugraph.backend",
+}
+
+
 def __getattr__(name: str):
-    # The backend imports torch._dynamo, which takes most of a second, and GE mode protobuf: when they are first used.
-    if name == "reset":
-        from npugraph.backend import reset
-
-        return reset
-    if name == "check_operator":
-        from npugraph.operator_steps.check import check_operator
-
-        return check_operator
-    if name == "load_op_plugin":
-        from npugraph.op_plugin import load_op_plugin
-
-        return load_op_plugin
-    if name == "define_operator":
-        from npugraph.meanings import define_operator
-
-        return define_operator
-    if name == "register_prototypes":
-        from npugraph.ge.prototypes import register_prototypes
-
-        return register_prototypes
+    if name in _LATE:
+        return getattr(importlib.import_module(_LATE[name]), name)
     if name == "testing":
         return importlib.import_module("npugraph.testing")
     raise AttributeError(f"module 'npugraph' has no attribute {name!r}")
