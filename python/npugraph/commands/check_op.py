@@ -8,6 +8,10 @@ import runpy
 import sys
 from pathlib import Path
 
+from npugraph.commands import refuse
+
+COMMAND = "check-op"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAMESPACE::NAME", help="the operator, as torch.ops.NAMESPACE.NAME")
@@ -31,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     for file in arguments.files:
         if not file.exists():
-            return _refuse(f"'{file}' does not exist")
+            return refuse(COMMAND, f"'{file}' does not exist")
         if file.suffix == ".py":
             sys.path.insert(0, str(file.parent))
             runpy.run_path(str(file), run_name=file.stem)
@@ -40,15 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         args, kwargs = eval(f"(lambda *args, **kwargs: (args, kwargs))({arguments.args})", {"torch": torch})
     except Exception as error:
-        return _refuse(f"--args is a list of arguments in Python, got {arguments.args!r}: {error}")
+        return refuse(COMMAND, f"--args is a list of arguments in Python, got {arguments.args!r}: {error}")
     try:
         report = check_operator(arguments.name, *args, **kwargs)
     except ValueError as error:
-        return _refuse(str(error))
+        return refuse(COMMAND, str(error))
     print(report)
     return 0 if report.ok else 1
-
-
-def _refuse(reason: str) -> int:
-    print(f"npugraph check-op: {reason}", file=sys.stderr)
-    return 2

@@ -6,8 +6,12 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
-import sys
 from pathlib import Path
+
+from npugraph.commands import refuse
+from npugraph.fx.schema import BUILT_IN
+
+COMMAND = "new-op"
 
 _FILES = Path(__file__).parent / "new_op_files"
 _NAME = re.compile(r"(\w+)::(\w+)")
@@ -105,14 +109,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     found = _NAME.fullmatch(arguments.name)
     if not found or any(keyword.iskeyword(part) or part[0].isdigit() for part in found.groups()):
-        return _refuse(
-            f"the name of an operator is NAMESPACE::NAME, such as my_ops::scaled_add, got {arguments.name!r}"
+        return refuse(
+            COMMAND, f"the name of an operator is NAMESPACE::NAME, such as my_ops::scaled_add, got {arguments.name!r}"
         )
-    if found[1] in ("aten", "prim", "prims", "npu"):
-        return _refuse(f"the namespace {found[1]!r} has operators of others; choose one of your own")
+    if found[1] in BUILT_IN:
+        return refuse(COMMAND, f"the namespace {found[1]!r} has operators of others; choose one of your own")
     folder = arguments.out or Path(found[2])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return _refuse(f"'{folder}' exists and is not an empty directory")
+        return refuse(COMMAND, f"'{folder}' exists and is not an empty directory")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in project(found[1], found[2], arguments.kind, arguments.lang).items():
         (folder / name).write_text(text)
@@ -135,8 +139,3 @@ def _filled(text: str, words: dict[str, str]) -> str:
     while (changed := re.sub(r"@([a-z ]+)@", lambda word: words[word[1]], text)) != text:
         text = changed
     return text
-
-
-def _refuse(reason: str) -> int:
-    print(f"npugraph new-op: {reason}", file=sys.stderr)
-    return 2
