@@ -53,10 +53,9 @@ bool all_digits(std::string_view text) { return !text.empty() && text.find_first
 class UserCall {
  public:
   UserCall(Context& context, const OpDef& op, const ir::Schema& schema, const std::vector<Operand*>& operands)
-      : context_(context), op_(op), schema_(schema), operands_(operands) {}
+      : context_(context), op_(op), schema_(schema), operands_(operands), by_name_(have_names_of_arguments()) {}
 
   std::vector<Operand> run() {
-    by_name_ = have_names_of_arguments();
     for (const ir::SchemaArg& arg : schema_.args) args_.push_back(value_of(arg));
     if (!by_name_ && next_ < operands_.size())
       throw UserError(cat(schema_.name, " takes ", next_, " inputs, got ", operands_.size()));
@@ -170,8 +169,8 @@ class UserCall {
   const OpDef& op_;
   const ir::Schema& schema_;
   const std::vector<Operand*>& operands_;
-  bool by_name_ = false;  // whether arguments find their operands by name, and not in order
-  size_t next_ = 0;       // of the operands, in order
+  const bool by_name_;  // whether arguments find their operands by name, and not in order
+  size_t next_ = 0;     // of the operands, in order
   std::vector<Attr> args_;
   std::vector<Written> written_;
 };

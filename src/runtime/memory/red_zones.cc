@@ -93,17 +93,16 @@ void RedZones::note_reads(int32_t task) {
   const program::Task& of = blueprint_.program->tasks[task];
   reads_.clear();
   if (!is_operator_of_user(of)) return;
+  std::vector<std::span<const std::byte>> written;
   const ng_buffer* buffers = instance_.steps()[task].call->buffers;
+  for (size_t i = 0; i < of.operands.size(); ++i)
+    if (of.operands[i].access != program::Access::kRead) written.push_back(extent(buffers[i]));
   for (size_t i = 0; i < of.operands.size(); ++i) {
+    const program::Operand& operand = of.operands[i];
+    if (operand.access != program::Access::kRead || blueprint_.program->buffers[operand.buffer].opaque) continue;
     const std::span<const std::byte> bytes = extent(buffers[i]);
-    const auto is_written = [&](const program::Operand& other) {
-      return other.access != program::Access::kRead && overlap(bytes, extent(buffers[&other - of.operands.data()]));
-    };
-    const bool is_opaque = blueprint_.program->buffers[of.operands[i].buffer].opaque;
-    if (is_opaque || bytes.empty() || of.operands[i].access != program::Access::kRead ||
-        std::ranges::any_of(of.operands, is_written))
-      continue;
-    reads_.push_back({static_cast<int32_t>(i), hash_of(bytes)});
+    const bool is_written = std::ranges::any_of(written, [&](const auto& other) { return overlap(bytes, other); });
+    if (!bytes.empty() && !is_written) reads_.push_back({static_cast<int32_t>(i), hash_of(bytes)});
   }
 }
 
