@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from npugraph.ge.backend import target
+from npugraph.ge.converters import registry
 from npugraph.ge.fx import partition
+
+
+@pytest.fixture
+def own_converters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test registers ends with it."""
+    monkeypatch.setattr(registry, "_converters", dict(registry._converters))
 
 
 @pytest.fixture

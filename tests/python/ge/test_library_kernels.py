@@ -18,7 +18,7 @@ from npugraph.ge.attr import Float
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.builders import custom_op
 from npugraph.ge.config import CompilerConfig
-from npugraph.ge.converters import register_fx_node_ge_converter, registry
+from npugraph.ge.converters import register_fx_node_ge_converter
 from npugraph.ge.export import dynamo_export
 from tests.python.ge.air_runner import RUN, read
 from tests.python.sample_kernels import LIBRARY
@@ -119,9 +119,7 @@ def test_a_view_that_is_written_runs_eagerly_and_says_why(caplog: pytest.LogCapt
 
 
 @pytest.mark.feature("6.32", "7.07")
-def test_a_converter_of_the_user_may_give_it_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_converters", dict(registry._converters))
-
+def test_a_converter_of_the_user_may_give_it_another_name(own_converters: None) -> None:
     @register_fx_node_ge_converter(ops.scaled_add.default)
     def convert(x: Any, y: Any, scale: float, *, meta_outputs: Any) -> Any:
         return custom_op("MyAdd", inputs={"a": x, "b": y}, attrs={"scale": Float(scale)}, outputs=["c"])

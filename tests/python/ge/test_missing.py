@@ -313,10 +313,8 @@ def test_parts_get_the_strides_of_eager_mode(caplog: pytest.LogCaptureFixture, m
 
 @torch.no_grad()
 def test_operators_of_ir_that_the_engine_does_not_compute(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, own_converters: None
 ) -> None:
-    monkeypatch.setattr(registry, "_converters", dict(registry._converters))
-
     @register_fx_node_ge_converter(torch.ops.aten.erfinv.default)
     def convert(self: Any, *, meta_outputs: Any) -> Any:
         return ge.Erfinv(self)

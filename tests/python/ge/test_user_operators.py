@@ -17,7 +17,7 @@ from npugraph.ge.attr import Float
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.builders import custom_op
 from npugraph.ge.config import CompilerConfig
-from npugraph.ge.converters import register_fx_node_ge_converter, registry, user_operators
+from npugraph.ge.converters import register_fx_node_ge_converter, user_operators
 from npugraph.ge.prototypes import register_prototypes
 
 library = torch.library.Library("ge_user_ops", "DEF")
@@ -142,9 +142,7 @@ def test_the_ir_may_write_what_the_schema_does_not() -> None:
 
 
 @pytest.mark.feature("6.32", "7.07")
-def test_a_converter_of_the_user_may_make_an_operator_that_only_the_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_converters", dict(registry._converters))
-
+def test_a_converter_of_the_user_may_make_an_operator_that_only_the_user_has(own_converters: None) -> None:
     @register_fx_node_ge_converter(ops.renamed.default)
     def convert(x: Any, y: Any, scale: float, *, meta_outputs: Any) -> Any:
         return custom_op("OnlyMine", inputs={"y": y, "x": x}, attrs={"factor": Float(scale)}, outputs=["c"])
@@ -153,10 +151,8 @@ def test_a_converter_of_the_user_may_make_an_operator_that_only_the_user_has(mon
 
 
 def test_several_operators_that_only_the_user_has_run_eagerly(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    own_converters: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(registry, "_converters", dict(registry._converters))
-
     @register_fx_node_ge_converter(ops.two_parts.default)
     def convert(x: Any, *, meta_outputs: Any) -> Any:
         half = custom_op("FirstHalf", inputs={"x": x}, outputs=["y"])

@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 import torch_npu  # noqa: F401
 from torch._dynamo.exc import Unsupported
 
 import npugraph
+from tests.python.device.triton_here import require_triton
 
-if os.environ.get("TRITON_INTERPRET") != "1":
-    pytest.skip("TRITON_INTERPRET=1 is not set", allow_module_level=True)
-triton = pytest.importorskip("triton")
+triton = require_triton()
 
 from tests.python.device import triton_samples as samples  # noqa: E402
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,10 +15,9 @@ from torch.library import triton_op, wrap_triton
 
 import npugraph
 import torchair
+from tests.python.device.triton_here import require_triton
 
-if os.environ.get("TRITON_INTERPRET") != "1":
-    pytest.skip("TRITON_INTERPRET=1 is not set", allow_module_level=True)
-triton = pytest.importorskip("triton")
+triton = require_triton()
 
 from npugraph.fx.triton_writes import written_parameters  # noqa: E402
 from tests.python.device import triton_samples as samples  # noqa: E402

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +19,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import npugraph
 import torchair
+from tests.python.device.triton_here import require_triton
 
-if os.environ.get("TRITON_INTERPRET") != "1":
-    pytest.skip("TRITON_INTERPRET=1 is not set", allow_module_level=True)
-pytest.importorskip("triton")
+require_triton()
 
-from tests.python.device import triton_samples as samples
+from tests.python.device import triton_samples as samples  # noqa: E402
 
 pytestmark = pytest.mark.feature("7.10")
 N, BLOCK = 1000, 64
