@@ -54,9 +54,11 @@ class Matvec16Emitter {
   Value* as_float(Value* words) { return b_.CreateSIToFP(words, floats_); }
   Value* none() { return llvm::Constant::getNullValue(words_); }
 
-  // Rows are adjacent in memory. For each line of the rows that are read, prefetches a line of the next rows.
-  void prefetch(Value* at) {
-    for (int line = 0; line < kLanes * format_.bytes; line += 64) emit_prefetch(b_, bytes(at, line));
+  // Rows are adjacent in memory. For each line of the rows that are read, prefetches a line of the next rows: for each
+  // group of elements its share, as processors stall when too many lines are under way.
+  void prefetch(Value* at, int first) {
+    const auto line = [&](int element) { return (kLanes * format_.bytes * element / format_.elements + 63) / 64; };
+    for (int i = line(first); i < line(first + kGroup); ++i) emit_prefetch(b_, bytes(at, int64_t{i} * 64));
   }
 
   // The sums of kLanes rows. The loop carries the sums of pairs of rows, then those of offsets.
@@ -69,11 +71,12 @@ class Matvec16Emitter {
     carried.insert(carried.end(), kPairs + 1, llvm::Constant::getNullValue(floats_));
     carried = emit_loop(b_, b_.getInt64(0), blocks_, 1, carried, [&](Value*, const Values& at) {
       const RowPointers here = rows.at({at.begin(), at.begin() + pointers});
-      prefetch(at[pointers + 1]);
       Values sums(at.begin() + pointers + 2, at.end());
       Blocks16 blocks(b_, target_, type_, here, apart_);
-      for (int first = 0; first < format_.elements; first += kGroup)
+      for (int first = 0; first < format_.elements; first += kGroup) {
+        prefetch(at[pointers + 1], first);
         add_group(blocks, first, bytes(at[pointers], first / kGroup * layout_.bytes()), sums);
+      }
       Values next = here.moved(b_.getInt64(format_.bytes)).pointers();
       next.push_back(bytes(at[pointers], layout_.bytes_of(format_.elements)));
       next.push_back(bytes(at[pointers + 1], int64_t{kLanes} * format_.bytes));
