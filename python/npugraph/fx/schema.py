@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from npugraph import _C
+
 
 @functools.cache
 def is_view(operator: Any) -> bool:
@@ -22,9 +24,19 @@ def is_foreach(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.name().startswith("aten::_foreach_")
 
 
+_ASCEND = ("npu", "atb")
+_names_of_ascend: set[str] = set()  # those of the device, since it is registered
+
+
 def is_of_ascend(operator: Any) -> bool:
-    """Whether ``operator`` is one of Ascend's operators. They are the same on cpu and npu."""
-    return isinstance(operator, torch._ops.OpOverload) and operator.namespace in ("npu", "atb")
+    """Whether ``operator`` is one of Ascend's operators, which are the same on cpu and npu. Users may add others to
+    their namespaces."""
+    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _ASCEND:
+        return False
+    if not _names_of_ascend:
+        _names_of_ascend.update(row.name for row in _C.device.operators())
+        _names_of_ascend.update(form for _, form in _C.device.graph_forms())
+    return operator.name() in _names_of_ascend
 
 
 # Namespaces whose operators are those of torch, Ascend and npugraph.
@@ -36,7 +48,9 @@ BUILT_IN = frozenset(
 
 def is_of_user(target: Any) -> bool:
     """Whether ``target`` is an operator that the user or a package of theirs brings."""
-    return isinstance(target, torch._ops.OpOverload) and target.namespace not in BUILT_IN
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return target.namespace not in BUILT_IN or (target.namespace in _ASCEND and not is_of_ascend(target))
 
 
 def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
