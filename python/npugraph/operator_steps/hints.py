@@ -19,6 +19,7 @@ from npugraph.operator_steps.code import indented
 from npugraph.operator_steps.steps import Step
 
 _NO_META = "Operator does not support running with fake tensors"  # Dynamo's name of this graph break
+_BEGIN = "step"  # of hints
 _warned: set[str] = set()
 
 
@@ -46,7 +47,9 @@ def install() -> None:
 
     @functools.wraps(break_graph)
     def broken(*, gb_type: str, hints: list[str], **known: Any) -> Any:
-        operator = getattr(known.get("from_exc"), "func", None)
+        cause = known.get("from_exc")
+        hints = [*hints, *_hints_of(cause)]
+        operator = getattr(cause, "func", None)
         if gb_type == _NO_META and is_of_user(operator):
             lacking = [step for step in (steps.functionalisation(operator), steps.meta(operator)) if step.is_missing]
             for step in lacking[:1]:
@@ -55,15 +58,26 @@ def install() -> None:
                 hints = [*hints, text]
         return break_graph(gb_type=gb_type, hints=hints, **known)
 
-    # The function of torch._dynamo.utils that computes with fake tensors imports this one when it needs it.
+    # The function of torch._dynamo.utils that computes with fake tensors imports this one when it needs it. What
+    # executes bytecode, and sees errors of the user's code, has imported it.
     torch._dynamo.exc.unimplemented = broken
+    torch._dynamo.symbolic_convert.unimplemented = broken
+
+
+def _hints_of(error: BaseException | None) -> list[str]:
+    """The hints in the notes of an error and of those that it comes from."""
+    found: list[str] = []
+    while error is not None:
+        found += (note for note in getattr(error, "__notes__", ()) if note.startswith(_BEGIN))
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def hint(operator: str, step: Step) -> str:
     """What an error says about the missing step of an operator, "ns::name" or "ns.name.overload"."""
     name = operator.replace("::", ".").removesuffix(".default")
     return (
-        f"step {step.number} of torch.ops.{name} is missing, its {step.name}: {step.text}.\n\n"
+        f"{_BEGIN} {step.number} of torch.ops.{name} is missing, its {step.name}: {step.text}.\n\n"
         f"{indented(step.code)}\n\n"
         f"`python -m npugraph check-op {name.replace('.', '::', 1)}` says more."
     )
