@@ -28,6 +28,18 @@ bool keeps_old_input(const MemoryTrace& trace, ir::ValueId source, int32_t posit
   return !trace.is_fresh(source) && trace.is_accessed(source, position, MemoryTrace::kNever, MemoryTrace::Kind::kWrite);
 }
 
+// The node that makes `source` from sizes and numbers alone, if the copy at `position` may do the same in its place;
+// else null. `source` is not written before.
+const ir::Node* creation_to_repeat(const ir::Graph& graph, const MemoryTrace& trace, const ir::Node& copy,
+                                   ir::ValueId source, int32_t position) {
+  const ir::NodeId def = graph.value(source).def;
+  if (def == ir::kNone || aten::copy::is(copy)) return nullptr;
+  const ir::Node& creation = graph.node(def);
+  if (!creation.op->is(ir::Trait::kCreation) || !is_pure(*creation.op) || !creation.defines.empty()) return nullptr;
+  if (graph.value(copy.results[0]).type != graph.value(source).type) return nullptr;
+  return trace.is_accessed(source, MemoryTrace::kStart, position, MemoryTrace::Kind::kWrite) ? nullptr : &creation;
+}
+
 }  // namespace
 
 int remove_copies(ir::Graph& graph, PassContext& context) {
@@ -43,6 +55,12 @@ int remove_copies(ir::Graph& graph, PassContext& context) {
     graph.erase(id);
     ++hits;
   };
+  const auto repeat = [&](ir::NodeId id, const ir::Node& creation) {
+    context.remark(graph.node(id), "creation repeated instead of a copy of its result");
+    graph.node(id).op = creation.op;
+    graph.node(id).args = creation.args;
+    ++hits;
+  };
   walk(graph, replacements, [&](ir::NodeId id) {
     const ir::Node& node = graph.node(id);
     if (is_self_copy(trace, node)) return drop(id, aten::copy_::self(node));
@@ -50,7 +68,10 @@ int remove_copies(ir::Graph& graph, PassContext& context) {
     if (source == ir::kNone) return;
     const int32_t position = trace.position(id);
     if (context.copy_epilogues && keeps_old_input(trace, source, position)) return;
-    if (!epilogue_sources.may_be_read_for(source, node.results[0], position)) return;
+    if (!epilogue_sources.may_be_read_for(source, node.results[0], position)) {
+      if (const ir::Node* creation = creation_to_repeat(graph, trace, node, source, position)) repeat(id, *creation);
+      return;
+    }
     trace.unite(source, node.results[0]);
     drop(id, source);
   });

@@ -5,6 +5,12 @@
 //   %r = aten.mul.Tensor(%c, 2)              ->
 //   %s = aten.copy_(%x, %x)
 //
+// A copy that must stay, of a tensor that is made from sizes and numbers alone, makes that tensor again:
+//
+//   %z = aten.zeros([4])                           %z = aten.zeros([4])
+//   %c = aten.clone(%z)                      ->    %c = aten.zeros([4])
+//   %w = aten.add_(%c, %x)                         %w = aten.add_(%c, %x)
+//
 // Handles copy_ of a view onto itself, and clone, _to_copy, lift_fresh_copy and (once reinplace_inputs has run) copy
 // whose result has exactly the type of its source: dtype, sizes, strides, device.
 //

@@ -75,6 +75,25 @@ def test_writes_to_a_temporary_are_in_place() -> None:
     assert artifact.memory["copied_bytes_per_replay"] == 0
 
 
+@torch.library.custom_op("backend_tests::sin_cos_", mutates_args=("sine", "cosine"))
+def sin_cos_(sine: torch.Tensor, cosine: torch.Tensor, x: torch.Tensor) -> None:
+    sine.copy_(x.sin())
+    cosine.copy_(x.cos())
+
+
+@pytest.mark.feature("7.05")
+@pytest.mark.parametrize("create", [torch.empty_like, torch.zeros_like, lambda x: x.new_ones(4)])
+def test_writes_to_equal_new_tensors_are_in_place(create) -> None:
+    def fn(x):
+        sine, cosine = create(x), create(x)
+        sin_cos_(sine, cosine, x)
+        return sine + cosine
+
+    (artifact,) = check_captured(fn, vector)
+    assert artifact.memory["copied_bytes_per_replay"] == 0
+    assert "aten.clone" not in task_names(artifact)
+
+
 @pytest.mark.feature("7.05")
 def test_writes_to_an_input_are_in_place() -> None:
     def fn(x):
