@@ -55,8 +55,7 @@ ng_task make_library_kernel(const program::Task& task, const std::string& place)
   const libraries::Kernel* kernel = libraries::find(task.name);
   if (kernel == nullptr)
     throw UserError(cat("the operator ", task.name, place,
-                        " needs the kernel of a user's library: load that library first, with "
-                        "npugraph.load_library(PATH), or with the option --library PATH of npugraph-run"));
+                        " needs the kernel of a library, and none that is loaded has it; ", libraries::kHowToLoad));
   if (!libraries::same(kernel->schema, ops::parse_schema(task.schema)))
     throw UserError(cat("the Program was compiled for another schema of ", task.name, place, ":\n  ", task.schema,
                         "\nthe kernel in '", kernel->library, "' is for\n  ", kernel->schema.text));

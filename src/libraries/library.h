@@ -27,6 +27,10 @@ struct Kernel {
 // its schema, or if another library or npugraph itself has the same operator. Nothing is added then.
 std::vector<const Kernel*> load(const std::string& path);
 
+// How users load one, for errors about kernels that are not there.
+inline constexpr std::string_view kHowToLoad =
+    "npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one";
+
 // The kernel of the operator of this name ("ns.name", "ns.name.overload"); null if there is none.
 const Kernel* find(std::string_view name);
 

@@ -17,6 +17,7 @@
 #include "ge/import/user_operator.h"
 #include "ge/ir/registry.h"
 #include "ir/alias.h"
+#include "libraries/library.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"
 
@@ -146,9 +147,8 @@ class Importer {
     }
     const IrOperator* ir = find_operator(op.type);
     if (ir == nullptr)
-      throw UserError(
-          "Ascend IR has no operator of this type, and no library that is loaded has a kernel for it; "
-          "npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one");
+      throw UserError(cat("Ascend IR has no operator of this type, and no library that is loaded has a kernel for it; ",
+                          libraries::kHowToLoad));
     const Call call(context_, op, *ir, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
     if (rule == nullptr) throw UserError("the engine does not compute operators of this type");

@@ -181,9 +181,8 @@ std::optional<ir::Schema> schema_of(const OpDef& op, bool has_rule, const HostSc
   if (const std::string name = text_attr(op, attr::kOperator); !name.empty()) {
     if (const libraries::Kernel* kernel = libraries::find(name)) return kernel->schema;
     if (const std::string text = host ? host(name) : ""; !text.empty()) return ops::parse_schema(text);
-    throw UserError(cat("it needs the kernel of ", name,
-                        ", which no library that is loaded has; "
-                        "npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one"));
+    throw UserError(
+        cat("it needs the kernel of ", name, ", which no library that is loaded has; ", libraries::kHowToLoad));
   }
   if (has_rule) return std::nullopt;
   const auto kernels = libraries::find_ir(op.type);

@@ -104,7 +104,7 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
   if (result.layout() != at::kStrided || !result.device().is_cpu())
     fail(cat("returned ", result.toString(), " as result ", number));
   if (result.scalar_type() != to_torch(operand.dtype)) {
-    fail(cat("returned ", result.scalar_type(), " where ", name_of(operand.dtype), " was promised"));
+    fail(cat("returned ", result.scalar_type(), " where ", to_torch(operand.dtype), " was promised"));
   }
   const at::IntArrayRef promised(buffer.sizes, static_cast<size_t>(buffer.rank));
   // Sizes that depend on values, or that operators of the user promise, are

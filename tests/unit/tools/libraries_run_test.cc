@@ -60,8 +60,8 @@ TEST_F(LibrariesRun, ProgramsThatNeedOneSaySo) {
   EXPECT_NE(outcome.status, 0);
   EXPECT_EQ(
       outcome.text,
-      "npugraph-run: the operator test_ops.scaled_add (model.py:7) needs the kernel of a user's library: load that "
-      "library first, with npugraph.load_library(PATH), or with the option --library PATH of npugraph-run\n");
+      "npugraph-run: the operator test_ops.scaled_add (model.py:7) needs the kernel of a library, and none that "
+      "is loaded has it; npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one\n");
 }
 
 TEST_F(LibrariesRun, ProgramsOfAnotherSchemaAreRefused) {

@@ -135,7 +135,7 @@ TEST(AtenTask, ExceptionsKeepTheirType) {
 TEST(AtenTask, WrongPromisesAreReportedWithTheOperator) {
   TorchProgram program(functional("bridge_test.wide"));
   EXPECT_TRUE(program.run({at::ones({2, 3})}).empty());
-  EXPECT_EQ(program.error, "operator bridge_test.wide returned Double where f32 was promised");
+  EXPECT_EQ(program.error, "operator bridge_test.wide returned Double where Float was promised");
   TorchHost::instance().take_exception();
 }
 
