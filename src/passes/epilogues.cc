@@ -45,35 +45,44 @@ EpilogueSources::EpilogueSources(const ir::Graph& graph, const MemoryTrace& trac
   if (!context.copy_epilogues) return;
   const auto epilogues = find_epilogues(graph, trace.aliases());
   if (epilogues.empty()) return;
-  is_source_.assign(graph.num_values(), false);
-  for (const ir::NodeId id : epilogues) add(aten::copy_::src(graph.node(id)));
+  input_of_.assign(graph.num_values(), ir::kNone);
+  for (const ir::NodeId id : epilogues) {
+    const ir::Node& copy = graph.node(id);
+    add(aten::copy_::src(copy), trace.aliases().root(aten::copy_::self(copy)));
+  }
   for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
     const ir::Node& node = graph.node(*id);
     if (node.dead || is_free_view(node) || node.results.size() != 1 || node.results[0] == ir::kNone) continue;
-    if (has(node.results[0])) follow(graph, node);
+    if (has(node.results[0])) follow(graph, node, input_of(node.results[0]));
   }
 }
 
 // Adds the operands whose memory the result of the node may take over.
-void EpilogueSources::follow(const ir::Graph& graph, const ir::Node& node) {
+void EpilogueSources::follow(const ir::Graph& graph, const ir::Node& node, ir::ValueId input) {
   if (const auto form = in_place_form(graph, node)) {
-    add(form->target);
-    if (form->is_scatter) add(form->source);
+    add(form->target, input);
+    if (form->is_scatter) add(form->source, input);
   } else if (node.op->is(ir::Trait::kCopyLike)) {
-    for (const ir::ValueId operand : ir::operands(node)) add(operand);
+    for (const ir::ValueId operand : ir::operands(node)) add(operand, input);
   }
 }
 
-void EpilogueSources::add(ir::ValueId id) {
-  if (id != ir::kNone) is_source_[trace_.aliases().root(id)] = true;
+void EpilogueSources::add(ir::ValueId id, ir::ValueId input) {
+  if (id == ir::kNone) return;
+  ir::ValueId& known = input_of_[trace_.aliases().root(id)];
+  known = known == ir::kNone || known == input ? input : kSeveral;
 }
 
 bool EpilogueSources::would_move(ir::ValueId value, int32_t earlier, int32_t position) const {
-  return !is_source_.empty() && has(value) && trace_.may_fail_between(earlier + 1, position);
+  return !input_of_.empty() && has(value) && trace_.may_fail_between(earlier + 1, position);
 }
 
 bool EpilogueSources::would_become(ir::ValueId value, ir::ValueId source) const {
   const ir::NodeId made = graph_.value(trace_.aliases().root(source)).def;
+  if (made != ir::kNone && !input_of_.empty() && aten::clone::is(graph_.node(made))) {
+    const ir::ValueId original = aten::clone::self(graph_.node(made));
+    if (original != ir::kNone && trace_.aliases().root(original) == input_of(value)) return false;
+  }
   return would_move(value, made == ir::kNone ? MemoryTrace::kStart : trace_.position(made),
                     trace_.position(graph_.value(value).def));
 }

@@ -23,20 +23,24 @@ class EpilogueSources {
   // Whether a write of the user's program would move ahead of a node that may fail if `value`, made at `position`, were
   // made at `earlier` instead.
   bool would_move(ir::ValueId value, int32_t earlier, int32_t position) const;
-  // The same if the earlier value `source` took the place of `value`.
+  // The same if the earlier value `source` took the place of `value`. A clone of the input that is written has the old
+  // elements, so that nothing is written where it is made.
   bool would_become(ir::ValueId value, ir::ValueId source) const;
   // Whether readers of `value`, made at `position` with the elements of `source`, may read `source` instead: the types
   // are equal, both may be the same memory, and no write moves.
   bool may_be_read_for(ir::ValueId source, ir::ValueId value, int32_t position) const;
 
  private:
-  void follow(const ir::Graph& graph, const ir::Node& node);
-  bool has(ir::ValueId id) const { return is_source_[trace_.aliases().root(id)]; }
-  void add(ir::ValueId id);
+  static constexpr ir::ValueId kSeveral = -2;
+
+  void follow(const ir::Graph& graph, const ir::Node& node, ir::ValueId input);
+  ir::ValueId input_of(ir::ValueId id) const { return input_of_[trace_.aliases().root(id)]; }
+  bool has(ir::ValueId id) const { return input_of(id) != ir::kNone; }
+  void add(ir::ValueId id, ir::ValueId input);
 
   const ir::Graph& graph_;
   const MemoryTrace& trace_;
-  std::vector<bool> is_source_;  // per alias root: whether it may become the memory of an input
+  std::vector<ir::ValueId> input_of_;  // per alias root: the input whose memory it may become, or kSeveral
 };
 
 }  // namespace npugraph::passes

@@ -145,6 +145,7 @@ class Round {
     context_.remark(graph_.node(working.clone), "updated in place");
     drop_copy(sink);
     touched_[working.result] = true;
+    graph_.value(working.result).type = graph_.value(working.original).type;
     replacements_.replace(working.result, working.original);
     graph_.erase(working.clone);
   }

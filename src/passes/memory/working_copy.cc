@@ -12,20 +12,51 @@ namespace npugraph::passes {
 using Kind = MemoryTrace::Kind;
 constexpr int32_t kNever = MemoryTrace::kNever;
 
+namespace {
+
+// Whether nothing depends on the strides of `result`: only operators of users take it, which take any strides and make
+// nothing that could have the same ones, and copies read it.
+bool fits_any_strides(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId result) {
+  const auto accesses = trace.accesses(result);
+  return trace.aliases().members(result).size() == 1 &&
+         std::all_of(accesses.begin(), accesses.end(), [&](const MemoryTrace::Access& access) {
+           const ir::Node& node = graph.node(access.node);
+           const bool is_of_user = node.op->is(ir::Trait::kForeign) && node.results.empty();
+           return is_of_user || aten::clone::is(node) || aten::copy_::is(node);
+         });
+}
+
+// Whether the types are the same, but for strides.
+bool have_same_elements(const ir::TensorType& a, const ir::TensorType& b) {
+  return a.dtype == b.dtype && a.sizes == b.sizes && a.device == b.device;
+}
+
+// Whether the original may stand for its copy `result`, of which `source` is a view.
+bool may_replace(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId original, ir::ValueId result,
+                 ir::ValueId source) {
+  const auto *from = std::get_if<ir::TensorType>(&graph.value(original).type),
+             *to = std::get_if<ir::TensorType>(&graph.value(result).type);
+  if (from == nullptr || to == nullptr) return false;
+  return *from == *to || (source == result && have_same_elements(*from, *to) && fits_any_strides(trace, graph, result));
+}
+
+}  // namespace
+
 std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId source,
                                              ir::ValueId destination) {
   const ir::ValueId result = trace.root(source);
   const ir::NodeId clone = graph.value(result).def;
   if (clone == ir::kNone || !aten::clone::is(graph.node(clone))) return std::nullopt;
   const ir::ValueId original = aten::clone::self(graph.node(clone));
-  if (original == ir::kNone || graph.value(original).type != graph.value(result).type) return std::nullopt;
+  if (original == ir::kNone || !may_replace(trace, graph, original, result, source)) return std::nullopt;
   const auto& aliases = trace.aliases();
   const auto &from = aliases.placement(source), &base = aliases.placement(original),
              &to = aliases.placement(destination);
   if (!from.placed || !base.placed || !to.placed || trace.root(original) != trace.root(destination))
     return std::nullopt;
   if (base.byte_offset + from.byte_offset != to.byte_offset) return std::nullopt;
-  if (graph.value(source).type != graph.value(destination).type) return std::nullopt;
+  const ir::ValueId copied = source == result ? original : source;  // whose type it has in the original
+  if (graph.value(copied).type != graph.value(destination).type) return std::nullopt;
   return WorkingCopy{clone, original, result};
 }
 

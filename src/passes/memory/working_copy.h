@@ -21,7 +21,8 @@ struct WorkingCopy {
 };
 
 // The clone that made `source` or the base of `source`, if `source` has the same place and type in the clone as
-// `destination` has in the clone's original; else nullopt.
+// `destination` has in the clone's original; else nullopt. The strides may differ if only operators of users take the
+// clone, as that of a part of a tensor: they take any strides.
 std::optional<WorkingCopy> find_working_copy(const MemoryTrace& trace, const ir::Graph& graph, ir::ValueId source,
                                              ir::ValueId destination);
 
