@@ -152,10 +152,11 @@ class Importer {
     const Call call(context_, op, *ir, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
     if (rule == nullptr) throw UserError("the engine does not compute operators of this type");
+    if (op.type == "StridedSliceAssign" || op.type == "ViewCopy") refuse_written_inputs(op);
     return rule(call);
   }
 
-  // Operators of users write copies, and only Assign writes what the graph is given.
+  // Operators of users and those that write parts write copies, and only Assign writes what the graph is given.
   void refuse_written_inputs(const OpDef& op) const {
     size_t place = 0;
     for (const InputRef& input : op.inputs) {

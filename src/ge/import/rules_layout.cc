@@ -167,32 +167,82 @@ std::vector<Operand> tile(const Call& call) {
   return one(call.context().add(aten::repeat::op(), {TensorRef{call.value("x")}, call.numbers("multiples").elements}));
 }
 
-// Element `offset` + the sum of place * stride of x, counted in row-major order.
-std::vector<Operand> as_strided(const Call& call) {
-  Context& context = call.context();
-  const std::vector<int64_t> sizes = call.integers("size"), strides = call.integers("stride");
-  const std::vector<int64_t> offsets = call.integers("storage_offset");
-  ir::ValueId x = call.value("x");
-  const auto elements = numel(context.sizes(x)).as_int();
-  if (!elements) call.fail("the sizes of its input 'x' have to be constant");
-  if (sizes.size() != strides.size() || offsets.size() != 1)
-    call.fail(cat("it has ", sizes.size(), " sizes, ", strides.size(), " strides and ", offsets.size(), " offsets"));
-  int64_t last = offsets.front();
-  for (size_t d = 0; d < sizes.size(); ++d) {
+// Places among the elements of a tensor, counted in row-major order: `offset` + the sum of place * stride.
+struct Places {
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+};
+
+Places places_of(const Call& call, std::string_view size, std::string_view stride, std::string_view offset) {
+  const std::vector<int64_t> offsets = call.integers(offset);
+  Places places{call.integers(size), call.integers(stride), offsets.empty() ? 0 : offsets.front()};
+  if (places.sizes.size() != places.strides.size() || offsets.size() != 1)
+    call.fail(cat("it has ", places.sizes.size(), " sizes, ", places.strides.size(), " strides and ", offsets.size(),
+                  " offsets"));
+  return places;
+}
+
+bool is_empty(const Places& places) { return std::ranges::find(places.sizes, 0) != places.sizes.end(); }
+
+// UserError unless the places are among `elements`.
+void check_places(const Call& call, const Places& places, int64_t elements) {
+  int64_t last = places.offset;
+  for (size_t d = 0; d < places.sizes.size(); ++d) {
+    const int64_t size = places.sizes[d], stride = places.strides[d];
     int64_t reach = 0;
-    const bool is_out = sizes[d] < 0 || strides[d] < 0 || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
+    const bool is_out = size < 0 || stride < 0 || __builtin_mul_overflow(size - 1, stride, &reach) ||
                         __builtin_add_overflow(last, reach, &last);
-    if (is_out) call.fail(cat("size ", sizes[d], " and stride ", strides[d], " are out of range"));
+    if (is_out) call.fail(cat("size ", size, " and stride ", stride, " are out of range"));
   }
-  const bool is_empty = std::ranges::find(sizes, 0) != sizes.end();
-  if (offsets.front() < 0 || (!is_empty && last >= *elements))
-    call.fail(cat("it reads element ", offsets.front() < 0 ? offsets.front() : last, " of ", *elements));
+  if (places.offset < 0 || (!is_empty(places) && last >= elements))
+    call.fail(cat("it reads element ", places.offset < 0 ? places.offset : last, " of ", elements));
+}
+
+// The elements of x at these places: a view of x if x is dense and row-major, else of a copy.
+ir::ValueId window(const Call& call, ir::ValueId x, const Places& places) {
+  Context& context = call.context();
+  const auto elements = numel(context.sizes(x)).as_int();
+  if (!elements) call.fail("the sizes of the tensor in which it counts places have to be constant");
+  check_places(call, places, *elements);
   if (!is_contiguous(context.sizes(x), context.type(x).strides))
     x = context.add(aten::clone::op(), {TensorRef{x}, MemoryFormat::kContiguous});
   x = reshape(context, x, {Expr(*elements)});
-  if (offsets.front() != 0 && !is_empty)
-    x = context.add(aten::slice_Tensor::op(), {TensorRef{x}, Expr(0), Expr(offsets.front()), Expr(*elements), Expr(1)});
-  return one(context.add(aten::as_strided::op(), {TensorRef{x}, exprs(sizes), exprs(strides), None{}}));
+  if (places.offset != 0 && !is_empty(places))
+    x = context.add(aten::slice_Tensor::op(), {TensorRef{x}, Expr(0), Expr(places.offset), Expr(*elements), Expr(1)});
+  return context.add(aten::as_strided::op(), {TensorRef{x}, exprs(places.sizes), exprs(places.strides), None{}});
+}
+
+std::vector<Operand> as_strided(const Call& call) {
+  return one(window(call, call.value("x"), places_of(call, "size", "stride", "storage_offset")));
+}
+
+// Whether the places are all elements of x in their order.
+bool is_whole(const Context& context, ir::ValueId x, const Places& places) {
+  return places.offset == 0 && context.sizes(x) == exprs(places.sizes) &&
+         is_contiguous(exprs(places.sizes), exprs(places.strides));
+}
+
+// Writes `src` into `written`, a view of a copy of what the operator writes. Passes remove the copies that nobody can tell
+// from the originals.
+void write_part(const Call& call, ir::ValueId written, ir::ValueId src) {
+  Context& context = call.context();
+  if (context.sizes(written).size() != context.sizes(src).size())
+    call.fail(cat("the part has ", context.sizes(written).size(), " dimensions, and its value has ",
+                  context.sizes(src).size()));
+  for (size_t d = 0; d < context.sizes(src).size(); ++d)
+    context.require_equal(context.sizes(written)[d], context.sizes(src)[d]);
+  context.add(aten::copy_::op(), {TensorRef{written}, TensorRef{src}});
+}
+
+std::vector<Operand> view_copy(const Call& call) {
+  const Places from = places_of(call, "src_size", "src_stride", "src_storage_offset");
+  const Places to = places_of(call, "dst_size", "dst_stride", "dst_storage_offset");
+  Context& context = call.context();
+  ir::ValueId src = call.value("src");
+  if (!is_whole(context, src, from)) src = window(call, src, from);
+  const ir::ValueId dst = context.add(aten::clone::op(), {TensorRef{call.value("dst")}, MemoryFormat::kContiguous});
+  write_part(call, window(call, dst, to), src);
+  return one(dst);
 }
 
 std::vector<TensorRef> refs(const Call& call, std::string_view name) {
@@ -292,10 +342,9 @@ struct Masks {
 };
 
 // Dimension `axes[i]` from begin[i] to end[i]. Dimensions in the shrink mask are left out of the result.
-std::vector<Operand> strided_slice(const Call& call, const std::vector<int64_t>& axes, const std::vector<Expr>& begin,
-                                   const std::vector<Expr>& end, const std::vector<int64_t>& strides, Masks masks) {
+ir::ValueId part_of(const Call& call, ir::ValueId x, const std::vector<int64_t>& axes, const std::vector<Expr>& begin,
+                    const std::vector<Expr>& end, const std::vector<int64_t>& strides, Masks masks) {
   Context& context = call.context();
-  ir::ValueId x = call.value("x");
   const size_t rank = context.sizes(x).size();
   if (begin.size() != axes.size() || end.size() != axes.size() || strides.size() != axes.size())
     call.fail("its bounds, strides and axes have different numbers of elements");
@@ -319,7 +368,12 @@ std::vector<Operand> strided_slice(const Call& call, const std::vector<int64_t>&
   std::ranges::sort(gone, std::greater<>());
   for (const size_t dim : gone)
     x = context.add(aten::select_int::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim)), Expr(0)});
-  return one(x);
+  return x;
+}
+
+std::vector<Operand> strided_slice(const Call& call, const std::vector<int64_t>& axes, const std::vector<Expr>& begin,
+                                   const std::vector<Expr>& end, const std::vector<int64_t>& strides, Masks masks) {
+  return one(part_of(call, call.value("x"), axes, begin, end, strides, masks));
 }
 
 Masks masks_of(const Call& call) {
@@ -345,6 +399,15 @@ std::vector<Operand> strided_slice_v2(const Call& call) {
   const auto axes = call.has("axes") ? call.integers("axes") : first_dimensions(begin.size());
   const auto strides = call.has("strides") ? call.integers("strides") : std::vector<int64_t>(begin.size(), 1);
   return strided_slice(call, axes, begin, call.numbers("end").elements, strides, masks_of(call));
+}
+
+std::vector<Operand> strided_slice_assign(const Call& call) {
+  const std::vector<Expr>& begin = call.numbers("begin").elements;
+  const ir::ValueId var = call.context().add(aten::clone::op(), {TensorRef{call.value("var")}});
+  const ir::ValueId part = part_of(call, var, first_dimensions(begin.size()), begin, call.numbers("end").elements,
+                                   call.integers("strides"), masks_of(call));
+  write_part(call, part, call.value("input_value"));
+  return one(var);
 }
 
 std::vector<Operand> slice(const Call& call) {
@@ -403,6 +466,7 @@ constexpr auto kRows = std::to_array<RuleRow>({
     {"SplitVD", split_vd},
     {"Squeeze", squeeze},
     {"StridedSlice", strided_slice_v1},
+    {"StridedSliceAssign", strided_slice_assign},
     {"StridedSliceV2", strided_slice_v2},
     {"TensorMove", tensor_move},
     {"Tile", tile},
@@ -411,6 +475,7 @@ constexpr auto kRows = std::to_array<RuleRow>({
     {"Triu", triangle<aten::triu>},
     {"Unpack", unpack},
     {"Unsqueeze", unsqueeze},
+    {"ViewCopy", view_copy},
 });
 
 }  // namespace

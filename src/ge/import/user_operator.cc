@@ -94,16 +94,19 @@ class UserCall {
     return TensorRef{operand(arg, place)};
   }
 
-  // The inputs whose descriptors are called x0, x1, ...
+  // The inputs whose descriptors are called x0, x1, ... By place, x is the name that the next input has.
   Attr tensors(const ir::SchemaArg& arg) {
+    const std::string_view next = name_of_input(next_);
+    const bool is_list = by_name_ || next.ends_with('0');
+    const std::string stem = by_name_ ? arg.name : std::string(next.substr(0, next.size() - (is_list ? 1 : 0)));
     std::vector<TensorRef> refs;
-    while (true) {
-      const std::string name = cat(arg.name, refs.size());
-      const size_t place = by_name_ || name_of_input(next_) == name ? place_of(name) : operands_.size();
-      if (place >= operands_.size() || operands_[place] == nullptr) return refs;
+    while (is_list) {
+      const size_t place = place_of(cat(stem, refs.size()));
+      if (place >= operands_.size() || operands_[place] == nullptr) break;
       refs.push_back({operand(arg, place)});
       ++next_;
     }
+    return refs;
   }
 
   // The place of the input with this name; the number of operands if there is none.

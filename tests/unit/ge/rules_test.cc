@@ -62,6 +62,26 @@ TEST(Rules, StridedTensorsAreInsideOfTheirOperand) {
   EXPECT_TRUE(contains(strided({2}, {1, 1}, 0), "it has 1 sizes, 2 strides and 1 offsets"));
 }
 
+std::string view_copy(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t offset,
+                      const std::string& dst = "copy:0") {
+  const Message written = desc("dst", WireType::kFloat, {2, 3});
+  return imported({Op("RefData", "x").attr("index", int64_t{0}).output(desc("y", WireType::kFloat, {2, 3})),
+                   data("v", 1, {2}), Op("TensorMove", "copy", {"x:0"}), int_list("sizes", sizes),
+                   int_list("strides", strides), int_list("offset", {offset}), int_list("size", {2}),
+                   int_list("stride", {1}), int_list("zero", {0}),
+                   Op("ViewCopy", "y", {dst, "sizes:0", "strides:0", "offset:0", "v:0", "size:0", "stride:0", "zero:0"})
+                       .input(written)
+                       .output(written)});
+}
+
+TEST(Rules, WrittenPartsAreInsideOfTheirTensor) {
+  EXPECT_TRUE(contains(view_copy({2}, {3}, 2), "aten.copy_(")) << view_copy({2}, {3}, 2);
+  EXPECT_TRUE(contains(view_copy({2}, {3}, 3), "it reads element 6 of 6"));
+  EXPECT_TRUE(contains(view_copy({3}, {1}, 0), "sizes 3 and 2 have to be equal"));
+  EXPECT_TRUE(contains(view_copy({1, 2}, {3, 1}, 0), "the part has 2 dimensions, and its value has 1"));
+  EXPECT_TRUE(contains(view_copy({2}, {3}, 2, "x:0"), "an input of the graph, which only Assign does"));
+}
+
 TEST(Rules, CallsThatAreNotAllowed) {
   EXPECT_TRUE(contains(imported({data("x", 0, {2}), Op("Log", "y", {"x:0"}).attr("base", 1.0f)}),
                        "its attribute 'base' is -1, or above 0 and not 1, got 1"));

@@ -27,7 +27,7 @@ std::string error_of(const std::string& file) {
 
 TEST(Library, HasTheKernelsOfItsOperators) {
   const auto kernels = load(path("sample_kernels"));
-  ASSERT_EQ(kernels.size(), 9u);
+  ASSERT_EQ(kernels.size(), 10u);
   EXPECT_EQ(kernels[0]->schema.name, "test_ops.scaled_add");
   EXPECT_EQ(kernels[0]->library, path("sample_kernels"));
   EXPECT_EQ(find("test_ops.scaled_add"), kernels[0]);

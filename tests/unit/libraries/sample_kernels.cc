@@ -21,6 +21,11 @@ void scale_(InOut x, double factor) {
 }
 NPUGRAPH_KERNEL("test_ops::scale_(Tensor(a!) x, Scalar factor) -> ()", scale_)
 
+void scale_all_(List<InOut> xs, double factor) {
+  for (const InOut& x : xs) scale_(x, factor);
+}
+NPUGRAPH_KERNEL("test_ops::scale_all_(Tensor(a!)[] xs, Scalar factor) -> ()", scale_all_)
+
 // The sum of all numbers that it is given, and of the first elements of all tensors; how many arguments are there.
 void everything(Input x, std::optional<Input> y, List<Input> list, int64_t number, List<int64_t> numbers,
                 std::optional<double> fraction, bool flag, std::string_view text, ng_dtype dtype, Output sum,
