@@ -106,18 +106,6 @@ def test_arguments_of_every_kind() -> None:
     assert kernels(checked(fn, (3,))) == ["test_ops.everything"]
 
 
-def test_a_view_that_is_written_runs_eagerly_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    def fn(x: torch.Tensor) -> torch.Tensor:
-        y = x * 2
-        ops.scale_(y[1:], 3.0)
-        return y + 1
-
-    fast = torch.compile(fn, backend=get_npu_backend(compiler_config=CompilerConfig()))
-    x = torch.randn(4)
-    torch.testing.assert_close(fast(x), fn(x))
-    assert "its argument x, which it writes, is a view or has one" in caplog.text
-
-
 @pytest.mark.feature("6.32", "7.07")
 def test_a_converter_of_the_user_may_give_it_another_name(own_converters: None) -> None:
     @register_fx_node_ge_converter(ops.scaled_add.default)

@@ -11,7 +11,17 @@ import torch
 
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, dimension, integers, known, operand, parts_of, place_in, typed
+from npugraph.ge.converters.values import (
+    LAST,
+    cast,
+    dimension,
+    integers,
+    known,
+    operand,
+    parts_of,
+    place_in,
+    typed,
+)
 from npugraph.ge.tensor import Tensor
 
 aten = torch.ops.aten
@@ -154,12 +164,9 @@ def _sliced(x: Tensor, dim: int, start: Any, end: Any, step: int = 1) -> Tensor:
     so is the largest number."""
     axis = dimension(dim, x.rank)
     begin = integers([place_in("start", start, x, axis)])
-    if end is None or _is(end, _LAST):
-        return ge.StridedSliceV2(x, begin, [_LAST], [axis], [step], end_mask=1)
+    if end is None or _is(end, LAST):
+        return ge.StridedSliceV2(x, begin, [LAST], [axis], [step], end_mask=1)
     return ge.StridedSliceV2(x, begin, integers([place_in("end", end, x, axis)]), [axis], [step])
-
-
-_LAST = 2**63 - 1
 
 
 @register_fx_node_ge_converter(aten.slice_scatter.default)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from npugraph import _C
 from npugraph.fx.schema import (
@@ -104,11 +105,14 @@ def _difference_of_lists(tensors: Sequence[Any], inputs: dict[str, Operand]) -> 
 def _difference_of_results(target: Any, operator: ir.Operator, inputs: dict[str, Operand]) -> str:
     outputs = [output.name for output in operator.outputs]
     written, fresh = written_arguments(target), len(new_results(target))
-    if any(output.is_dynamic for output in operator.outputs):
+    lists = {inputs[name].name for name in written if inputs[name].is_dynamic}
+    if any(output.is_dynamic and output.name not in lists for output in operator.outputs):
         return "it has an output with any number of tensors"
     for name in written:
         if inputs[name].name not in outputs:
             return f"the operator writes its argument {name}, and no output has the name {inputs[name].name}"
+        if inputs[name].is_dynamic and not operator.outputs[outputs.index(inputs[name].name)].is_dynamic:
+            return f"the operator writes the tensors of its argument {name}, and the output of that name is one tensor"
     if len(outputs) != fresh + len(written):
         return f"the operator makes {fresh} tensors and writes {len(written)}, and it has {len(outputs)} outputs"
     return ""
@@ -127,9 +131,9 @@ def _by_schema(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any
             attrs[argument.name] = _attribute(argument, known(argument.name, value))
         elif argument.default_value is not None:
             raise NotImplementedError(f"its argument {argument.name} is None, which is not the default")
-    written = written_arguments(target)
-    results = names_of_results(target)
-    made = custom_op(_op_type(target), inputs=inputs, outputs=[*written, *results], attrs=attrs)
+    written = [name for name in written_arguments(target) if inputs[name] is not None]
+    outputs = [*(_output(name, inputs[name]) for name in written), *names_of_results(target)]
+    made = custom_op(_op_type(target), inputs=inputs, outputs=outputs, attrs=attrs)
     results = list(made if isinstance(made, tuple) else [made])
     return _results(target, results[len(written) :])
 
@@ -155,7 +159,8 @@ def _by_prototype(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> 
         elif value is not None:
             row = rows[argument.name]
             attrs[row.name] = _value_of(row, argument.name, known(argument.name, value))
-    made = custom_op(operator.name, inputs=inputs, outputs=outputs, attrs=attrs)
+    made_as = [_output(name, inputs.get(name)) for name in outputs]
+    made = custom_op(operator.name, inputs=inputs, outputs=made_as, attrs=attrs)
     _compute_by(target, made, given)
     results = made if isinstance(made, tuple) else (made,)
     in_place = [operands[name].name for name in written]
@@ -175,6 +180,13 @@ def _operand(operand: Operand, value: Any, is_copied: bool) -> Any:
     if not is_copied or value is None:
         return value
     return [ge.TensorMove(part) for part in value] if isinstance(value, list) else ge.TensorMove(value)
+
+
+def _output(name: str, value: Any) -> str | tuple[str, int]:
+    """An output of a call; ``value`` is the input of that name, which is written if there is one."""
+    if value == []:
+        raise NotImplementedError(f"its argument {name}, which it writes, is a list without tensors")
+    return (name, len(value)) if isinstance(value, list) else name
 
 
 def _results(target: Any, new: Sequence[Any]) -> Any:
@@ -199,7 +211,7 @@ def name_operator(target: Any, made: Sequence[Any], given: dict[str, Any], resul
 
 def _compute_by(target: Any, made: Any, given: dict[str, Any]) -> None:
     """Names the operator, and adds those of its arguments that the IR does not have as attributes of their names."""
-    op = (made[0] if isinstance(made, tuple) else made).node
+    op = pytree.tree_leaves(made)[0].node
     for argument in target._schema.arguments:
         if not is_tensor(argument) and argument.name in given and argument.name not in op.attr:
             value = given[argument.name]

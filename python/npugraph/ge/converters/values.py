@@ -16,6 +16,7 @@ from npugraph.ge.data_types import DataType
 from npugraph.ge.tensor import Tensor
 
 HALF_TYPES = (DataType.DT_FLOAT16, DataType.DT_BF16)
+LAST = 2**63 - 1  # a place behind the end of any tensor
 _Numbers = (bool, int, float)
 
 

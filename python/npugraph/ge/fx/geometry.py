@@ -20,10 +20,19 @@ def is_row_major(tensor: torch.Tensor) -> bool:
 
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether the strides are those of a dense tensor with its dimensions in some order. False if nobody knows it."""
+    return memory_order(tensor) is not None
+
+
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The dimensions of a dense tensor as they lie in memory, the one with the largest stride first. None if the tensor
+    is not dense, or if nobody knows it."""
+    if is_row_major(tensor):
+        return list(range(tensor.dim()))
     strides = [_hint(stride) for stride in tensor.stride()]
     if None in strides:
-        return False
-    return _is_dense_in(sorted(range(tensor.dim()), key=lambda dim: -strides[dim]), tensor)
+        return None
+    order = sorted(range(tensor.dim()), key=lambda dim: -strides[dim])
+    return order if _is_dense_in(order, tensor) else None
 
 
 def _is_dense_in(order: Sequence[int], tensor: torch.Tensor) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import logging
 import operator
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import sympy
@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.corrections import correct_values
-from npugraph.fx.schema import arguments_by_name, is_of_user, is_view, written_arguments
+from npugraph.fx.schema import arguments_by_name, is_of_user, written_arguments
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
@@ -30,8 +30,9 @@ from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.fx.devices import Placement, device_of
 from npugraph.ge.fx.geometry import is_dense, is_row_major, texts, write_texts
-from npugraph.ge.fx.outputs import OutputPlan, plan_outputs, viewed
+from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
+from npugraph.ge.fx.views import base_of, check_apart, put_back, views_of
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import DEVICE
 from npugraph.ge.tensor import Tensor, TensorSpec, data_inputs, dims_of
@@ -109,6 +110,7 @@ class _Builder:
         self.placeholders = gm.graph.find_nodes(op="placeholder")
         self.device = device_of(gm.graph)
         self.placement = Placement(gm.graph, self.device)
+        self.positions = {node: position for position, node in enumerate(gm.graph.nodes)}
 
     def missing_in_order(self) -> list[Missing]:
         return [self.missing[node] for node in self.gm.graph.nodes if node in self.missing]
@@ -302,17 +304,32 @@ class _Builder:
     # Operators of users, and those that write arguments
 
     def take_written(self, node: fx.Node, first: int) -> None:
-        """Later nodes that read an argument which a node writes get the output of the name of that input."""
+        """Later nodes that read an argument which a node writes, what it views, or another view of that, get values in
+        which the output of the name of that input is."""
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace == "aten":
             return
-        given = arguments_by_name(node.target, node.args, node.kwargs)
-        for name in written_arguments(node.target):
-            for argument in pytree.tree_leaves(given.get(name)):
-                if argument is None:
-                    continue
-                if any(_is_view(other) for other in (argument, *argument.users)):
-                    raise NotImplementedError(f"its argument {name}, which it writes, is a view or has one")
-                self.values[argument] = self.written_value(argument, name, first)
+        arguments = arguments_by_name(node.target, node.args, node.kwargs)
+        given = _tensors_of(arguments)
+        written = {tensor: name for tensor, name in given if name in written_arguments(node.target)}
+        check_apart(given, written_arguments(node.target))
+        for argument, name in written.items():
+            value, base = self.written_value(argument, name, first), base_of(argument)
+            if base.op == "placeholder":
+                raise NotImplementedError(f"its argument {name}, which it writes, is memory from outside of the graph")
+            if base is not argument:
+                before = self.values[base]
+                with self.graph.fx_node(code_of(node), stack_of(node)):
+                    value = _described_as(before, put_back(argument, name, before, value, self.operands))
+            self.values[base] = value
+        for base in dict.fromkeys(map(base_of, written)):
+            self.refresh_views(base, node)
+
+    def refresh_views(self, base: fx.Node, node: fx.Node) -> None:
+        """Makes the views of a tensor again that nodes behind ``node``, which has written it, read."""
+        for view in list(views_of(base)):
+            readers = [user for one in (view, *views_of(view)) for user in one.users]
+            if view in self.values and any(self.positions[reader] > self.positions[node] for reader in readers):
+                self.values[view] = self.item(view) if view.target is operator.getitem else self.convert(view)
 
     def written_value(self, argument: fx.Node, name: str, first: int) -> Tensor:
         before = self.values[argument]
@@ -320,7 +337,7 @@ class _Builder:
             for operand, desc in zip(data_inputs(op), op.input_desc, strict=False):
                 names = [output.name for output in op.output_desc]
                 if operand == before.tensor and desc.name in names:
-                    return typed(Tensor(op, names.index(desc.name)), before.dtype, before.symsize or ())
+                    return _described_as(before, Tensor(op, names.index(desc.name)))
         raise NotImplementedError(f"its argument {name} is written, and no output has the name of that input")
 
     def describe_sizes(self, node: fx.Node, result: Any) -> None:
@@ -423,7 +440,7 @@ def _names_places_of_input(node: fx.Node) -> bool:
     if node.target is not aten.as_strided.default:
         return False
     given = arguments_by_name(node.target, node.args, node.kwargs)
-    return given.get("storage_offset") is not None and viewed(given["self"]).op == "placeholder"
+    return given.get("storage_offset") is not None and base_of(given["self"]).op == "placeholder"
 
 
 def _write_sizes(desc: Any, value: torch.Tensor) -> None:
@@ -431,8 +448,18 @@ def _write_sizes(desc: Any, value: torch.Tensor) -> None:
     write_texts(desc, SIZES, value.size() if None in map(constant, value.size()) else ())
 
 
-def _is_view(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)
+def _tensors_of(arguments: Mapping[str, Any]) -> list[tuple[fx.Node, str]]:
+    """The tensors among the arguments of a call, each with the name of its argument. One that is given twice is there
+    twice."""
+    pairs = [(leaf, name) for name, value in arguments.items() for leaf in pytree.tree_leaves(value)]
+    return [(leaf, name) for leaf, name in pairs if isinstance(leaf, fx.Node) and not is_number(leaf.meta.get("val"))]
+
+
+def _described_as(other: Tensor, tensor: Tensor) -> Tensor:
+    """``tensor``, with the element type, the sizes and the layout of ``other``."""
+    typed(tensor, other.dtype, other.symsize or ())
+    tensor.is_row_major = other.is_row_major
+    return tensor
 
 
 def _is_integer(part: Any) -> bool:

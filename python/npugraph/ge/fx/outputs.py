@@ -14,10 +14,10 @@ import torch
 from torch import fx
 from torch.utils._sympy.printers import PythonPrinter
 
-from npugraph.fx.schema import is_view
 from npugraph.fx.values import expressions
 from npugraph.ge.fx.geometry import is_row_major
 from npugraph.ge.fx.values import is_number, not_of_ge
+from npugraph.ge.fx.views import base_of
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
 Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output, or to all
@@ -165,22 +165,10 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> Out
 
 def _origin(node: fx.Node) -> fx.Node:
     """The node whose memory a node views with elements of the same type; the node itself if it views none."""
-    base = viewed(node)
+    base = base_of(node)
     value = base.meta.get("val")
     has_same_type = isinstance(value, torch.Tensor) and value.dtype == node.meta["val"].dtype
     return base if has_same_type else node
-
-
-def viewed(node: fx.Node) -> fx.Node:
-    """The node whose memory a node views; the node itself if it views none."""
-    base: Any = node
-    while base.target is operator.getitem or _is_view(base.target):
-        base = base.args[0]
-    return base
-
-
-def _is_view(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and is_view(target)
 
 
 def _window(numbers: NumbersOfCall, tensor: torch.Tensor, origin: torch.Tensor | None = None) -> Window:
