@@ -345,12 +345,6 @@ REMARKS = {
     "(`test_config_options::test_options_that_are_recorded`).",
     "6.29": "Partly built. Normalisation is the only one "
     "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`).",
-    "6.37": "Partly built. `npugraph_ex` writes in place and copies only where it must "
-    "(`test_custom_operators::test_writes_to_a_temporary_are_in_place`, "
-    "`test_custom_operators::test_the_old_value_survives_a_write`). In GE mode "
-    "operators with a kernel in a library are converted "
-    "(`test_library_kernels::test_operators_that_write_are_in_place`), others and those that write views run eagerly "
-    "(`test_missing::test_operators_that_write_in_place`).",
     "6.38": "Partly built. Graphs of `npugraph_ex` draw the numbers of eager mode "
     "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
     "GE mode random operators run eagerly, in the order of the program "

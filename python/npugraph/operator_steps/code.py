@@ -47,6 +47,8 @@ def converter_code(operator: Any) -> str:
     tensors = [argument.name for argument in schema.arguments if is_tensor(argument)]
     others = [argument for argument in schema.arguments if not is_tensor(argument)]
     written, fresh = written_arguments(operator), names_of_results(operator)
+    lists = [argument.name for argument in schema.arguments if "List[" in str(argument.type)]
+    outputs = [f"({name!r}, len({name}))" if name in lists else repr(name) for name in [*written, *fresh]]
     lines = [
         f"@torchair.register_fx_node_ge_converter(torch.ops.{operator})",
         f"def convert({', '.join([*parameters, *([] if '*' in parameters else ['*']), 'meta_outputs'])}):",
@@ -54,7 +56,7 @@ def converter_code(operator: Any) -> str:
         f'        "{op_type}",',
         f"        inputs={{{', '.join(f'{name!r}: {name}' for name in tensors)}}},",
         *([f"        attrs={{{', '.join(map(_attribute, others))}}},"] if others else []),
-        f"        outputs={[*written, *fresh]!r},",
+        f"        outputs=[{', '.join(outputs)}],",
         "    )",
     ]
     if written:

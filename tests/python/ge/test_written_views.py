@@ -14,6 +14,7 @@ import torch
 import npugraph
 import torchair
 from npugraph.ge.prototypes import register_prototypes
+from npugraph.operator_steps.code import converter_code
 from tests.python import sample_kernels  # noqa: F401
 
 library = torch.library.Library("written_views", "DEF")
@@ -30,14 +31,17 @@ library.impl("wv_scale_", lambda x, factor: None, "Meta")
 library.define("wv_scale_all_(Tensor(a!)[] xs, float factor) -> ()")
 library.impl("wv_scale_all_", scale_all, "CPU")
 library.impl("wv_scale_all_", lambda xs, factor: None, "Meta")
+library.define("wv_pasted_(Tensor(a!)[] xs, float factor) -> ()")
+library.impl("wv_pasted_", scale_all, "CPU")
+library.impl("wv_pasted_", lambda xs, factor: None, "Meta")
 library.define("wv_scale_both_(Tensor(a!) x, Tensor(b!)[] xs, float factor) -> Tensor")
 library.impl("wv_scale_both_", lambda x, xs, factor: scale_all([x, *xs], factor) or x.sum(), "CPU")
 library.impl("wv_scale_both_", lambda x, xs, factor: x.new_empty(()), "Meta")
 
 
 class Ops(NamedTuple):
-    scale_: Callable[..., None]
-    scale_all_: Callable[..., None]
+    scale_: Any
+    scale_all_: Any
 
 
 in_torch = Ops(torch.ops.written_views.wv_scale_, torch.ops.written_views.wv_scale_all_)
@@ -49,14 +53,13 @@ both_kinds = pytest.mark.parametrize("ops", [in_torch, in_library], ids=["torch"
 def prototypes(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The list of one operator has another name than its argument."""
 
-    def row(op: str, *tensors: str, new: tuple[str, ...] = ()) -> dict[str, Any]:
-        kinds = {"*": "dynamic"}
-        inputs = [
-            {"name": name.rstrip("*"), "param_type": kinds.get(name[-1], "required"), "type": ["float"]}
-            for name in (*tensors, *new)
+    def row(op: str, *written: str, new: tuple[str, ...] = ()) -> dict[str, Any]:
+        outputs = [
+            {"name": name.rstrip("*"), "param_type": "dynamic" if "*" in name else "required", "type": ["float"]}
+            for name in (*written, *new)
         ]
         attributes = [{"name": "factor", "param_type": "required", "type": "float"}]
-        return {"op": op, "input_desc": inputs[: len(tensors)], "output_desc": inputs, "attr": attributes}
+        return {"op": op, "input_desc": outputs[: len(written)], "output_desc": outputs, "attr": attributes}
 
     rows = [row("WvScale", "x"), row("WvScaleAll", "tensors*"), row("WvScaleBoth", "x", "xs*", new=("total",))]
     path = tmp_path_factory.mktemp("prototypes") / "ops.json"
@@ -234,6 +237,14 @@ def test_a_tensor_and_a_list_and_a_result() -> None:
         return y + total
 
     check_in_place(fn)
+
+
+@pytest.mark.feature("6.32")
+@pytest.mark.parametrize("fn", [list_of_tensors, list_of_rows])
+def test_a_converter_to_paste_writes_in_place(fn: Callable[..., Any], own_converters: None) -> None:
+    op = torch.ops.written_views.wv_pasted_
+    exec(converter_code(op.default), {"torch": torch, "torchair": torchair})
+    check_in_place(lambda x: fn(Ops(in_torch.scale_, op), x))
 
 
 @both_kinds
