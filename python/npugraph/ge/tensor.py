@@ -28,7 +28,9 @@ class TensorSpec:
 
     dtype: Any  # DataType
     size: tuple[Any, ...]
-    is_row_major: bool = True  # whether FX has it as a dense tensor at the start of its memory, in row-major order
+    # The dimensions as FX has them in memory, that with the largest stride first; empty for row-major order, None for a
+    # tensor that is not dense or not at the start of its memory.
+    order: tuple[int, ...] | None = ()
 
     @property
     def rank(self) -> int:
@@ -56,7 +58,7 @@ class Tensor:
         self.node = node
         self.index = index
         self.symsize = None if size is None else list(size)  # sizes as FX knows them; None if nobody has said them
-        self.is_row_major = True  # see TensorSpec
+        self.order: tuple[int, ...] | None = ()  # see TensorSpec
 
     @property
     def desc(self) -> Any:
@@ -86,7 +88,7 @@ class Tensor:
     def set_meta(self, spec: TensorSpec) -> None:
         """Says what FX knows of it. Readers of before keep their descriptors."""
         self.symsize = list(spec.size)
-        self.is_row_major = spec.is_row_major
+        self.order = spec.order
         self.desc.dtype = data_types.to_proto(spec.dtype)
         self.desc.attr["_meta"].s = str(spec).encode()
 

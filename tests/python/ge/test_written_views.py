@@ -139,6 +139,13 @@ def transposed_intermediate(ops: Ops, x: torch.Tensor) -> Any:
     return y + 1, turned * 2, first * 3
 
 
+def part_of_a_transposed_intermediate(ops: Ops, x: torch.Tensor) -> torch.Tensor:
+    y = x.t() * 2
+    ops.scale_(y.t().reshape(-1)[2:9], 3.0)
+    ops.scale_(y[:, 1], 2.0)
+    return y + 1
+
+
 def several_writes(ops: Ops, x: torch.Tensor) -> Any:
     y = x * 2
     part = y[1:]
@@ -168,7 +175,7 @@ def list_of_columns(ops: Ops, x: torch.Tensor) -> torch.Tensor:
 
 
 DENSE = [slice_of_an_input, row_of_an_input, part_of_another_shape, slice_of_an_intermediate, list_of_tensors]
-DENSE += [several_writes, list_of_rows]
+DENSE += [part_of_a_transposed_intermediate, several_writes, list_of_rows]
 NOT_DENSE = [column_of_an_input, every_other_column, transposed_intermediate, list_of_columns]
 
 

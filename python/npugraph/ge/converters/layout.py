@@ -98,8 +98,8 @@ def _without(x: Tensor, dims: Sequence[int]) -> Tensor:
 def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, meta_outputs: Any) -> Tensor:
     """Torch counts places in memory, Ascend those of a dense row-major tensor. The engine checks them when it compiles,
     so they have to be known then."""
-    if not self.is_row_major:
-        raise NotImplementedError("its input is no dense tensor in row-major order")
+    if self.order is None:
+        raise NotImplementedError("its input is no dense tensor at the start of its memory")
     sizes, strides = known("size", size), known("stride", stride)
     offset = 0 if storage_offset is None else known("storage_offset", storage_offset)
     if not all(isinstance(part, int) for part in self.symsize or ()):
@@ -108,7 +108,8 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None,
     last = offset + sum((part - 1) * step for part, step in zip(sizes, strides, strict=True))
     if last >= elements and 0 not in sizes:
         raise NotImplementedError(f"it reads beyond the {elements} elements of its input")
-    return ge.AsStrided(self, sizes, strides, [offset])
+    rows = ge.Transpose(self, list(self.order)) if self.order else self
+    return ge.AsStrided(rows, sizes, strides, [offset])
 
 
 @register_fx_node_ge_converter(aten.cat.default)

@@ -458,7 +458,7 @@ def _tensors_of(arguments: Mapping[str, Any]) -> list[tuple[fx.Node, str]]:
 def _described_as(other: Tensor, tensor: Tensor) -> Tensor:
     """``tensor``, with the element type, the sizes and the layout of ``other``."""
     typed(tensor, other.dtype, other.symsize or ())
-    tensor.is_row_major = other.is_row_major
+    tensor.order = other.order
     return tensor
 
 

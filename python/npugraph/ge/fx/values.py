@@ -13,7 +13,7 @@ from npugraph import _C
 from npugraph.fx.source_lines import frames_of
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
-from npugraph.ge.fx.geometry import is_row_major, texts
+from npugraph.ge.fx.geometry import memory_order, texts
 from npugraph.ge.tensor import TensorSpec
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -47,10 +47,15 @@ def spec_of(value: Any) -> TensorSpec:
         raise NotImplementedError(str(error)) from None
     known = map(constant, spec.size)
     sizes = tuple(n if k is None else k for n, k in zip(spec.size, known, strict=True))
-    is_tensor = isinstance(value, torch.Tensor)
-    return TensorSpec(
-        spec.dtype, sizes, not is_tensor or (is_row_major(value) and constant(value.storage_offset()) == 0)
-    )
+    return TensorSpec(spec.dtype, sizes, _order_of(value) if isinstance(value, torch.Tensor) else ())
+
+
+def _order_of(value: torch.Tensor) -> tuple[int, ...] | None:
+    """See ``TensorSpec``."""
+    order = memory_order(value) if constant(value.storage_offset()) == 0 else None
+    if order is None:
+        return None
+    return () if order == sorted(order) else tuple(order)
 
 
 def specs_of(value: Any) -> Any:

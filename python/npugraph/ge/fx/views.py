@@ -23,7 +23,6 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from npugraph.fx.schema import arguments_by_name, is_view
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.values import LAST, dimension, integers, place_in
-from npugraph.ge.fx.geometry import memory_order
 from npugraph.ge.fx.values import constant
 from npugraph.ge.tensor import Tensor
 
@@ -101,15 +100,14 @@ def put_back(view: fx.Node, name: str, base: Tensor, part: Tensor, operands: Any
             return _with_slice(base, part, given.get("dim", 0), *(operands(given.get(key)) for key in ("start", "end")))
     if origin.dtype != value.dtype:
         raise NotImplementedError(f"its argument {name}, which it writes, is a view with another element type")
-    order = memory_order(origin)
-    if order is None:
+    if base.order is None:
         raise NotImplementedError(f"its argument {name}, which it writes, is a view of a tensor that is not dense")
     places = [*value.shape, *value.stride(), value.storage_offset() - origin.storage_offset()]
     if not all(isinstance(constant(place), int) for place in places):
         raise NotImplementedError(
             f"its argument {name}, which it writes, is a view whose place is known only when the graph runs"
         )
-    return _with_places(base, part, order, [constant(place) for place in places])
+    return _with_places(base, part, [constant(place) for place in places])
 
 
 def _with_slice(base: Tensor, part: Tensor, dim: int, start: Any, end: Any) -> Tensor:
@@ -122,13 +120,10 @@ def _with_slice(base: Tensor, part: Tensor, dim: int, start: Any, end: Any) -> T
     return ge.StridedSliceAssign(base, begin, behind, [1] * (axis + 1), part, begin_mask=before, end_mask=before)
 
 
-def _with_places(base: Tensor, part: Tensor, order: list[int], places: list[int]) -> Tensor:
-    """``order`` has the dimensions of ``base`` as they lie in memory, where ``places`` counts: sizes and strides of
-    ``part``, and its offset."""
-    rank = part.rank
-    sizes, strides, offset = places[:rank], places[rank:-1], places[-1]
-    row_major = [math.prod(sizes[dim + 1 :]) for dim in range(rank)]
-    is_moved = order != sorted(order)
-    rows = ge.Transpose(base, order) if is_moved else base
+def _with_places(base: Tensor, part: Tensor, places: list[int]) -> Tensor:
+    """``places`` are sizes and strides of ``part``, and its offset, as they count in memory."""
+    sizes, strides, offset = places[: part.rank], places[part.rank : -1], places[-1]
+    row_major = [math.prod(sizes[dim + 1 :]) for dim in range(part.rank)]
+    rows = ge.Transpose(base, list(base.order)) if base.order else base
     made = ge.ViewCopy(rows, sizes, strides, [offset], part, sizes, row_major, [0])
-    return ge.Transpose(made, [order.index(dim) for dim in range(base.rank)]) if is_moved else made
+    return ge.Transpose(made, [base.order.index(dim) for dim in range(base.rank)]) if base.order else made
