@@ -16,6 +16,7 @@ import torchair
 from npugraph.ge.prototypes import register_prototypes
 from npugraph.operator_steps.code import converter_code
 from tests.python import sample_kernels  # noqa: F401
+from tests.python.ge.converted import check_values
 
 library = torch.library.Library("written_views", "DEF")
 
@@ -211,6 +212,23 @@ def test_all_modes_agree(fn: Callable[..., Any], ops: Ops) -> None:
 @pytest.mark.parametrize("fn", [slice_of_an_input, slice_of_an_intermediate, list_of_tensors])
 def test_sizes_may_be_unknown(fn: Callable[..., Any], ops: Ops) -> None:
     check_in_place(lambda x: fn(ops, x), (4, 6), (5, 7), (5, 7), dynamic=True)
+
+
+@both_kinds
+def test_views_that_were_there_before_a_write_see_it(ops: Ops) -> None:
+    """In graphs of FX that passes of the user make, a write may stand between a view and its readers."""
+
+    def fn(x: torch.Tensor) -> Any:
+        y = x * 2
+        turned, first, halves = y.t(), y[0], y.split(2)
+        inner = turned[1:4].t()
+        old = first + 1
+        ops.scale_(halves[1][:, 1:3], 3.0)
+        ops.scale_(turned[0], 2.0)
+        ops.scale_all_([y[1:], first], 0.5)
+        return y + 1, turned * 1, first - 1, halves[0] * 2, halves[1] * 3, inner + 4, old
+
+    check_values(fn, torch.randn(4, 6))
 
 
 @both_kinds
