@@ -58,10 +58,9 @@ TEST_F(LibrariesRun, ComputesWithItsKernels) {
 TEST_F(LibrariesRun, ProgramsThatNeedOneSaySo) {
   const Outcome outcome = run_task(scaled_add(), "");
   EXPECT_NE(outcome.status, 0);
-  EXPECT_EQ(
-      outcome.text,
-      "npugraph-run: the operator test_ops.scaled_add (model.py:7) needs the kernel of a library, and none that "
-      "is loaded has it; npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one\n");
+  EXPECT_EQ(outcome.text,
+            "npugraph-run: the operator test_ops.scaled_add (model.py:7) needs the kernel of a library, and none that "
+            "is loaded has it; npugraph.load_library(PATH), or the option --library PATH of npugraph-run, loads one\n");
 }
 
 TEST_F(LibrariesRun, ProgramsOfAnotherSchemaAreRefused) {
