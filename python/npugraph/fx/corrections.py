@@ -13,7 +13,8 @@ from torch.utils import _pytree as pytree
 
 from npugraph import _C
 from npugraph.fx.output_strides import keep_strides, results
-from npugraph.fx.schema import is_of_ascend
+from npugraph.fx.own_memory import with_own_memory
+from npugraph.fx.schema import is_of_ascend, is_of_user
 from npugraph.fx.true_strides import CORRECTED, with_true_strides
 
 aten = torch.ops.aten
@@ -74,7 +75,7 @@ def _correct(nodes: Iterable[fx.Node]) -> None:
         else:
             if not changed.isdisjoint(node.all_input_nodes) and _compute_again(node):
                 changed.add(node)
-            if _correct_strides(node):
+            if _correct_strides(node) or _correct_memory(node):
                 changed.add(node)
 
 
@@ -101,6 +102,15 @@ def _correct_strides(node: fx.Node) -> bool:
         return False
     before = node.meta["val"]
     node.meta["val"] = with_true_strides(node.target, fx.map_arg(node.args, lambda n: n.meta["val"]), before)
+    return node.meta["val"] is not before
+
+
+def _correct_memory(node: fx.Node) -> bool:
+    if not is_of_user(node.target):
+        return False
+    before = node.meta["val"]
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    node.meta["val"] = with_own_memory(node.target, args, kwargs, before)
     return node.meta["val"] is not before
 
 

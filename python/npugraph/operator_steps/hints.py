@@ -11,10 +11,10 @@ from torch import fx
 from torch._dynamo.exc import ShortenTraceback
 from torch._ops import OpOverload, OpOverloadPacket
 
-from npugraph.fx.schema import arguments_by_name, is_of_user, listed
+from npugraph.fx.schema import is_of_user
 from npugraph.fx.source_lines import source_line
 from npugraph.log import logger
-from npugraph.operator_steps import code, steps
+from npugraph.operator_steps import steps
 from npugraph.operator_steps.code import indented
 from npugraph.operator_steps.steps import Step
 
@@ -96,8 +96,8 @@ def forget() -> None:
 
 
 def check_operators(gm: fx.GraphModule) -> None:
-    """Raises ``StepError`` for the first operator of the user in a graph of Dynamo that cannot run, that torch cannot
-    make functional, or whose Meta function returns an argument."""
+    """Raises ``StepError`` for the first operator of the user in a graph of Dynamo that cannot run, or that torch cannot
+    make functional."""
     for node in gm.graph.nodes:
         operator = _operator(node)
         if operator is None or steps.decomposes(operator):
@@ -111,28 +111,6 @@ def _problem(node: fx.Node, operator: OpOverload) -> str:
     found = [*steps.kernels(operator, _device_of(node)), steps.functionalisation(operator)]
     if missing := next((step for step in found if step.is_missing), None):
         return hint(str(operator), missing)
-    if shared := _shared_by_meta(node, operator):
-        return (
-            f"step 4 of torch.ops.{str(operator).removesuffix('.default')} is wrong: its Meta function returns memory "
-            f"of the argument {shared}, and the schema says that results are new tensors.\n\n"
-            f"{indented(code.meta_code(operator))}\n"
-        )
-    return ""
-
-
-def _shared_by_meta(node: fx.Node, operator: OpOverload) -> str:
-    """The name of an argument in whose memory a new result is; "" if there is none."""
-    results = listed(node.meta.get("example_value"))
-    fresh = [
-        value.untyped_storage()._cdata
-        for declared, value in zip(operator._schema.returns, results, strict=False)
-        if declared.alias_info is None and isinstance(value, torch.Tensor) and value.layout is torch.strided
-    ]
-    for name, argument in arguments_by_name(operator, node.args, node.kwargs).items():
-        value = argument.meta.get("example_value") if isinstance(argument, fx.Node) else None
-        is_dense = isinstance(value, torch.Tensor) and value.layout is torch.strided
-        if is_dense and value.untyped_storage()._cdata in fresh:
-            return name
     return ""
 
 

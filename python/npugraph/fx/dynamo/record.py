@@ -31,6 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from npugraph.fx.dynamo.fake_results import FakeResults
 from npugraph.fx.dynamo.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.dynamo.symbol_nodes import Symbolic, SymbolNodes
+from npugraph.fx.own_memory import with_own_memory
 from npugraph.fx.schema import is_view
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.fx.true_strides import with_true_strides
@@ -231,6 +232,7 @@ class _Recorder(TorchDispatchMode):
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = with_true_strides(func, args, self._results.of(func, args, kwargs))
+        result = with_own_memory(func, args, kwargs, result)
         if func is aten._local_scalar_dense.default and isinstance(result, Symbolic):
             return self._read(args[0], result)
         if not isinstance(result, (torch.Tensor, list, tuple)):

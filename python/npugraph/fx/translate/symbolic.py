@@ -216,11 +216,17 @@ def _kind_of(symbol: sympy.Symbol) -> Any:
 
 
 def bounds(shape_env: Any, symbol: sympy.Symbol | None) -> tuple[int, int]:
-    """Inclusive range of an integer symbol as the front end knows it, clipped to 64 bits."""
+    """Inclusive range of an integer symbol as the front end knows it, clipped to 64 bits.
+
+    Torch gives sizes a lower bound of 2 because it compiles other graphs for sizes 0 and 1. vLLM drops the guards that
+    choose between these graphs, and then calls with a size of 1, for which the graph is right where no operator
+    broadcasts that size. So such a bound is 1 here.
+    """
     known = shape_env.var_to_range.get(symbol) if shape_env is not None else None
     if known is None or symbol is None or not symbol.is_integer:
         return _INT64_MIN, _INT64_MAX
-    return _clipped(known)
+    lower, upper = _clipped(known)
+    return (1 if lower == 2 and shape_env.specialize_zero_one else lower), upper
 
 
 def _clipped(known: ValueRanges[Any]) -> tuple[int, int]:

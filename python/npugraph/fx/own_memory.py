@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fake results that lie in the memory of an argument although the schema says that they are new tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from npugraph.fx.schema import is_of_user
+
+
+def with_own_memory(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any) -> Any:
+    """Returns the fake ``results`` of a call of an operator of the user. Those that are new tensors by the schema, and
+    yet lie in the memory of an argument, are replaced by tensors like them. Meta functions that return their argument
+    are common (``lambda x: x`` for "a tensor like x"), and the schema is right about what the graph may rely on."""
+    if not is_of_user(func):
+        return results
+    given = {tensor.untyped_storage()._cdata for tensor in pytree.tree_leaves((args, dict(kwargs))) if _is_dense(tensor)}
+    if not given:
+        return results
+    declared = func._schema.returns
+    if isinstance(results, (tuple, list)) and len(results) == len(declared) > 1:
+        return type(results)(_fresh(value, given, item) for value, item in zip(results, declared, strict=True))
+    return _fresh(results, given, declared[0]) if declared else results
+
+
+def _fresh(value: Any, given: set[int], declared: Any) -> Any:
+    if declared.alias_info is not None:
+        return value
+    if isinstance(value, (tuple, list)):
+        return type(value)(_fresh(item, given, declared) for item in value)
+    if not _is_dense(value) or value.untyped_storage()._cdata not in given:
+        return value
+    return value.new_empty_strided(value.shape, value.stride())
+
+
+def _is_dense(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
