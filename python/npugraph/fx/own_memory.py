@@ -18,7 +18,9 @@ def with_own_memory(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], r
     are common (``lambda x: x`` for "a tensor like x"), and the schema is right about what the graph may rely on."""
     if not is_of_user(func):
         return results
-    given = {tensor.untyped_storage()._cdata for tensor in pytree.tree_leaves((args, dict(kwargs))) if _is_dense(tensor)}
+    given = {
+        tensor.untyped_storage()._cdata for tensor in pytree.tree_leaves((args, dict(kwargs))) if _is_dense(tensor)
+    }
     if not given:
         return results
     declared = func._schema.returns

@@ -19,6 +19,15 @@ def is_view(operator: Any) -> bool:
     return any(alias is not None and not alias.is_write for alias in aliases)
 
 
+@functools.cache
+def is_composite(target: Any) -> bool:
+    """Whether ``target`` is made of other operators alone. In inference mode such operators arrive undecomposed."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return isinstance(target, torch._ops.OpOverload) and torch._C._dispatch_has_kernel_for_dispatch_key(
+        target.name(), key
+    )
+
+
 def is_foreach(target: Any) -> bool:
     """Whether ``target`` does the same to each tensor of a list."""
     return isinstance(target, torch._ops.OpOverload) and target.name().startswith("aten::_foreach_")

@@ -7,7 +7,8 @@ Only the kernel of an operator (src/torch/npu_ops) says what it is composed of, 
 read values of their arguments, or write arguments, stay whole. Calls of ATen operators that only npu accepts
 (``npu_kernels``) are expanded in the same way. Operators on lists of tensors (``_foreach_*``), which optimizers call,
 become an operator for each tensor. Some of ATen's own operators, most of them gradients, become operators that are
-faster together.
+faster together. Operators of users that have a kernel for CompositeImplicitAutograd beside kernels of their own are
+decomposed here, because AOTAutograd leaves them whole.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from npugraph.fx.decompose import (
     layer_norm_gradients,
 )
 from npugraph.fx.decompose.parts import put_parts
-from npugraph.fx.schema import arguments_by_name, is_foreach, is_of_ascend
+from npugraph.fx.schema import arguments_by_name, is_composite, is_foreach, is_of_ascend
 from npugraph.python_operators import kernels
 
 # Operators of ATen, each with a function that returns the parts of a node, or None if the node stays whole.
@@ -75,7 +76,7 @@ def _is_composed(node: fx.Node) -> bool:
         return True
     if target in npu_kernels.OPERATORS:
         return npu_kernels.is_made_of_others(target, fx.map_arg(node.args, lambda n: n.meta.get("val")))
-    if is_foreach(target):
+    if is_foreach(target) or is_composite(target):
         return not target._schema.is_mutable
     if not is_of_ascend(target):
         return False
@@ -98,5 +99,7 @@ def _run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     with torch._C.DisableTorchFunction():  # a mode would get the operator without the key of its kernel
         if op in npu_kernels.OPERATORS:
             return npu_kernels.call(op, *args, **kwargs)
+        if is_composite(op):
+            return op.decompose(*args, **kwargs)
         key = "CompositeExplicitAutograd" if is_foreach(op) else "CPU"
         return op._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)

@@ -32,7 +32,7 @@ from npugraph.fx.dynamo.fake_results import FakeResults
 from npugraph.fx.dynamo.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.dynamo.symbol_nodes import Symbolic, SymbolNodes
 from npugraph.fx.own_memory import with_own_memory
-from npugraph.fx.schema import is_view
+from npugraph.fx.schema import is_composite, is_view
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.fx.true_strides import with_true_strides
 from npugraph.fx.values import evaluate, origin_of
@@ -201,7 +201,7 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return func(*args, **kwargs)
-        if _is_composite(func):
+        if is_composite(func):
             with self:
                 return func.decompose(*args, **kwargs)
         if func is aten.lift_fresh.default and not isinstance(args[0], FakeTensor):
@@ -298,12 +298,6 @@ def _number(func: Any, result: Any) -> Any:
     if result is None or not isinstance(result, (bool, int, float, *Symbolic)):
         raise NotRecorded(f"{func} gives a {type(result).__name__}")
     return result
-
-
-@functools.cache
-def _is_composite(func: Any) -> bool:
-    """Whether ``func`` is made of other operators alone. In inference mode such operators arrive here undecomposed."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 @functools.cache
