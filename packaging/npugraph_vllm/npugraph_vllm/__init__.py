@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM with vllm-ascend on npugraph. ``prepare_imports`` runs at the end of ``import torch``, ``register`` whenever vLLM
+loads its plug-ins: in the process of the user, in the engine and in every worker."""
+
+from npugraph_vllm.modules import prepare_imports
+
+__all__ = ["prepare_imports", "register"]
+
+
+def register() -> None:
+    """Prepares vLLM and vllm-ascend for npugraph. A second call does nothing."""
+    from npugraph_vllm import configuration, decompositions
+
+    prepare_imports()
+    configuration.install()
+    decompositions.install()

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that take the place of ones whose compiled half needs CANN or CUDA. They are found before any other module of
+their name, so the order in which plug-ins are loaded does not matter."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+# Name of a module -> our module of the same content.
+_TWINS = {"vllm_ascend.vllm_ascend_C": "npugraph_vllm.ascend_c"}
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of this file."""
+
+    def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname in _TWINS:
+            ours = importlib.util.find_spec(_TWINS[fullname])
+            return importlib.util.spec_from_file_location(fullname, ours.origin)
+        if fullname == "torchvision.extension":
+            spec = PathFinder.find_spec(fullname, path)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _TorchvisionExtension(spec.loader)
+            return spec
+        return None
+
+
+class _TorchvisionExtension(Loader):
+    """Defines the operators for which torchvision registers fake kernels whether or not its library could be loaded.
+
+    The torchvision of PyPI is built for CUDA, so its library does not load beside the CPU build of torch, and without
+    the schemas the import of torchvision fails. The operators have no kernels: a call of one says so.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        import torch
+
+        self._loader.exec_module(module)
+        if not module._has_ops():
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            module._npugraph_library = library
+
+
+def prepare_imports() -> None:
+    """Puts the finder of these modules before all others."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

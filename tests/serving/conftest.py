@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that start vLLM, in the environment of a pair: ``scripts/test_vllm`` runs them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> str:
+    """The folder of SmolLM2-135M-Instruct that ``scripts/test_vllm`` has written."""
+    return os.environ["NPUGRAPH_TEST_MODEL"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Variables of a process of vLLM that finds no network and no cache of others. Its workers take functions."""
+    return os.environ | {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
+        "VLLM_CACHE_ROOT": str(tmp_path / "vllm"),
+        "PYTHONPATH": str(ROOT / "tests" / "serving"),
+    }

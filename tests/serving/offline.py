@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python lines of vllm-ascend's document of npugraph_ex, and what they led to in the worker, as JSON on the last
+line. usage: offline.py MODEL [ARGUMENTS of LLM as JSON]"""
+
+import json
+import sys
+
+from vllm import LLM, SamplingParams
+
+PROMPTS = ["The capital of France is", "Hello, how are you?"]
+
+
+def programs(worker):
+    import npugraph
+
+    return [(str(artifact), artifact.program().count("vllm.unquantized_gemm")) for artifact in npugraph.artifacts()]
+
+
+if __name__ == "__main__":
+    model = LLM(
+        model=sys.argv[1],
+        additional_config={
+            "npugraph_ex_config": {
+                "enable": True,
+                "enable_static_kernel": False,
+            }
+        },
+        **json.loads(sys.argv[2] if len(sys.argv) > 2 else "{}"),
+    )
+    outputs = model.generate("Hello, how are you?")
+    greedy = model.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=20))
+    print(
+        json.dumps(
+            {
+                "sampled": outputs[0].outputs[0].text,
+                "greedy": [output.outputs[0].text for output in greedy],
+                "programs": model.collective_rpc(programs)[0],
+            }
+        )
+    )

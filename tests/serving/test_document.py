@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of vllm-ascend's document of npugraph_ex, offline and online, do what the document says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from offline import PROMPTS
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.2}
+CONFIG = '{"npugraph_ex_config":{"enable":true, "enable_static_kernel":false}}'
+
+
+@pytest.fixture(scope="module")
+def expected(smollm2: str) -> list[str]:
+    """What transformers generates: 20 tokens for each prompt, greedily, in bf16."""
+    tokenizer = AutoTokenizer.from_pretrained(smollm2)
+    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.bfloat16)
+    texts = []
+    for prompt in PROMPTS:
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        result = model.generate(ids, do_sample=False, max_new_tokens=20)
+        texts.append(tokenizer.decode(result[0, ids.shape[1] :]))
+    return texts
+
+
+def test_offline(smollm2: str, environment: dict[str, str], expected: list[str]) -> None:
+    script = Path(__file__).with_name("offline.py")
+    done = subprocess.run(
+        [sys.executable, script, smollm2, json.dumps(SMALL)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "died unexpectedly" not in done.stderr
+    notes = [line for line in (done.stdout + done.stderr).splitlines() if "captures whole decode steps" in line]
+    assert len(notes) == 1
+    result = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"sampled"')))
+    assert result["sampled"]
+    assert result["greedy"] == expected
+    assert result["programs"]
+    assert all(opaque_products == 0 for _, opaque_products in result["programs"])
+
+
+def test_online(smollm2: str, environment: dict[str, str], expected: list[str]) -> None:
+    with server(smollm2, environment) as url:
+        for prompt, text in zip(PROMPTS, expected, strict=True):
+            answer = post(
+                f"{url}/v1/completions", {"model": smollm2, "prompt": prompt, "max_tokens": 20, "temperature": 0}
+            )
+            assert answer["choices"][0]["text"] == text
+
+
+@contextmanager
+def server(model: str, environment: dict[str, str]) -> Iterator[str]:
+    """A server as the document starts it, on a free port. Yields its URL, and ends it as Ctrl+C does."""
+    port = free_port()
+    small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    command = [str(Path(sys.executable).with_name("vllm")), "serve", model, "--additional-config", CONFIG]
+    with subprocess.Popen(
+        [*command, f"--port={port}", *small],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if "Application startup complete" in line:
+                    break
+            else:
+                pytest.fail("".join(lines))
+            url = f"http://localhost:{port}"
+            while process.poll() is None and not answers(url):
+                pass  # the server listens right after this line
+            yield url
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health") as response:
+            return response.status == 200
+    except urllib.error.URLError:
+        return False
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def post(url: str, body: dict[str, Any]) -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
