@@ -28,7 +28,6 @@ _NEEDED_BY = {
     "combine_prefill": "mixtures of experts with the fused exchange (VLLM_ASCEND_ENABLE_FUSED_MC2)",
     "transpose_kv_cache_by_block": "the transfer of keys and values between servers of different tensor parallelism",
     "swiglu_group_quant": "weights in MXFP4 or MXFP8 on Ascend 950",
-    "mla_preprocess": "DeepSeek with the fused projections before attention (VLLM_ASCEND_ENABLE_MLAPO)",
     "": "DeepSeek-V4",
 }
 
