@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import npugraph_vllm.ascend_c  # noqa: F401
@@ -32,6 +35,33 @@ def test_operators_of_all_versions_are_defined_without_vllm_ascend() -> None:
     for path in FILES:
         for line in path.read_text().splitlines():
             assert schema_of(line)
+
+
+def of_version(version: str, folder: Path, expression: str) -> str:
+    """The value of an expression where that version of vllm-ascend is installed."""
+    info = folder / f"vllm_ascend-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm_ascend\nVersion: {version}\n")
+    code = f"import torch, npugraph_vllm.ascend_c; ops = torch.ops._C_ascend; print({expression})"
+    paths = [str(folder), str(Path(ascend_operators.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+@pytest.mark.parametrize("version", ["0.14.0rc1", "0.15.0", "0.30.0rc2", "0.31.1"])
+def test_schemas_are_those_of_the_installed_version(version: str, tmp_path: Path) -> None:
+    returns = "len(ops.npu_sparse_flash_attention.default._schema.returns)"
+    only_old, only_new = "hasattr(ops, 'batch_matmul_transpose')", "hasattr(ops, 'device_print')"
+    is_old = version < "0.30"
+    want = f"{1 if is_old else 3} {is_old} {not is_old}"
+    assert of_version(version, tmp_path, f"{returns}, {only_old}, {only_new}") == want
+
+
+@pytest.mark.parametrize("name", ["rotary_embedding", "get_masked_input_and_mask", "bgmv_expand", "sgmv_expand"])
+def test_vllm_ascend_adds_no_fake_kernels(name: str) -> None:
+    """It registers its own for these operators if there are none."""
+    assert f"_C_ascend::{name}" in torch._C._dispatch_get_registrations_for_dispatch_key("Meta")
 
 
 def test_absent_operator_says_who_needs_it() -> None:
