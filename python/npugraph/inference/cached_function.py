@@ -29,16 +29,10 @@ from npugraph.inference.difference import difference
 from npugraph.inference.method import NotCacheable, Variables, arguments_of, name_of, source_of_owner
 from npugraph.inference.paths import Seen, Tree
 from npugraph.log import logger
+from npugraph.made_with import MADE_WITH
 from npugraph.options import CompilerConfig
 from npugraph.request import run_request
 
-# A file is used only if it was made with these.
-_MADE_WITH = {
-    "npugraph": _C.version,
-    "build": _C.build_id().hex(),
-    "torch": torch.__version__,
-    "machine": platform.machine(),
-}
 _MOST_GRAPHS = 16
 
 
@@ -299,7 +293,7 @@ class CachedFunction:
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "version": cache_file.VERSION,
             "python": platform.python_version(),
-            **_MADE_WITH,
+            **MADE_WITH,
         }
         try:
             cache_file.write(path, meta, [known.entry for known in self._known])
@@ -323,7 +317,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def _check_made_with(meta: Mapping[str, Any]) -> None:
-    for name, here in _MADE_WITH.items():
+    for name, here in MADE_WITH.items():
         if meta.get(name) != here:
             raise cache_file.Unusable(f"it was made with {name} {meta.get(name)}, and this is {here}")
 
