@@ -163,7 +163,8 @@ class NameList(Value):
 class Settings(Value):
     """A dict from known names to values. Raises ``RuntimeError``, as ``NPUGraph.super_kernel_optimize`` does, for
     anything but a dict, for an unknown name and for a value that is not allowed. If ``combinations`` are given, only
-    these combinations of values are allowed, and a missing name counts as 0."""
+    these combinations of values are allowed, and a missing name counts as 0. A name may have underscores in the place of
+    its hyphens, as vLLM writes it."""
 
     def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
         self.values = values
@@ -175,16 +176,20 @@ class Settings(Value):
     def check(self, what: str, given: Any) -> dict[str, Any]:
         if not isinstance(given, Mapping):
             raise RuntimeError(self.refusal(what, given))
-        for name, value in given.items():
+        checked = {}
+        for written, value in given.items():
+            name = written.replace("_", "-") if isinstance(written, str) else written
             if name not in self.values:
-                raise RuntimeError(f"{self.refusal(what, given)}; there is no {name!r}")
+                raise RuntimeError(f"{self.refusal(what, given)}; there is no {written!r}")
             try:
                 self.values[name].check(repr(name), value)
             except (TypeError, ValueError) as error:
                 raise RuntimeError(f"{self.refusal(what, given)}; {error}") from None
-        if given and self.combinations and tuple(given.get(name, 0) for name in self.values) not in self.combinations:
+            checked[name] = value
+        chosen = tuple(checked.get(name, 0) for name in self.values)
+        if checked and self.combinations and chosen not in self.combinations:
             raise RuntimeError(self.refusal(what, given))
-        return dict(given)
+        return checked
 
 
 class Directory(Value):

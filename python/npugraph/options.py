@@ -521,13 +521,22 @@ def parse(options: Mapping[str, Any] | None, mode: str | None = None, backend: s
     settings that super kernels do not have.
     """
     _refuse_mode(mode, backend, _ONE_MODE.format("options={...}"))
-    if options is not None and not isinstance(options, Mapping):
-        raise TypeError(f"options of backend {backend!r} takes a dict, got {options!r} ({type(options).__name__})")
     config = _of_backend(backend)
-    for name, value in (options or {}).items():
-        setattr(config, str(name), value)
+    set_options(config, {"options": options})
     check_combinations(config)
     return config
+
+
+def set_options(config: CompilerConfig, arguments: Mapping[str, Any]) -> None:
+    """Sets the options that are ``arguments["options"]``, where ``arguments`` are those of ``torch.compile``. Raises as
+    setting an option does, and ``TypeError`` for options that are no dict."""
+    options = arguments.get("options")
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(
+            f"options of backend {config._backend!r} takes a dict, got {options!r} ({type(options).__name__})"
+        )
+    for name, value in (options or {}).items():
+        setattr(config, str(name), value)
 
 
 def _of_backend(name: str) -> CompilerConfig:

@@ -2,5 +2,6 @@
 """The options, in the module from which scripts of Ascend import them."""
 
 from npugraph.options import CompilerConfig
+from npugraph.options import set_options as _process_kwargs_options
 
-__all__ = ["CompilerConfig"]
+__all__ = ["CompilerConfig", "_process_kwargs_options"]
