@@ -163,8 +163,8 @@ class NameList(Value):
 class Settings(Value):
     """A dict from known names to values. Raises ``RuntimeError``, as ``NPUGraph.super_kernel_optimize`` does, for
     anything but a dict, for an unknown name and for a value that is not allowed. If ``combinations`` are given, only
-    these combinations of values are allowed, and a missing name counts as 0. A name may have underscores in the place of
-    its hyphens, as vLLM writes it."""
+    these combinations of values are allowed, and a missing name counts as 0. A name may have underscores in the
+    place of its hyphens, as vLLM writes it."""
 
     def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
         self.values = values

@@ -7,6 +7,8 @@ here.
 
 from npugraph.facade import lazy_names
 from npugraph.options import CompilerConfig
+from npugraph_ex import fx_summary, npu_fx_compiler  # noqa: F401 (scripts find them in sys.modules)
+from npugraph_ex.core import _concrete_graph  # noqa: F401 (the same)
 
 __all__ = [
     "CompilerConfig",
@@ -27,12 +29,10 @@ __getattr__ = lazy_names(
         "Condition": "npugraph.fx.passes.conditions",
         "compile_fx": "npugraph.compilers",
         "configs": "npugraph_ex.configs",
-        "core": "npugraph_ex.core",
         "get_compiler": "npugraph.compilers",
         "get_npu_backend": "npugraph.compilers",
         "inference": "npugraph_ex.inference",
         "logger": "npugraph.log",
-        "npu_fx_compiler": "npugraph_ex.npu_fx_compiler",
         "patterns": "npugraph_ex.patterns",
         "register_replacement": "npugraph.fx.passes.replacements",
         "replacements": "npugraph.fx.passes.replacements",

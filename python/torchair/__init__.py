@@ -6,6 +6,8 @@ graph engine (GE). It shares its registry of replacement rules and its logger wi
 """
 
 from npugraph.facade import NotHereError, lazy_names, submodules
+from torchair import fx_summary, npu_fx_compiler  # noqa: F401 (scripts find them in sys.modules)
+from torchair.core import _concrete_graph  # noqa: F401 (the same)
 
 __all__ = [
     "CompilerConfig",
@@ -25,12 +27,10 @@ _MODULES = (
     "_ge_concrete_graph",
     "_torchair",
     "configs",
-    "core",
     "experimental",
     "ge",
     "ge_concrete_graph",
     "npu_export",
-    "npu_fx_compiler",
     "patterns",
     "tools",
 )

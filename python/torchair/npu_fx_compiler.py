@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend, in the module from which scripts of Ascend import it."""
+"""The backend and parts of its conversion, in the module from which scripts of Ascend import them."""
 
-from npugraph.ge.backend.npu_backend import get_compiler, get_npu_backend
+from npugraph.facade import lazy_names
+from npugraph.value_packs import NpuGraphConverter as _NpuGraphConverter
+from npugraph.value_packs import unpack_meta as _unpack_meta
+from npugraph.value_packs import unpack_meta_list as _unpack_meta_list
 
-__all__ = ["get_compiler", "get_npu_backend"]
+_HOME = "npugraph.ge.backend.npu_backend"
+_HOMES = {"get_compiler": _HOME, "get_npu_backend": _HOME}
+
+__all__ = ["_NpuGraphConverter", "_unpack_meta", "_unpack_meta_list", *_HOMES]
+
+__getattr__ = lazy_names(__name__, _HOMES)
