@@ -17,10 +17,11 @@ from npugraph import _C, counters, guards
 from npugraph.artifact import registry
 from npugraph.driver.eager_fallbacks import while_streams_differ
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
+from npugraph.driver.fx_compiler import _NpuFxCompiler
 from npugraph.driver.installs import install
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.refusals import for_the_user, noted, refuse_release_with_gradients
-from npugraph.driver.routes import Decompositions, compile_entry
+from npugraph.driver.routes import Decompositions
 from npugraph.driver.steps import Target
 from npugraph.forget import forget_compiles
 from npugraph.fx.dynamo.whole_operators import kept_whole
@@ -94,9 +95,7 @@ def _compile_dynamo_graph(
     check_scopes(gm)
     hints.check_operators(gm)
     with _garbage_left_alone(), kept_whole():
-        entry = Entry(gm, example_inputs, config, target=target)
-        streams = mark_streams(gm) if has_streams(gm) else []
-        return while_streams_differ(compile_entry(entry, example_inputs, decompositions or {}), gm, streams)
+        return _NpuFxCompiler(config, decompositions or {}, target)._get_compiled_gm(gm, example_inputs).run
 
 
 def compile_operators(gm: fx.GraphModule, config: CompilerConfig, target: Target | None = None) -> Callable[..., Any]:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from npugraph import _C
-from npugraph.artifact import Artifact
 from npugraph.request import parse_for_running, run_request
 from npugraph.saved import read
 
 
-def program_of(artifact: Artifact) -> bytes:
-    """Returns the bytes that ``Artifact.save`` writes. Raises ``ValueError`` if it cannot write them."""
+def program_of(artifact: Any) -> bytes:
+    """Returns the bytes that ``Artifact.save`` writes, also for the C++ half of an artifact. Raises ``ValueError`` if
+    it cannot write them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
         artifact.save(str(path))

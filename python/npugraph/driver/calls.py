@@ -16,6 +16,7 @@ from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Entry, Route, Work
 from npugraph.driver.graph_target import compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
+from npugraph.driver.stored import Parts
 from npugraph.fx.module_paths import module_paths
 from npugraph.fx.translate.pieces import Pieces, is_apart, is_captured
 from npugraph.options import backend_of
@@ -42,7 +43,18 @@ def compiled_function(work: Work) -> Callable[..., Any]:
     for wrap in WRAPPERS:
         run = wrap(run, call)
     artifact.needs_python = not isinstance(run, _C.Callable)
+    work.parts = Parts(artifact, request.given(work.config), not call.positional, work.pieces, _bound_to_process(work))
     return run
+
+
+def _bound_to_process(work: Work) -> str:
+    """Returns why only this process can run what it compiled, or an empty text."""
+    if work.released.sizes():
+        return "option 'release_original_weights' puts what it computes from the weights of this process into the graph"
+    for name in ("deadlock_check", "dump_tensor_data"):
+        if getattr(work.config, name).value:
+            return f"option {name!r} looks at the runs of the process that compiled"
+    return "some of its inputs or results are objects of Python" if work.imported.objects is not None else ""
 
 
 def _artifact(work: Work) -> Artifact:
@@ -103,6 +115,7 @@ def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
     names = (node.name for node in work.gm.graph.find_nodes(op="placeholder"))
     inputs = dict(zip(names, work.inputs, strict=True))
     pieces = Pieces(work.gm, functools.partial(compile_piece, work.entry, call.artifact, inputs))
+    work.pieces = pieces
     if call.positional:
         return lambda *args: pieces(*args) if is_captured() else run(*args)
 

@@ -72,6 +72,7 @@ class Entry:
         self.depends_on_places = False  # on where inputs lie in memory, relative to each other or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
+        self.parts: Any = None  # stored.Parts of its function, if a Program is all that runs in a call
         self.nested_steps: list[Callable[[Work], None]] = []  # the target's steps for graphs that control flow runs
         self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
@@ -105,6 +106,8 @@ class Work:
     imported: Imported | None = None
     core: Any = None  # the C++ artifact
     phases: list[tuple[str, float]] = dataclasses.field(default_factory=list)  # of the front end, in milliseconds
+    pieces: Any = None  # pieces.Pieces, if it runs in pieces where graphs of npu are captured
+    parts: Any = None  # stored.Parts of the compiled function
 
     @property
     def config(self) -> CompilerConfig:

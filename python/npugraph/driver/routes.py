@@ -16,9 +16,11 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
+from npugraph.driver import output_code
 from npugraph.driver.eager_fallbacks import while_places_hold
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
+from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
@@ -34,11 +36,16 @@ def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: D
     try:
         if decompositions:
             raise NotRecorded("decompositions")
+        if output_code.is_cached():
+            raise NotRecorded("AOTAutograd has the cache of compiled graphs")
         recorded = record(entry.gm)
     except NotRecorded as reason:
         logger.debug("%s goes through AOTAutograd: %s", entry.name, reason)
         return _through_aot_autograd(entry, example_inputs, decompositions)
-    return compile_graph(Work(entry, recorded, entry.name, entry.describe_inputs(recorded), Route.RECORDED))
+    work = Work(entry, recorded, entry.name, entry.describe_inputs(recorded), Route.RECORDED)
+    run = compile_graph(work)
+    entry.parts = work.parts
+    return run
 
 
 def _through_aot_autograd(
@@ -46,15 +53,32 @@ def _through_aot_autograd(
 ) -> Callable[..., Any]:
     marks()  # so that they are not dead code
     compilers = _Compilers(entry)
-    compiled = aot_autograd(
-        fw_compiler=compilers.forward,
-        bw_compiler=compilers.backward,
-        inference_compiler=compilers.inference,
+    is_cached = output_code.is_cached()
+    mark = output_code.cacheable if is_cached else (lambda compiler: compiler)
+    compile_all = aot_autograd(
+        fw_compiler=mark(compilers.forward),
+        bw_compiler=mark(compilers.backward),
+        inference_compiler=mark(compilers.inference),
         decompositions=dict(decompositions),
         keep_inference_input_mutations=True,
         partition_fn=compilers.partition,
-    )(entry.gm, example_inputs)
-    return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
+    )
+    if not is_cached:
+        compiled = compile_all(entry.gm, example_inputs)
+        return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
+    with output_code.keyed(entry.gm, entry.config, decompositions):
+        compiled = compile_all(entry.gm, example_inputs)
+    # A graph of the cache does not say whether it depends on places.
+    return output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
+
+
+def _is_plain(entry: Entry, gm: fx.GraphModule) -> bool:
+    """Whether calls of a graph for inference do nothing but run ``gm``, so that AOTAutograd takes no part in them."""
+    facts = torch._guards.TracingContext.get().fw_metadata
+    beside = facts.num_mutated_inp_runtime_indices + facts.num_outputs_aliased + len(facts.tokens)
+    inputs, outputs = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node().args[0]
+    is_same = len(inputs) == len(entry.placeholders) and len(outputs) == len(entry.gm.graph.output_node().args[0])
+    return is_same and not beside and not facts.is_rng_op_functionalized
 
 
 class _Compilers:
@@ -62,18 +86,24 @@ class _Compilers:
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
+        self._is_cached = output_code.is_cached()
 
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return self._compile(gm, Route.INFERENCE)
+        is_plain = _is_plain(self._entry, gm)
+        run, parts = self._compile(gm, Route.INFERENCE)
+        self._entry.parts = parts if is_plain else None
+        return self._finished(run, parts)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # The backward graph must not reuse the memory of what was saved for it: it may run again (retain_graph=True).
         torch._guards.TracingContext.get().fw_metadata.bw_donated_idxs = []
-        return self._compile(gm, Route.FORWARD)
+        return self._finished(*self._compile(gm, Route.FORWARD))
 
     def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self._entry.started = time.perf_counter()
-        run = self._compile(gm, Route.BACKWARD)
+        run, parts = self._compile(gm, Route.BACKWARD)
+        if self._is_cached:
+            return self._finished(run, parts)
 
         # AOTAutograd wraps what it gets here, and the wrapper copies attributes of Python functions only.
         def call(args: list[Any]) -> Any:
@@ -94,7 +124,12 @@ class _Compilers:
             drop_marks(joint.graph)
         return default_partition(joint, inputs, **kwargs)
 
-    def _compile(self, gm: fx.GraphModule, route: Route) -> Callable[..., Any]:
+    def _compile(self, gm: fx.GraphModule, route: Route) -> tuple[Callable[..., Any], Parts | None]:
         name = f"{self._entry.name}.{route.phase}" if route.training else self._entry.name
         inputs = named_inputs(gm) if route is Route.BACKWARD else self._entry.describe_inputs(gm)
-        return compile_graph(Work(self._entry, gm, name, inputs, route))
+        work = Work(self._entry, gm, name, inputs, route)
+        run = compile_graph(work)
+        return run, work.parts
+
+    def _finished(self, run: Callable[..., Any], parts: Parts | None) -> Callable[..., Any]:
+        return output_code.StoredCode(run, parts) if self._is_cached else run

@@ -57,15 +57,22 @@ class Pieces:
     def __init__(self, gm: fx.GraphModule, compile_piece: Compile) -> None:
         self._gm = gm
         self._compile = compile_piece
+        self._split: fx.GraphModule | None = None
         self._run: Callable[..., Any] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
         if self._run is None:
-            self._run = self._made()
+            self._run = torch._dynamo.disable(self.split().forward)
         with torch.no_grad():
             return self._run(*inputs)
 
-    def _made(self) -> Callable[..., Any]:
+    def split(self) -> fx.GraphModule:
+        """The graph that calls the pieces. Pieces that were compiled are of type ``CompiledPiece``."""
+        if self._split is None:
+            self._split = self._made()
+        return self._split
+
+    def _made(self) -> fx.GraphModule:
         places = _places(self._gm.graph)
         for node in self._gm.graph.nodes:
             node.meta.setdefault("example_value", node.meta.get("val"))  # split_module looks for sizes there
@@ -76,21 +83,21 @@ class Pieces:
             is_single = isinstance(piece.graph.output_node().args[0], fx.Node)
             run = self._compile(piece, name)
             if run is not None:
-                setattr(split, name, _Compiled(run, is_single))
-        return torch._dynamo.disable(split.forward)
+                setattr(split, name, CompiledPiece(run, is_single))
+        return split
 
 
-class _Compiled(torch.nn.Module):
+class CompiledPiece(torch.nn.Module):
     """A compiled piece. With ``is_single`` it returns its output itself and no tuple."""
 
     def __init__(self, run: Callable[..., Any], is_single: bool) -> None:
         super().__init__()
-        self._run = run
-        self._is_single = is_single
+        self.run = run
+        self.is_single = is_single
 
     def forward(self, *inputs: Any) -> Any:
-        results = self._run(*inputs)
-        return results[0] if self._is_single and isinstance(results, (list, tuple)) else results
+        results = self.run(*inputs)
+        return results[0] if self.is_single and isinstance(results, (list, tuple)) else results
 
 
 def _places(graph: fx.Graph) -> dict[fx.Node, int]:

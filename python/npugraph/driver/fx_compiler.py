@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler of one graph of Dynamo, under the names that Ascend gives it.
+
+vLLM for Ascend puts a function of its own in the place of ``_NpuFxCompiler._get_compiled_gm``, keeps the text of what
+it returns, and makes functions of such texts with ``_CompiledFxGraph.load_artifacts`` in later processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import fx
+
+from npugraph.driver import stored
+from npugraph.driver.eager_fallbacks import while_streams_differ
+from npugraph.driver.entry import Entry
+from npugraph.driver.routes import Decompositions, compile_entry
+from npugraph.driver.steps import Target
+from npugraph.fx.streams.mark_streams import has_streams, mark_streams
+from npugraph.log import logger
+from npugraph.options import CompilerConfig
+
+
+class _CompiledFxArtifacts:
+    """What is kept of a compiled graph: ``py_code``, the text that ``get_code`` returned."""
+
+    py_code = ""
+
+
+class _CompiledFxGraph:
+    """A compiled graph: ``run`` is a function of its inputs. ``parts`` is what it consists of, if that is known."""
+
+    def __init__(self, run: Callable[..., Any], parts: stored.Parts | None) -> None:
+        self.run = run
+        self._parts = parts
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.run(*inputs)
+
+    def get_code(self) -> str:
+        """Returns a text from which ``load_artifacts`` makes the function without compiling, or an empty text if there
+        is none. ``npugraph.logger`` says why at level debug."""
+        try:
+            if self._parts is None:
+                raise stored.NotStorable("AOTAutograd or the graph as it was written takes part in its calls")
+            return stored.text_of(self._parts)
+        except stored.NotStorable as reason:
+            logger.debug("a compiled graph has no text: %s", reason)
+            return ""
+
+    @staticmethod
+    def load_artifacts(artifacts: _CompiledFxArtifacts) -> Callable[..., Any]:
+        """Returns the function of the inputs of a graph whose text is in ``artifacts``. Raises ``ValueError`` if the
+        graph has to be compiled again, because another build of npugraph or torch compiled it, or because this process
+        lacks one of its operators."""
+        return stored.positional_function_of(artifacts.py_code)
+
+
+class _NpuFxCompiler:
+    """Compiles graphs of Dynamo with these options, for ``target`` or else for the target "Graph"."""
+
+    def __init__(self, config: CompilerConfig, decompositions: Decompositions, target: Target | None = None) -> None:
+        self.config = config
+        self._decompositions = decompositions
+        self._target = target
+
+    def _get_compiled_gm(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> _CompiledFxGraph:
+        entry = Entry(graph, example_inputs, self.config, target=self._target)
+        streams = mark_streams(graph) if has_streams(graph) else []
+        run = compile_entry(entry, example_inputs, self._decompositions)
+        guarded = while_streams_differ(run, graph, streams)
+        return _CompiledFxGraph(guarded, entry.parts if guarded is run else None)

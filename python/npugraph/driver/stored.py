@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled graphs as text, from which another process makes the same functions without compiling.
+
+The text is JSON: what it was made with, the options for runs, and the saved Programs. Nothing in it is unpickled. The
+machine code of a Program comes from the cache of machine code, or else is generated again.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from npugraph import serialize
+from npugraph.driver import graph_text
+from npugraph.driver.graph_text import NotStorable
+from npugraph.fx.translate.pieces import CompiledPiece, Pieces, is_captured
+from npugraph.made_with import MADE_WITH
+from npugraph.request import parse_for_running, run_request
+
+Run = Callable[..., Any]
+
+_KIND = "compiled graph of npugraph"
+_VERSION = 1
+
+
+class StaleText(ValueError):
+    """A text from which no function can be made here. The graph has to be compiled again."""
+
+
+@dataclasses.dataclass
+class Parts:
+    """What a compiled graph consists of. ``reason`` says why it cannot be stored, and is empty if it can. A ``boxed``
+    function takes one list of inputs, which it empties."""
+
+    artifact: Any
+    options: Mapping[str, Any]
+    boxed: bool
+    pieces: Pieces | None = None
+    reason: str = ""
+
+
+def text_of(parts: Parts) -> str:
+    """Returns the text. Pieces that no call has needed so far are compiled. Raises ``NotStorable``."""
+    if parts.reason:
+        raise NotStorable(parts.reason)
+    try:
+        program = _encoded(parts.artifact)
+    except ValueError as error:
+        raise NotStorable(str(error)) from None
+    content = {
+        "kind": _KIND,
+        "version": _VERSION,
+        "made_with": MADE_WITH,
+        "name": parts.artifact.name,
+        "boxed": parts.boxed,
+        "options": parts.options,
+        "program": program,
+        "pieces": parts.pieces and _describe_pieces(parts.pieces),
+    }
+    return json.dumps(content, indent=1)
+
+
+def _encoded(artifact: Any) -> str:
+    return base64.b64encode(serialize.program_of(artifact)).decode("ascii")
+
+
+def _describe_pieces(pieces: Pieces) -> dict[str, Any]:
+    programs: dict[str, Any] = {}
+
+    def name_of(module: torch.nn.Module) -> str | None:
+        if not isinstance(module, CompiledPiece):
+            return None
+        name = f"piece_{len(programs)}"
+        try:
+            programs[name] = {"program": _encoded(module.run.owner), "single": module.is_single}
+        except ValueError as error:
+            raise NotStorable(str(error)) from None
+        return name
+
+    return {"graph": graph_text.described(pieces.split(), name_of), "programs": programs}
+
+
+def function_of(text: str) -> Run:
+    """Returns the function that ``text_of`` described. Raises ``StaleText`` if the text is damaged or was made by
+    another build, or if this process lacks an operator or process group of it."""
+    content = _parsed(text)
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in content["options"].items()}
+    try:
+        request = run_request(parse_for_running(options))
+        run = _program(content["program"], request, boxed=content["boxed"])
+        if content["pieces"] is None:
+            return run
+        return _in_pieces_where_captured(run, _pieces(content["pieces"], request), boxed=content["boxed"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StaleText(f"{content['name']} has to be compiled again: {error}") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+        kind = content["kind"], content["version"]
+        made_with = content["made_with"]
+    except (ValueError, KeyError, TypeError):
+        raise StaleText("this is no compiled graph of npugraph, or it is damaged; compile the graph again") from None
+    if kind != (_KIND, _VERSION):
+        raise StaleText(f"this is a {kind[0]} of version {kind[1]}, and not of {_VERSION}; compile the graph again")
+    for name, here in MADE_WITH.items():
+        if made_with.get(name) != here:
+            raise StaleText(
+                f"{content.get('name')} was compiled with {name} {made_with.get(name)}, and this is {here}; "
+                "delete the cache that holds it, so that it is compiled again"
+            )
+    return content
+
+
+def _program(encoded: str, request: Any, *, boxed: bool) -> Run:
+    program = serialize.load(base64.b64decode(encoded), request)
+    return program.callable(boxed=boxed)
+
+
+def _pieces(content: Mapping[str, Any], request: Any) -> Run:
+    pieces = {
+        name: CompiledPiece(_program(piece["program"], request, boxed=False), piece["single"])
+        for name, piece in content["programs"].items()
+    }
+    return graph_text.function_of(content["graph"], pieces)
+
+
+def _in_pieces_where_captured(run: Run, pieces: Run, *, boxed: bool) -> Run:
+    def call(*inputs: Any) -> Any:
+        if not is_captured():
+            return run(list(inputs)) if boxed else run(*inputs)
+        with torch.no_grad():
+            return pieces(*inputs)
+
+    def boxed_call(inputs: list[Any]) -> Any:
+        if not is_captured():
+            return run(inputs)
+        given = list(inputs)
+        inputs.clear()
+        return call(*given)
+
+    boxed_call._boxed_call = True  # for AOTAutograd
+    return torch._dynamo.disable(boxed_call if boxed else call)
+
+
+def positional_function_of(text: str) -> Run:
+    """The same as a function of the inputs one by one, also for a boxed function."""
+    run = function_of(text)
+    return (lambda *inputs: run(list(inputs))) if json.loads(text)["boxed"] else run
