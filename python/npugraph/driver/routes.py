@@ -74,7 +74,10 @@ def _through_aot_autograd(
 
 def _is_plain(entry: Entry, gm: fx.GraphModule) -> bool:
     """Whether calls of a graph for inference do nothing but run ``gm``, so that AOTAutograd takes no part in them."""
-    facts = torch._guards.TracingContext.get().fw_metadata
+    context = torch._guards.TracingContext.try_get()
+    facts = context and context.fw_metadata
+    if facts is None:
+        return False
     beside = facts.num_mutated_inp_runtime_indices + facts.num_outputs_aliased + len(facts.tokens)
     inputs, outputs = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node().args[0]
     is_same = len(inputs) == len(entry.placeholders) and len(outputs) == len(entry.gm.graph.output_node().args[0])

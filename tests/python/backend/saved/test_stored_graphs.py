@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled graphs that other processes use as text, as vLLM for Ascend keeps them, or from the cache of AOTAutograd."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from npugraph_ex.npu_fx_compiler import _CompiledFxArtifacts, _CompiledFxGraph
+
+START = """
+import json, sys, torch
+from torch._functorch import config as functorch_config
+from npugraph import _C
+
+def scores(x, w):
+    return torch.nn.functional.gelu(x @ w).softmax(-1), x.sum()
+
+def tensors(rows):
+    generator = torch.Generator().manual_seed(rows)
+    return [torch.randn(*size, generator=generator) for size in ((rows, 16), (16, 16))]
+
+def tell(results, expected, **facts):
+    close = all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results, expected, strict=True))
+    print(json.dumps({"close": close, **facts, **_C.process_counters()}))
+"""
+
+# Takes the text as vLLM takes it: from a method in the place of the compiler's own.
+COMPILE = (
+    START
+    + """
+import npugraph_ex
+import npugraph_ex.npu_fx_compiler as home
+from npugraph_ex.configs.compiler_config import _process_kwargs_options
+
+config = npugraph_ex.CompilerConfig()
+options = {
+    "force_eager": True, "inplace_pass": False, "clone_input": False, "clone_output": False,
+    "static_kernel_compile": True, "_vllm_aclnn_static_kernel_sym_range": [1, 2], "super_kernel_optimize": True,
+    "super_kernel_optimize_options": {"dcci_after_kernel_end": [".*"]},
+}
+_process_kwargs_options(config, {"options": options})
+original = home._NpuFxCompiler._get_compiled_gm
+
+def kept(self, graph, example_inputs):
+    compiled = original(self, graph, example_inputs)
+    open("graph.txt", "w").write(compiled.get_code())
+    return compiled
+
+home._NpuFxCompiler._get_compiled_gm = kept
+backend = npugraph_ex.get_npu_backend(compiler_config=config)
+with torch.no_grad(), functorch_config.patch(bundled_autograd_cache=sys.argv[1] == "bundled"):
+    results = torch.compile(scores, backend=backend, dynamic=True)(*tensors(4))
+tell(results, scores(*tensors(4)))
+"""
+)
+
+LOAD = (
+    START
+    + """
+from npugraph_ex.npu_fx_compiler import _CompiledFxArtifacts, _CompiledFxGraph
+
+artifacts = _CompiledFxArtifacts()
+artifacts.py_code = open("graph.txt").read()
+function = _CompiledFxGraph.load_artifacts(artifacts)
+x, w = tensors(7)
+with torch.no_grad():
+    tell(function(7, 16, x, w), scores(x, w))
+"""
+)
+
+LEGACY = (
+    START
+    + """
+import warnings
+import torchair
+
+config = torchair.CompilerConfig()
+with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+    config.mode = "reduce-overhead"
+config.debug.run_eagerly = True
+config.debug.aclgraph.disable_reinplace_inplaceable_ops_pass = True
+config.experimental_config.aclgraph._aclnn_static_shape_kernel = True
+config.experimental_config.aclgraph._aclnn_static_shape_kernel_sym_value_range = [1, 2]
+compile = torchair.get_npu_backend(compiler_config=config)
+
+def backend(graph, example_inputs):
+    return compile(graph, example_inputs)
+
+with torch.no_grad(), functorch_config.patch(bundled_autograd_cache=True):
+    results = torch.compile(scores, backend=backend, dynamic=True)(*tensors(4))
+tell(results, scores(*tensors(4)))
+"""
+)
+
+# Inference with two sizes, and training.
+CACHED = (
+    START
+    + """
+options = {"inplace_pass": sys.argv[1] == "inplace"}
+compiled = torch.compile(scores, backend="npugraph_ex", dynamic=True, options=options)
+functorch_config.bundled_autograd_cache = True
+results, expected = [], []
+with torch.no_grad():
+    for rows in (4, 2):
+        results += compiled(*tensors(rows))
+        expected += scores(*tensors(rows))
+for function, into in ((compiled, results), (scores, expected)):
+    inputs = [tensor.requires_grad_() for tensor in tensors(5)]
+    values, total = function(*inputs)
+    (values.square().sum() + total).backward()
+    into += [tensor.grad for tensor in inputs]
+tell(results, expected, hits=torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"])
+"""
+)
+
+# The entry of one graph as a file of bytes, as vLLM bundles it.
+BUNDLE = (
+    START
+    + """
+from pathlib import Path
+from torch._inductor.standalone_compile import AOTCompiledArtifact
+import npugraph_ex
+
+x, w = tensors(4)
+if sys.argv[1] == "save":
+    def backend(graph, example_inputs):
+        function = npugraph_ex.get_npu_backend()(graph, example_inputs)
+        Path("entry").write_bytes(function.serialize())
+        return function
+
+    with torch.no_grad(), functorch_config.patch(bundled_autograd_cache=True):
+        results = torch.compile(scores, backend=backend, dynamic=False)(x, w)
+else:
+    results = AOTCompiledArtifact.deserialize(Path("entry").read_bytes())(x, w)
+tell(results, scores(x, w))
+"""
+)
+
+PRECOMPILED = (
+    START
+    + """
+example = (tuple(tensors(4)), {})
+with torch.no_grad():
+    if sys.argv[1] == "save":
+        compiled = torch.compile(scores, backend="npugraph_ex", fullgraph=True).aot_compile(example)
+        compiled.save_compiled_function("function")
+    else:
+        compiled = torch.compiler.load_compiled_function(open("function", "rb"))
+    tell(compiled(*tensors(4)), scores(*tensors(4)))
+"""
+)
+
+
+def process(folder: Path, script: str, *arguments: str) -> dict[str, Any]:
+    caches = {"NPUGRAPH_CACHE": str(folder / "code"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "torch")}
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=os.environ | caches, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def compiles(result: dict[str, Any]) -> int:
+    assert result["close"]
+    return result.get("compiles", 0)
+
+
+@pytest.mark.parametrize("way", ["alone", "bundled"])
+def test_text_of_a_compiled_graph(tmp_path, way) -> None:
+    assert compiles(process(tmp_path, COMPILE, way)) == 1
+    loaded = process(tmp_path, LOAD)
+    assert compiles(loaded) == 0
+    assert "kernel_builds" not in loaded
+
+
+def test_text_of_another_build_says_what_to_do(tmp_path) -> None:
+    process(tmp_path, COMPILE, "alone")
+    content = json.loads((tmp_path / "graph.txt").read_text())
+    content["made_with"]["build"] = "00"
+    artifacts = _CompiledFxArtifacts()
+    artifacts.py_code = json.dumps(content)
+    with pytest.raises(ValueError, match=r"compiled with build 00, and this is .*; delete the cache that holds it"):
+        _CompiledFxGraph.load_artifacts(artifacts)
+    artifacts.py_code = "def forward(x): return x"
+    with pytest.raises(ValueError, match=r"no compiled graph of npugraph.*compile the graph again"):
+        _CompiledFxGraph.load_artifacts(artifacts)
+
+
+def test_text_without_its_machine_code_generates_it_again(tmp_path) -> None:
+    process(tmp_path, COMPILE, "alone")
+    for file in (tmp_path / "code").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    loaded = process(tmp_path, LOAD)
+    assert compiles(loaded) == 0
+    assert loaded["kernel_builds"] > 0
+
+
+def test_cache_of_aot_autograd(tmp_path) -> None:
+    first = process(tmp_path, CACHED, "inplace")
+    assert (compiles(first), first["hits"]) == (3, 0)
+    second = process(tmp_path, CACHED, "inplace")
+    assert (compiles(second), second["hits"]) == (0, 2)
+    assert "kernel_builds" not in second
+    # Other options are another graph.
+    assert compiles(process(tmp_path, CACHED, "functional")) == 3
+
+
+def test_cache_of_aot_autograd_with_the_legacy_configuration(tmp_path) -> None:
+    assert [compiles(process(tmp_path, LEGACY)) for _ in range(2)] == [1, 0]
+
+
+@pytest.mark.parametrize("script", [BUNDLE, PRECOMPILED], ids=["bundle", "precompiled"])
+def test_bytes_of_a_compiled_graph(tmp_path, script) -> None:
+    assert compiles(process(tmp_path, script, "save")) == 1
+    assert compiles(process(tmp_path, script, "load")) == 0
+
+
+def test_what_cannot_be_stored_runs(tmp_path) -> None:
+    """A Python task is bound to its process."""
+
+    @torch.library.custom_op("test_stored_graphs::half", mutates_args=())
+    def half(x: torch.Tensor) -> torch.Tensor:
+        return x / 2
+
+    half.register_fake(torch.empty_like)
+    saved = torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_saved"]
+    with torch.no_grad(), torch._functorch.config.patch(bundled_autograd_cache=True):
+        compiled = torch.compile(lambda x: half(x + 1) * 3, backend="npugraph_ex")
+        torch.testing.assert_close(compiled(torch.ones(4)), torch.full((4,), 3.0))
+    assert torch._dynamo.utils.counters["aot_autograd"]["autograd_cache_saved"] == saved
