@@ -124,6 +124,8 @@ def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
             return run(args)
         inputs = list(args)
         args.clear()
+        for index, name in work.imported.object_inputs:  # _with_objects has taken them out
+            inputs.insert(index, work.imported.objects.values[name])
         return pieces(*inputs)
 
     return boxed_call(boxed)
@@ -154,7 +156,7 @@ def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
                 values[name] = args.pop(index)
             results = list(run(args))
             for index, name in imported.object_outputs:
-                results[index] = values[name]
+                results[index] = values.get(name, results[index])  # pieces return the object itself
             return results
 
     return (lambda *args: boxed(list(args))) if call.work.route is Route.RECORDED else boxed_call(boxed)
