@@ -17,6 +17,11 @@ from tests.python.device.npu_operators import normal
 PLACES, HEADS, SIZE = 16, 2, 32
 Make = Callable[[int], tuple[Callable[[], Any], list[torch.Tensor]]]
 OPERATORS: dict[str, Make] = {}
+V2_NAMES = {
+    "num_heads": "num_query_heads",
+    "actual_seq_lengths": "actual_seq_qlen",
+    "actual_seq_lengths_kv": "actual_seq_kvlen",
+}
 
 
 def operator(make: Make) -> Make:
@@ -59,6 +64,20 @@ def reshape_and_cache_siso(pages: int) -> Any:
 
 
 @operator
+def scatter_pa_kv_cache(pages: int) -> Any:
+    key, value = caches(pages, PLACES, HEADS, SIZE)
+    x, places = half(3, HEADS, SIZE), slots()
+    return lambda: torch_npu.npu_scatter_pa_kv_cache(x, x, key, value, places, cache_mode="Norm"), [key, value]
+
+
+@operator
+def scatter_nd_update(pages: int) -> Any:
+    cache, rows = half(pages * PLACES, SIZE), half(3, SIZE)
+    places = slots().abs().long().unsqueeze(1)
+    return lambda: torch_npu.npu_scatter_nd_update_(cache, places, rows), [cache]
+
+
+@operator
 def scatter_pa_kv_cache_in_pieces(pages: int) -> Any:
     key, value = caches(pages, HEADS * SIZE // 16, PLACES, 16)
     x, places = half(3, HEADS, SIZE), slots()
@@ -86,6 +105,48 @@ def fused_infer_attention_score(pages: int) -> Any:
     return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
 
 
+def packed(pages: int, ends: list[int], lengths: list[int]) -> tuple[torch.Tensor, dict[str, Any], list[torch.Tensor]]:
+    """The arguments with which vllm-ascend attends to a cache: packed queries that end at ``ends``, and a mask."""
+    key, value = caches(pages, PLACES, HEADS * SIZE)
+    query = half(ends[-1], 2 * HEADS, SIZE)
+    table = torch.tensor([[0, 2], [1, 0], [2, 1]], dtype=torch.int32, device="npu")[: len(ends)]
+    options = {
+        "atten_mask": torch.ones(64, 64, dtype=torch.int8).triu(1).npu(),
+        **{"sparse_mode": 3, "input_layout": "TND", "block_table": table, "block_size": PLACES},
+        **{"actual_seq_lengths": ends, "actual_seq_lengths_kv": lengths},
+        **{"num_heads": 2 * HEADS, "num_key_value_heads": HEADS},
+    }
+    return query, options, [key, value]
+
+
+@operator
+def decode_of_packed_queries(pages: int) -> Any:
+    query, options, (key, value) = packed(pages, [1, 2, 3], [20, 3, 31])
+    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+
+
+@operator
+def chunked_prefill(pages: int) -> Any:
+    query, options, (key, value) = packed(pages, [17], [31])
+    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+
+
+@operator
+def prefill_beside_decode(pages: int) -> Any:
+    query, options, (key, value) = packed(pages, [1, 2, 14], [20, 3, 31])
+    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+
+
+@operator
+def fused_infer_attention_score_v2_out_with_sinks(pages: int) -> Any:
+    query, options, (key, value) = packed(pages, [1, 2, 3], [20, 3, 31])
+    options = {V2_NAMES.get(name, name): given for name, given in options.items()}
+    options["learnable_sink"] = half(2 * HEADS)
+    out = [torch.empty_like(query), torch.empty(1, device="npu")]
+    call = torch_npu.npu_fused_infer_attention_score_v2.out
+    return lambda: call(query, key, value, **options, out=out), [key, value]
+
+
 @operator
 def fused_infer_attention_score_of_views(pages: int) -> Any:
     query, options, (key, value) = fused(pages)
@@ -105,9 +166,7 @@ def fused_infer_attention_score_out(pages: int) -> Any:
 @operator
 def fused_infer_attention_score_v2(pages: int) -> Any:
     query, options, (key, value) = fused(pages)
-    renamed = {"num_heads": "num_query_heads", "num_key_value_heads": "num_key_value_heads"}
-    options = {renamed.get(name, name): number for name, number in options.items()}
-    options["actual_seq_kvlen"] = options.pop("actual_seq_lengths_kv")
+    options = {V2_NAMES.get(name, name): given for name, given in options.items()}
     return lambda: torch_npu.npu_fused_infer_attention_score_v2(query, key, value, **options), [key, value]
 
 
@@ -224,6 +283,41 @@ def test_costs_do_not_grow_with_caches(name: str) -> None:
     captured, replayed = (b - a for a, b in zip(small, large, strict=True))
     assert replayed <= 0, f"a replay allocates {replayed} bytes more with caches of more pages"
     assert captured < 100 * page, f"a capture allocates {captured} bytes more with caches of more pages"
+
+
+def test_replays_after_updates_keep_nothing() -> None:
+    """A decode step of vllm-ascend: a replay, an update of its attention to new lengths, and the event between them."""
+    query, options, (key, value) = fused(40)
+    out = [torch.empty_like(query), torch.empty(1, device="npu")]
+    event, handles = torch.npu.ExternalEvent(), []
+
+    def attend(lengths: list[int]) -> None:
+        arguments = options | {"actual_seq_lengths_kv": lengths}
+        torch_npu.npu_fused_infer_attention_score.out(query, key, value, **arguments, out=out)
+
+    def step() -> None:
+        stream = torch.npu.current_stream()
+        event.wait(stream)
+        event.reset(stream)
+        torch.npu.graph_task_group_begin(stream)
+        attend([1, 1, 1])
+        handles.append(torch.npu.graph_task_group_end(stream))
+
+    graph, _ = capture(step)
+    others = torch.npu.Stream()
+    for lengths in ([20, 3, 31], [21, 4, 32], [22, 5, 17]):
+        before = torch.npu.memory_allocated()
+        graph.replay()
+        with torch.npu.stream(others):
+            torch.npu.graph_task_update_begin(others, handles[0])
+            attend(lengths)
+            torch.npu.graph_task_update_end(others)
+            event.record(others)
+        assert torch.npu.memory_allocated() == before
+        assert copied_by_replay(graph) == 0
+        got = out[0].clone()
+        attend(lengths)
+        assert torch.equal(got, out[0])
 
 
 def test_memory_that_an_operator_keeps_is_its_own() -> None:
