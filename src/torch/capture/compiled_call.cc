@@ -4,9 +4,9 @@
 #include <span>
 
 #include "torch/bridge/convert.h"
-#include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/capture/registry.h"
+#include "torch/capture/replay_errors.h"
 #include "torch/npu/tensor.h"
 
 namespace npugraph::capture {
@@ -38,7 +38,7 @@ void CompiledCall::run() {
   const Inside inside;
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i].defined()) bound_[i].data = tensors_[i].mutable_data_ptr();
-  bridge::check_run(executable_->run({.all = bound_, .stream = stream_}, outputs_, dims_), program());
+  check_replay(executable_->run({.all = bound_, .stream = stream_}, outputs_, dims_), program());
   for (size_t output = 0; output < outputs_.size(); ++output) take(output);
 }
 

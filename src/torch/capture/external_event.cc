@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/capture/external_event.h"
 
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "torch/capture/capture.h"
+#include "torch/capture/replay_errors.h"
 
 namespace npugraph::capture {
 
@@ -74,7 +76,15 @@ void ExternalEvent::happen(c10::Stream stream) {
       detail::watched.fetch_sub(1);
     }
   }
-  for (const auto& go_on : waiting) go_on();
+  std::exception_ptr failed;  // of the first stream that fails; the others go on all the same
+  for (const auto& go_on : waiting) {
+    try {
+      with_place(go_on, [] { return "in what waited for an ExternalEvent and runs where that is recorded"; });
+    } catch (...) {
+      if (!failed) failed = std::current_exception();
+    }
+  }
+  if (failed) std::rethrow_exception(failed);
 }
 
 bool ExternalEvent::wait_or_stop(c10::Stream stream, std::function<void()> go_on) {

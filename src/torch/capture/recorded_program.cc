@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "torch/bridge/aten_task.h"
-#include "torch/bridge/run_result.h"
 #include "torch/bridge/task_makers.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/capture/build_program.h"
 #include "torch/capture/registry.h"
+#include "torch/capture/replay_errors.h"
 
 namespace npugraph::capture {
 
@@ -54,7 +54,7 @@ void RecordedProgram::run(c10::Stream stream) {
   bind();
   const Inside inside;
   const runtime::CallingStream calling{.id = stream.id(), .device = stream.device_index(), .limits = {}};
-  bridge::check_run(executable_->run({.all = bound_, .version = version_, .stream = calling}, {}, dims_), program());
+  check_replay(executable_->run({.all = bound_, .version = version_, .stream = calling}, {}, dims_), program());
 }
 
 }  // namespace npugraph::capture
