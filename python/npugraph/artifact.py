@@ -190,6 +190,7 @@ class Artifact:
         - compiles, captures, and capture_ns: nanoseconds that it took to make Instances
         - replays: every run, also a run that captured, but no eager run
         - eager_runs: runs with ``force_eager`` and beyond ``capture_limit``; they are neither captures nor replays
+        - captures_in_graphs: calls that became part of a graph of ``torch.npu.graph``, which runs them again
         - refreshes: runs that first told tasks other numbers
         - ``recaptures.<reason>``: the reasons mutated_input_change and parameter_change mean other memory than in the
           call before; they make no Instance and are no captures
@@ -225,7 +226,7 @@ class Artifact:
     def explain(self) -> str:
         """Returns a page for people: where time and bytes go, what the passes did, what fell to ATen and why."""
         return (
-            self._core.explain(self._runs_in_pieces())
+            self._core.explain(self._most_of_pieces(_captures), self._most_of_pieces(_runs))
             + _python_text(self.tasks, self.python_tasks)
             + _pieces_text(self._pieces)
             + _replacements_text(self.replacements, self.near_misses)
@@ -273,12 +274,12 @@ class Artifact:
     def _stage(self, stage: str | None) -> str:
         return self._core.graph_stages()[-1] if stage is None else stage
 
-    def _runs_in_pieces(self) -> int:
-        """Returns how often the whole graph ran inside of captured graphs."""
-        return max(map(_runs, self._pieces), default=0)
+    def _most_of_pieces(self, count: Callable[[Any], int]) -> int:
+        """Returns the largest ``count`` of a piece, which is that of the whole graph inside of captured graphs."""
+        return max(map(count, self._pieces), default=0)
 
     def __repr__(self) -> str:
-        tasks, runs = len(self.tasks), _runs(self._core) + self._runs_in_pieces()
+        tasks, runs = len(self.tasks), _runs(self._core) + self._most_of_pieces(_runs)
         return f"<npugraph.Artifact {self.name}: {_counted(tasks, 'task')}, {_counted(runs, 'run')}>"
 
 
@@ -289,6 +290,10 @@ def _counted(number: int, what: str) -> str:
 def _runs(core: Any) -> int:
     counters = core.counters()
     return counters["replays"] + counters["eager_runs"]
+
+
+def _captures(core: Any) -> int:
+    return core.counters()["captures_in_graphs"]
 
 
 def _pieces_text(pieces: Sequence[Any]) -> str:

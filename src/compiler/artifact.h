@@ -58,6 +58,12 @@ struct BufferInfo {
   int64_t last_task = 0;
 };
 
+// Counts of a graph that runs in pieces inside of captured graphs.
+struct InPieces {
+  int64_t captures = 0;  // captured graphs of which it is a part
+  int64_t runs = 0;
+};
+
 class Artifact {
  public:
   // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. Defects of npugraph
@@ -97,8 +103,8 @@ class Artifact {
   std::vector<lower::LeftApart> left_apart() const;
   // Buffers for the sizes of the latest call; empty before the first one.
   std::vector<BufferInfo> buffers() const;
-  // A page for people. `runs_in_pieces` is the number of runs in pieces, inside of captured graphs.
-  std::string explain(int64_t runs_in_pieces = 0) const;
+  // A page for people.
+  std::string explain(const InPieces& in_pieces = {}) const;
   void save(const std::string& path) const;
   // Forgets all captures; the next call captures again from the tensors as they are then.
   void refresh();
@@ -108,7 +114,7 @@ class Artifact {
   [[noreturn]] void fail_unknown(const std::string& stage) const;
   // The counters that are final when the compile ends.
   std::map<std::string, int64_t> compile_counters() const;
-  std::string title(int64_t runs_in_pieces) const;
+  std::string title(const InPieces& in_pieces) const;
   void print_memory(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   void print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   int64_t weight_bytes() const;

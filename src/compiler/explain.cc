@@ -216,14 +216,16 @@ void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskIn
   print_left_apart(out, left_apart());
 }
 
-std::string Artifact::title(int64_t runs_in_pieces) const {
+std::string Artifact::title(const InPieces& in_pieces) const {
   const runtime::Counters run = executable_->counters();
+  const int64_t in_graphs = run.captures_in_graphs + in_pieces.captures;
   return cat(name(), ": ", counted(std::ssize(program_->tasks), "task"), ", ",
              counted(std::ssize(program_->inputs), "input"), ", ", counted(std::ssize(program_->outputs), "output"),
              ", ", counted(std::ssize(program_->symbols), "symbol"), "; captured ", counted(run.captures, "time"),
-             ", run ", counted(run.replays + run.eager_runs + runs_in_pieces, "time"),
+             in_graphs == 0 ? "" : cat(" on its own and ", counted(in_graphs, "time"), " as part of a torch.npu.graph"),
+             ", run ", counted(run.replays + run.eager_runs + in_pieces.runs, "time"),
              run.eager_runs == 0 ? "" : cat(", ", run.eager_runs, " of them without a capture of its own"),
-             runs_in_pieces == 0 ? "" : cat(", ", runs_in_pieces, " of them in pieces (below)"), "\n");
+             in_pieces.runs == 0 ? "" : cat(", ", in_pieces.runs, " of them in pieces (below)"), "\n");
 }
 
 // Total size of the parameters that tasks read, without those of symbolic size.
@@ -273,10 +275,10 @@ void Artifact::print_peak(std::ostringstream& out, const std::vector<TaskInfo>& 
     out << "  ... and " << peak.buffers.size() - kMostLive << " more, " << human_bytes(others) << "\n";
 }
 
-std::string Artifact::explain(int64_t runs_in_pieces) const {
+std::string Artifact::explain(const InPieces& in_pieces) const {
   std::ostringstream out;
   const std::vector<TaskInfo> infos = tasks();
-  out << title(runs_in_pieces);
+  out << title(in_pieces);
   std::map<std::string, Share> shares;
   for (const TaskInfo& task : infos) {
     Share& share = shares[task.kind];

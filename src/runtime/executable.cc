@@ -510,6 +510,11 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   return result;
 }
 
+void Executable::note_captured_in_graph() {
+  const std::lock_guard lock(state_->mutex);
+  state_->add(&Counters::captures_in_graphs);
+}
+
 int64_t Executable::prepare(const BoundInputs& inputs) {
   State& state = *state_;
   State::Call call{.key = key_of(state.blueprint, inputs.all)};

@@ -181,9 +181,10 @@ struct TimedRun {
 
 struct Counters {
   int64_t captures = 0;
-  int64_t capture_ns = 0;  // spent in making Instances
-  int64_t replays = 0;     // including the runs that captured
-  int64_t eager_runs = 0;  // runs whose Instance was not kept; no other counter includes them
+  int64_t capture_ns = 0;          // spent in making Instances
+  int64_t replays = 0;             // including the runs that captured
+  int64_t eager_runs = 0;          // runs whose Instance was not kept; no other counter includes them
+  int64_t captures_in_graphs = 0;  // calls of which note_captured_in_graph() was told
   int64_t instance_hits = 0;
   int64_t instance_misses = 0;
   // Recaptures by reason.
@@ -207,6 +208,7 @@ inline constexpr CounterName kCounterNames[] = {
     {"capture_ns", &Counters::capture_ns},
     {"replays", &Counters::replays},
     {"eager_runs", &Counters::eager_runs},
+    {"captures_in_graphs", &Counters::captures_in_graphs},
     {"cache_hits", &Counters::instance_hits},
     {"cache_misses", &Counters::instance_misses},
     {"recaptures.new_symbols", &Counters::recaptured_new_symbols},
@@ -234,6 +236,9 @@ class Executable {
   // Makes the Instance for the sizes and numbers of these inputs, whose memory is not read, unless there is one. Returns
   // the bytes of the block that its arena needs. Takes no memory from Options::memory, and throws what run() reports.
   int64_t prepare(const BoundInputs& inputs);
+
+  // Counts a call that became part of a captured graph of the host, whose replays run it again.
+  void note_captured_in_graph();
 
   // Nanoseconds of the tasks alone: the mean of `times` consecutive runs, whose outputs are dropped. Tasks write into
   // inputs in each of the runs. A task that fails and an input that run() refuses throw a std::runtime_error.

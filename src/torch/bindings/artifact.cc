@@ -303,7 +303,12 @@ void init_artifact(py::module_& module) {
              for (const PhaseTime& phase : a.phases()) phases.emplace_back(phase.name, phase.milliseconds);
              return phases;
            })
-      .def("explain", &Artifact::explain, py::arg("runs_in_pieces") = 0)
+      .def(
+          "explain",
+          [](const Artifact& artifact, int64_t captures_in_pieces, int64_t runs_in_pieces) {
+            return artifact.explain({.captures = captures_in_pieces, .runs = runs_in_pieces});
+          },
+          py::arg("captures_in_pieces") = 0, py::arg("runs_in_pieces") = 0)
       .def("scopes",
            [](const Artifact& artifact) {
              std::vector<std::tuple<std::string, int64_t, int64_t, std::vector<std::string>>> scopes;

@@ -225,6 +225,7 @@ PyObject* CompiledFunction::run_captured(Frame& frame, capture::Capture& capture
     results.push_back(THPVariable_Check(result) ? THPVariable_Unpack(result) : at::Tensor());
   }
   call->set_results(std::move(results));
+  executable_->note_captured_in_graph();
   return wrapped;
 }
 

@@ -290,7 +290,8 @@ def test_explain_counts_runs_inside_of_captured_graphs():
         graph.replay()
     assert y.tolist() == [3] * 4
     artifact = npugraph.artifacts()[-1]
-    assert "; captured 0 times, run 4 times, 4 of them without a capture of its own\n" in artifact.explain()
+    assert "; captured 0 times on its own and 1 time as part of a torch.npu.graph, run 4 times, " in artifact.explain()
+    assert artifact.counters["captures_in_graphs"] == 1 and artifact.counters["eager_runs"] == 4
     assert "4 runs" in repr(artifact)
 
 
@@ -309,7 +310,10 @@ def test_explain_names_the_pieces_of_a_graph_inside_of_captured_graphs():
         assert y.tolist() == [9] * 4
         artifact = npugraph.artifacts()[-1]
         text = artifact.explain()
-        assert "; captured 0 times, run 2 times, 2 of them in pieces (below)\n" in text
+        assert (
+            "; captured 0 times on its own and 1 time as part of a torch.npu.graph, run 2 times, 2 of them in pieces"
+            in text
+        )
         assert "\nInside of captured graphs (torch.npu.graph) it runs in pieces\n" in text
         assert text.count(f"  {artifact.name}.") == 2 and text.count(": 1 task, run 2 times") == 2
         assert "2 runs" in repr(artifact)
