@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM with vllm-ascend on npugraph. ``prepare_imports`` runs at the end of ``import torch``, ``register`` whenever vLLM
-loads its plug-ins: in the process of the user, in the engine and in every worker."""
+"""vLLM with vllm-ascend on npugraph.
+
+``prepare_imports`` runs at the end of ``import torch``. ``register`` runs whenever vLLM loads its plug-ins: in the
+process of the user, in the engine and in every worker.
+"""
 
 from npugraph_vllm.modules import prepare_imports
 

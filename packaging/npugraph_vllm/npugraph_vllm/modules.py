@@ -11,7 +11,35 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 # Name of a module -> our module of the same content.
-_TWINS = {"vllm_ascend.vllm_ascend_C": "npugraph_vllm.ascend_c"}
+_TWINS = {"vllm_ascend.vllm_ascend_C": "npugraph_vllm.ascend_c", "fla_npu": "npugraph_vllm.fla_npu"}
+
+
+def _define_vision_operators(extension: ModuleType) -> None:
+    """Defines the operators for which torchvision registers fake kernels whether or not its library could be loaded.
+
+    The torchvision of PyPI is built for CUDA, so its library does not load beside the CPU build of torch, and without
+    the schemas the import of torchvision fails. The operators have no kernels: a call of one says so.
+    """
+    import torch
+
+    if not extension._has_ops():
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        extension._npugraph_library = library  # the operators live as long as it does
+
+
+def _replace_slot_mapping(module: ModuleType) -> None:
+    from npugraph_vllm.slot_mapping import replace_kernel
+
+    replace_kernel(module)
+
+
+# Name of a module -> what is done to it once it has run.
+_CHANGED = {
+    "torchvision.extension": _define_vision_operators,
+    "vllm_ascend.ops.triton.compute_slot_mapping": _replace_slot_mapping,
+}
 
 
 class _Finder(MetaPathFinder):
@@ -20,21 +48,19 @@ class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname in _TWINS:
             ours = importlib.util.find_spec(_TWINS[fullname])
-            return importlib.util.spec_from_file_location(fullname, ours.origin)
-        if fullname == "torchvision.extension":
-            spec = PathFinder.find_spec(fullname, path)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _TorchvisionExtension(spec.loader)
-            return spec
-        return None
+            return importlib.util.spec_from_file_location(
+                fullname, ours.origin, submodule_search_locations=ours.submodule_search_locations
+            )
+        if fullname not in _CHANGED:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Changing(spec.loader)
+        return spec
 
 
-class _TorchvisionExtension(Loader):
-    """Defines the operators for which torchvision registers fake kernels whether or not its library could be loaded.
-
-    The torchvision of PyPI is built for CUDA, so its library does not load beside the CPU build of torch, and without
-    the schemas the import of torchvision fails. The operators have no kernels: a call of one says so.
-    """
+class _Changing(Loader):
+    """Loads a module as ``loader`` does, and then changes it."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -43,14 +69,8 @@ class _TorchvisionExtension(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        import torch
-
         self._loader.exec_module(module)
-        if not module._has_ops():
-            library = torch.library.Library("torchvision", "FRAGMENT")
-            library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            module._npugraph_library = library
+        _CHANGED[module.__name__](module)
 
 
 def prepare_imports() -> None:

@@ -96,8 +96,8 @@ def forget() -> None:
 
 
 def check_operators(gm: fx.GraphModule) -> None:
-    """Raises ``StepError`` for the first operator of the user in a graph of Dynamo that cannot run, or that torch cannot
-    make functional."""
+    """Raises ``StepError`` for the first operator of the user in a graph of Dynamo that cannot run, or that torch
+    cannot make functional."""
     for node in gm.graph.nodes:
         operator = _operator(node)
         if operator is None or steps.decomposes(operator):
