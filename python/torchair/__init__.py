@@ -27,10 +27,13 @@ _MODULES = (
     "_ge_concrete_graph",
     "_torchair",
     "configs",
+    "core",
     "experimental",
+    "fx_summary",
     "ge",
     "ge_concrete_graph",
     "npu_export",
+    "npu_fx_compiler",
     "patterns",
     "tools",
 )

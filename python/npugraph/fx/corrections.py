@@ -108,8 +108,8 @@ def _correct_strides(node: fx.Node) -> bool:
 def _correct_memory(node: fx.Node) -> bool:
     if not is_of_user(node.target):
         return False
-    before = node.meta["val"]
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    before = node.meta.get("val")
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
     node.meta["val"] = with_own_memory(node.target, args, kwargs, before)
     return node.meta["val"] is not before
 

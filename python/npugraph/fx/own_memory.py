@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,19 +25,25 @@ def with_own_memory(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], r
     if not given:
         return results
     declared = func._schema.returns
-    if isinstance(results, (tuple, list)) and len(results) == len(declared) > 1:
-        return type(results)(_fresh(value, given, item) for value, item in zip(results, declared, strict=True))
-    return _fresh(results, given, declared[0]) if declared else results
+    if not isinstance(results, (tuple, list)) or len(results) != len(declared) or len(declared) == 1:
+        return _fresh(results, given, declared[0]) if declared else results
+    fresh = [_fresh(value, given, item) for value, item in zip(results, declared, strict=True)]
+    return _unless_same(results, fresh)
 
 
 def _fresh(value: Any, given: set[int], declared: Any) -> Any:
     if declared.alias_info is not None:
         return value
     if isinstance(value, (tuple, list)):
-        return type(value)(_fresh(item, given, declared) for item in value)
+        return _unless_same(value, [_fresh(item, given, declared) for item in value])
     if not _is_dense(value) or value.untyped_storage()._cdata not in given:
         return value
     return value.new_empty_strided(value.shape, value.stride())
+
+
+def _unless_same(values: Any, fresh: list[Any]) -> Any:
+    """``values``, or a sequence of their type with ``fresh`` values if one of these is another."""
+    return values if all(map(operator.is_, values, fresh)) else type(values)(fresh)
 
 
 def _is_dense(value: Any) -> bool:

@@ -174,7 +174,7 @@ class SymbolicConverter:
 
     def bounds(self, name: str, shape_env: Any) -> tuple[int, int]:
         """Inclusive range of a symbol of this graph as the front end knows it, clipped to 64 bits."""
-        return self._bounds.get(name) or bounds(shape_env, self.symbols[name][1])
+        return self._bounds.get(name) or _bounds_of_calls(shape_env, self.symbols[name][1])
 
     def define(self, value: Any) -> tuple[str, Any]:
         """Makes a new symbol that stands for the expression of ``value`` from here on. Returns its name and kind."""
@@ -216,16 +216,21 @@ def _kind_of(symbol: sympy.Symbol) -> Any:
 
 
 def bounds(shape_env: Any, symbol: sympy.Symbol | None) -> tuple[int, int]:
-    """Inclusive range of an integer symbol as the front end knows it, clipped to 64 bits.
-
-    Torch gives sizes a lower bound of 2 because it compiles other graphs for sizes 0 and 1. vLLM drops the guards that
-    choose between these graphs, and then calls with a size of 1, for which the graph is right where no operator
-    broadcasts that size. So such a bound is 1 here.
-    """
+    """Inclusive range of an integer symbol as the front end knows it, clipped to 64 bits."""
     known = shape_env.var_to_range.get(symbol) if shape_env is not None else None
     if known is None or symbol is None or not symbol.is_integer:
         return _INT64_MIN, _INT64_MAX
-    lower, upper = _clipped(known)
+    return _clipped(known)
+
+
+def _bounds_of_calls(shape_env: Any, symbol: sympy.Symbol | None) -> tuple[int, int]:
+    """``bounds``, but 1 for torch's lower bound of 2.
+
+    Torch gives sizes that bound because it compiles other graphs for sizes 0 and 1. vLLM drops the guards that choose
+    between these graphs, and then calls with a size of 1, for which the graph is right where no operator broadcasts
+    that size.
+    """
+    lower, upper = bounds(shape_env, symbol)
     return (1 if lower == 2 and shape_env.specialize_zero_one else lower), upper
 
 
