@@ -30,7 +30,7 @@ from npugraph.fx.decompose import (
     layer_norm_gradients,
 )
 from npugraph.fx.decompose.parts import put_parts
-from npugraph.fx.schema import arguments_by_name, is_composite, is_foreach, is_of_ascend
+from npugraph.fx.schema import arguments_by_name, is_composite, is_foreach, is_of_ascend, is_of_user
 from npugraph.python_operators import kernels
 
 # Operators of ATen, each with a function that returns the parts of a node, or None if the node stays whole.
@@ -76,7 +76,7 @@ def _is_composed(node: fx.Node) -> bool:
         return True
     if target in npu_kernels.OPERATORS:
         return npu_kernels.is_made_of_others(target, fx.map_arg(node.args, lambda n: n.meta.get("val")))
-    if is_foreach(target) or is_composite(target):
+    if is_foreach(target) or (is_of_user(target) and is_composite(target)):
         return not target._schema.is_mutable
     if not is_of_ascend(target):
         return False
@@ -99,7 +99,7 @@ def _run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
     with torch._C.DisableTorchFunction():  # a mode would get the operator without the key of its kernel
         if op in npu_kernels.OPERATORS:
             return npu_kernels.call(op, *args, **kwargs)
-        if is_composite(op):
+        if is_of_user(op):
             return op.decompose(*args, **kwargs)
         key = "CompositeExplicitAutograd" if is_foreach(op) else "CPU"
         return op._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
