@@ -71,6 +71,12 @@ def parse_for_running(options: Mapping[str, Any] | None) -> CompilerConfig:
     return config
 
 
+def request_from_json(options: Mapping[str, Any]) -> Any:
+    """The ``_C.RunRequest`` for what ``given`` returned, after it was written as JSON, which has lists for tuples."""
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    return run_request(parse_for_running(values))
+
+
 def _set(request: Any, option: Option, config: CompilerConfig) -> None:
     """Sets the field of an option. An option that means something else when it is not set leaves its field alone."""
     value = config.asked(option.name) if option.unset else getattr(config, option.name).value

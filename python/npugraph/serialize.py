@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npugraph import _C
-from npugraph.request import parse_for_running, run_request
+from npugraph.request import request_from_json
 from npugraph.saved import read
 
 
@@ -41,8 +41,7 @@ def load(program: bytes, options: Any) -> Any:
 def deserialize(data: bytes) -> Any:
     """Returns the function whose bytes ``serialize`` returned. Raises ``ValueError`` as ``npugraph.load`` does."""
     line, _, program = data.partition(b"\n")
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(line).items()}
-    return load(program, run_request(parse_for_running(options))).callable(boxed=False)
+    return load(program, request_from_json(json.loads(line))).callable(boxed=False)
 
 
 def install() -> None:

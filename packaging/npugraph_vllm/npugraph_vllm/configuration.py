@@ -19,7 +19,7 @@ def install() -> None:
     from vllm.engine.arg_utils import EngineArgs
 
     create = EngineArgs.create_engine_config
-    if hasattr(create, "__wrapped__") and getattr(create, "_adapts", False):
+    if getattr(create, "_adapts", False):
         return
 
     @functools.wraps(create)

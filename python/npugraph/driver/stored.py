@@ -20,7 +20,7 @@ from npugraph.driver import graph_text
 from npugraph.driver.graph_text import NotStorable
 from npugraph.fx.translate.pieces import CompiledPiece, Pieces, is_captured
 from npugraph.made_with import MADE_WITH
-from npugraph.request import parse_for_running, run_request
+from npugraph.request import request_from_json
 
 Run = Callable[..., Any]
 
@@ -88,10 +88,19 @@ def _describe_pieces(pieces: Pieces) -> dict[str, Any]:
 def function_of(text: str) -> Run:
     """Returns the function that ``text_of`` described. Raises ``StaleText`` if the text is damaged or was made by
     another build, or if this process lacks an operator or process group of it."""
+    return _function(_parsed(text))
+
+
+def positional_function_of(text: str) -> Run:
+    """The same as a function of the inputs one by one, also for a boxed function."""
     content = _parsed(text)
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in content["options"].items()}
+    run = _function(content)
+    return (lambda *inputs: run(list(inputs))) if content["boxed"] else run
+
+
+def _function(content: Mapping[str, Any]) -> Run:
     try:
-        request = run_request(parse_for_running(options))
+        request = request_from_json(content["options"])
         run = _program(content["program"], request, boxed=content["boxed"])
         if content["pieces"] is None:
             return run
@@ -147,9 +156,3 @@ def _in_pieces_where_captured(run: Run, pieces: Run, *, boxed: bool) -> Run:
 
     boxed_call._boxed_call = True  # for AOTAutograd
     return torch._dynamo.disable(boxed_call if boxed else call)
-
-
-def positional_function_of(text: str) -> Run:
-    """The same as a function of the inputs one by one, also for a boxed function."""
-    run = function_of(text)
-    return (lambda *inputs: run(list(inputs))) if json.loads(text)["boxed"] else run

@@ -57,8 +57,6 @@ def test_lightning_indexer(is_quantised: bool) -> None:
     args = [arranged(queries, LAYOUT), arranged(keys, PAGES), arranged(weights, LAYOUT)[..., 0]]
     if is_quantised:
         args += [arranged(scales[0], LAYOUT)[..., 0], arranged(scales[1], PAGES)[..., 0]]
-    elif not hasattr(ops, "npu_lightning_indexer"):
-        pytest.skip("an operator of older versions of vllm-ascend")
     op = ops.npu_lightning_indexer_quant if is_quantised else ops.npu_lightning_indexer
     extra = settings(LAYOUT, PAGES, ("layout_key", "actual_seq_lengths_key"), sparse_count=COUNT)
     check(op, args, reference, whole=True, dynamic=False, **extra)

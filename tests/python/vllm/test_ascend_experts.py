@@ -190,8 +190,6 @@ def test_dequant_swiglu_quant(rows: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rows", ROWS)
 def test_batch_matmul_transpose(rows: int, dtype: torch.dtype) -> None:
-    if not hasattr(ops, "batch_matmul_transpose"):
-        pytest.skip("an operator of older versions of vllm-ascend")
     a, b = normal(rows, 3, 16, dtype=dtype) / 4, normal(3, 16, 8, dtype=dtype, seed=1) / 4
 
     def reference(a, b, c):

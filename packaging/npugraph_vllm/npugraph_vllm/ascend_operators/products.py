@@ -48,9 +48,8 @@ def grouped_matmul_swiglu_quant_of_list(
     weight_scale: list[Tensor],
     x_scale: Tensor,
     group_list: Tensor,
-    bias: Tensor | None,
-    offset: Tensor | None,
     swiglu_limit: float = 0.0,
+    **_: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Each expert has a weight of its own, so that experts can move between ranks."""
     scales = weight_scale[0] if len(weight_scale) == 1 else torch.stack([scale.flatten() for scale in weight_scale])

@@ -119,22 +119,24 @@ def packed(pages: int, ends: list[int], lengths: list[int]) -> tuple[torch.Tenso
     return query, options, [key, value]
 
 
+def attention_of_packed(pages: int, ends: list[int], lengths: list[int]) -> Any:
+    query, options, (key, value) = packed(pages, ends, lengths)
+    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+
+
 @operator
 def decode_of_packed_queries(pages: int) -> Any:
-    query, options, (key, value) = packed(pages, [1, 2, 3], [20, 3, 31])
-    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+    return attention_of_packed(pages, [1, 2, 3], [20, 3, 31])
 
 
 @operator
 def chunked_prefill(pages: int) -> Any:
-    query, options, (key, value) = packed(pages, [17], [31])
-    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+    return attention_of_packed(pages, [17], [31])
 
 
 @operator
 def prefill_beside_decode(pages: int) -> Any:
-    query, options, (key, value) = packed(pages, [1, 2, 14], [20, 3, 31])
-    return lambda: torch_npu.npu_fused_infer_attention_score(query, key, value, **options), [key, value]
+    return attention_of_packed(pages, [1, 2, 14], [20, 3, 31])
 
 
 @operator
