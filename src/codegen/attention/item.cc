@@ -34,22 +34,25 @@ MaskEffect effect_of(const float* mask, int64_t count) {
 
 }  // namespace
 
-AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call)
-    : plan(plan),
-      code(code),
-      q_(static_cast<const char*>(call.buffers[0].data)),
-      k_(static_cast<const char*>(call.buffers[1].data)),
-      v_(static_cast<const char*>(call.buffers[2].data)),
-      parts_(static_cast<float*>(call.workspace)) {
-  if (plan.given_k) k_ = static_cast<const char*>(call.workspace) + plan.keys_at();
-  if (plan.given_v) v_ = static_cast<const char*>(call.workspace) + plan.values_at();
+AttentionMemory memory_of(const AttentionPlan& plan, const ng_call& call) {
+  AttentionMemory memory{.q = static_cast<const char*>(call.buffers[0].data),
+                         .k = static_cast<const char*>(call.buffers[1].data),
+                         .v = static_cast<const char*>(call.buffers[2].data),
+                         .parts = static_cast<float*>(call.workspace)};
+  if (plan.given_k) memory.k = static_cast<const char*>(call.workspace) + plan.keys_at();
+  if (plan.given_v) memory.v = static_cast<const char*>(call.workspace) + plan.values_at();
   const ng_buffer* next = call.buffers + 3;
-  if (plan.masked) mask_ = static_cast<const char*>((next++)->data);
+  if (plan.masked) memory.mask = static_cast<const char*>((next++)->data);
   if (plan.position == loop::AttentionPosition::kGiven)
-    position_ = std::clamp(*static_cast<const int64_t*>((next++)->data), -loop::kMostKeys, loop::kMostKeys);
-  if (plan.position == loop::AttentionPosition::kEnd) position_ = plan.keys - plan.queries;
-  out_ = static_cast<char*>((next++)->data);
-  if (plan.with_logsumexp) logsumexp_ = static_cast<char*>(next->data);
+    memory.position = std::clamp(*static_cast<const int64_t*>((next++)->data), -loop::kMostKeys, loop::kMostKeys);
+  if (plan.position == loop::AttentionPosition::kEnd) memory.position = plan.keys - plan.queries;
+  memory.out = static_cast<char*>((next++)->data);
+  if (plan.with_logsumexp) memory.logsumexp = static_cast<char*>(next->data);
+  return memory;
+}
+
+AttentionCall::AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const AttentionMemory& memory)
+    : plan(plan), code(code), at_(memory) {
   first_key_ = first(0);
   last_key_ = std::max(limit(plan.queries - 1), first_key_);
   const int64_t seen = last_key_ - first_key_;
@@ -72,12 +75,12 @@ AttentionItem AttentionCall::item(int64_t number) const {
 }
 
 const char* AttentionCall::query(int64_t batch, int64_t head, int64_t row) const {
-  return q_ + plan.q.offset(batch, head * plan.group + row / plan.queries, row % plan.queries);
+  return at_.q + plan.q.offset(batch, head * plan.group + row / plan.queries, row % plan.queries);
 }
 
 const char* AttentionCall::mask_at(const AttentionItem& item, int64_t row, int64_t key) const {
   const int64_t head = item.head * plan.group + row / plan.queries;
-  return mask_ + plan.mask.offset(item.batch, head, row % plan.queries, key);
+  return at_.mask + plan.mask.offset(item.batch, head, row % plan.queries, key);
 }
 
 MaskEffect AttentionCall::copy_mask(const char* from, int64_t count, float* to) const {
@@ -129,11 +132,11 @@ void AttentionCall::store(int64_t batch, int64_t head, int64_t row, int64_t coun
     const int64_t query = (row + r) % plan.queries;
     const int64_t here = std::min(count - r, plan.queries - query);
     const int64_t query_head = head * plan.group + (row + r) / plan.queries;
-    code.store(sums + r * stride, stride, here, plan.value_size, out_ + plan.out.offset(batch, query_head, query),
+    code.store(sums + r * stride, stride, here, plan.value_size, at_.out + plan.out.offset(batch, query_head, query),
                plan.out.row());
     for (int64_t i = r; plan.with_logsumexp && i < r + here; ++i) {
       const float value = reference(largest[i]) + (totals[i] == 0 ? 0 : std::log(totals[i]));
-      std::memcpy(logsumexp_ + plan.logsumexp.offset(batch, query_head, query + i - r), &value, sizeof(value));
+      std::memcpy(at_.logsumexp + plan.logsumexp.offset(batch, query_head, query + i - r), &value, sizeof(value));
     }
     r += here;
   }

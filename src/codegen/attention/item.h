@@ -31,10 +31,24 @@ struct MaskEffect {
   }
 };
 
+// Memory of the operands of a call. Null where the plan has none.
+struct AttentionMemory {
+  const char* q = nullptr;
+  const char* k = nullptr;
+  const char* v = nullptr;
+  const char* mask = nullptr;
+  char* out = nullptr;
+  char* logsumexp = nullptr;
+  float* parts = nullptr;  // results of chunks
+  const int32_t* pages = nullptr;
+  int64_t position = 0;  // of the first query among the keys
+};
+AttentionMemory memory_of(const AttentionPlan& plan, const ng_call& call);
+
 // The data that all items of a call share.
 class AttentionCall {
  public:
-  AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call);
+  AttentionCall(const AttentionPlan& plan, const AttentionCode& code, const AttentionMemory& memory);
 
   const AttentionPlan& plan;
   const AttentionCode& code;
@@ -45,12 +59,14 @@ class AttentionCall {
   AttentionItem item(int64_t number) const;
 
   const char* query(int64_t batch, int64_t head, int64_t row) const;
-  const char* key(const AttentionItem& item, int64_t key) const {
-    return k_ + plan.k.offset(item.batch, item.head, key);
+  const char* key(const AttentionItem& item, int64_t key) const { return at_.k + offset(plan.k, item, key); }
+  const char* value(const AttentionItem& item, int64_t key) const { return at_.v + offset(plan.v, item, key); }
+  // How many of `count` keys from `key` on are evenly spaced.
+  int64_t in_one_piece(int64_t key, int64_t count) const {
+    return plan.page_keys == 0 ? count : std::min(count, plan.page_keys - key % plan.page_keys);
   }
-  const char* value(const AttentionItem& item, int64_t key) const {
-    return v_ + plan.v.offset(item.batch, item.head, key);
-  }
+  // A key that may be prefetched instead of one that may lie behind the last one.
+  int64_t prefetched(int64_t key) const { return plan.page_keys == 0 ? key : std::min(key, plan.keys - 1); }
   // The keys [first, limit) that a row sees by its position. Both grow with the query.
   int64_t first(int64_t row) const { return plan.before ? bounded(row % plan.queries - *plan.before) : 0; }
   int64_t limit(int64_t row) const { return plan.after ? bounded(row % plan.queries + *plan.after + 1) : plan.keys; }
@@ -69,20 +85,19 @@ class AttentionCall {
 
  private:
   int64_t bounded(int64_t beyond_position) const {
-    return std::clamp<int64_t>(position_ + beyond_position, 0, plan.keys);
+    return std::clamp<int64_t>(at_.position + beyond_position, 0, plan.keys);
   }
-  float* part(int64_t item, int64_t row) const { return parts_ + (item * plan.block_rows + row) * plan.part_floats(); }
+  int64_t offset(const HeadsPlace& place, const AttentionItem& item, int64_t key) const {
+    if (plan.page_keys == 0) return place.offset(item.batch, item.head, key);
+    return place.offset(at_.pages[key / plan.page_keys], item.head, key % plan.page_keys);
+  }
+  float* part(int64_t item, int64_t row) const {
+    return at_.parts + (item * plan.block_rows + row) * plan.part_floats();
+  }
   void store(int64_t batch, int64_t head, int64_t row, int64_t count, float* sums, int64_t stride, const float* largest,
              const float* totals) const;
 
-  const char* q_;
-  const char* k_;
-  const char* v_;
-  const char* mask_ = nullptr;
-  char* out_;
-  char* logsumexp_ = nullptr;
-  float* parts_;
-  int64_t position_ = 0;
+  AttentionMemory at_;
   // Some query sees the keys [first_key_, last_key_) by its position. They are cut into chunks of equal size.
   int64_t first_key_ = 0;
   int64_t last_key_ = 0;

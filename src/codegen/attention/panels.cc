@@ -86,7 +86,10 @@ class Panels {
       begin = std::min(begin, std::max(item_.key, panel.first));
       end = std::max(end, std::min(item_.key + item_.keys, panel.limit));
     }
-    for (int64_t key = begin; key < end; key += p_.block_keys) run_block(key, std::min(p_.block_keys, end - key));
+    for (int64_t key = begin, count = 0; key < end; key += count) {
+      count = c_.in_one_piece(key, std::min(p_.block_keys, end - key));
+      run_block(key, count);
+    }
     for (Panel& panel : panels_) finish(panel);
   }
 
@@ -176,9 +179,9 @@ class Panels {
   // Rows that are prefetched while a tile of keys is multiplied. A single panel prefetches the next keys. Of several
   // panels, the first one prefetches the values of the same keys, and the others keys of the next block.
   Rows read_next(const Panel& panel, int64_t key, int64_t count) const {
-    if (panels_.size() == 1) return {c_.key(item_, key + p_.shape.rows), p_.k.row()};
+    if (panels_.size() == 1) return {c_.key(item_, c_.prefetched(key + p_.shape.rows)), p_.k.row()};
     if (&panel == panels_.data()) return {c_.value(item_, key), p_.v.row()};
-    return {c_.key(item_, key + count), p_.k.row()};
+    return {c_.key(item_, c_.prefetched(key + count)), p_.k.row()};
   }
 
   // copy_elements() of a row, to the type that is multiplied.

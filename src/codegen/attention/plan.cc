@@ -14,6 +14,7 @@ namespace npugraph::codegen {
 namespace {
 
 constexpr int64_t kEnoughItems = 8;  // for a few threads that take them by turns
+constexpr int64_t kBlockKeys = 96;
 
 using Sizes = std::array<int64_t, 4>;
 
@@ -110,7 +111,7 @@ int64_t equal_chunks(int64_t keys, int64_t blocks, int64_t most, int64_t least) 
 }
 
 void choose_chunks(AttentionPlan& plan, int64_t most, int64_t least) {
-  plan.chunk_keys = equal_chunks(plan.keys, plan.blocks(), most, least);
+  plan.chunk_keys = equal_chunks(plan.keys, plan.blocks() + plan.beside, most, least);
   plan.chunks = std::max<int64_t>(divide_up(plan.keys, plan.chunk_keys), 1);
   plan.least_keys = least;
 }
@@ -123,9 +124,14 @@ void choose_blocks(AttentionPlan& plan) {
     return;
   }
   const int64_t width = plan.shape.columns();
-  plan.block_keys = 96;
+  plan.block_keys = kBlockKeys;
+  // Blocks end where pages end, so they are made equal.
+  if (plan.page_keys > 0) {
+    const int64_t blocks = divide_up(plan.page_keys, kBlockKeys);
+    plan.block_keys = divide_up(plan.page_keys, blocks);
+  }
   plan.block_rows = kMostPanels * width;
-  while (plan.block_rows > width && plan.blocks() < kEnoughItems) plan.block_rows /= 2;
+  while (plan.block_rows > width && plan.blocks() + plan.beside < kEnoughItems) plan.block_rows /= 2;
   choose_chunks(plan, plan.keys + 1, 1024);
 }
 
@@ -149,7 +155,9 @@ HeadsPlace dense_place(const AttentionPlan& plan, DType dtype, int64_t size) {
 // these should stay in the L2 cache.
 void choose_copies(AttentionPlan& plan, const target::Target& target) {
   constexpr int64_t kLeastBlocks = 4;
-  if (plan.by_rows || plan.row_blocks() < kLeastBlocks || !plan.k.is_dense() || !plan.v.is_dense()) return;
+  if (plan.page_keys > 0 || plan.by_rows || plan.row_blocks() < kLeastBlocks || !plan.k.is_dense() ||
+      !plan.v.is_dense())
+    return;
   const HeadsPlace k = dense_place(plan, plan.k.dtype, plan.key_size);
   const HeadsPlace v = dense_place(plan, plan.v.dtype, plan.value_size);
   const int64_t lines = plan.keys * (divide_up(k.row(), kLine) + divide_up(v.row(), kLine));
@@ -166,7 +174,7 @@ void choose_copies(AttentionPlan& plan, const target::Target& target) {
 }  // namespace
 
 int64_t AttentionPlan::keys_of_chunk(int64_t seen) const {
-  return std::max(equal_chunks(seen, blocks(), chunk_keys, least_keys), round_up(divide_up(seen, chunks), 16));
+  return std::max(equal_chunks(seen, blocks() + beside, chunk_keys, least_keys), round_up(divide_up(seen, chunks), 16));
 }
 
 size_t number_of_buffers(const loop::Attention& attention) {
@@ -174,11 +182,7 @@ size_t number_of_buffers(const loop::Attention& attention) {
   return size_t{4} + (attention.mask ? 1 : 0) + (given ? 1 : 0) + (attention.logsumexp ? 1 : 0);
 }
 
-std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DType dtype, const target::Target& target,
-                                            const ng_call& call) {
-  if (call.num_buffers != number_of_buffers(attention)) return {};
-  AttentionPlan plan;
-  if (!place_operands(attention, dtype, call, plan) || !place_results(attention, dtype, call, plan)) return {};
+void complete_plan(const loop::Attention& attention, DType dtype, const target::Target& target, AttentionPlan& plan) {
   plan.before = attention.before;
   plan.after = attention.after;
   plan.position = attention.position;
@@ -193,9 +197,17 @@ std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DT
   plan.value_rows = tile_shape(target, TileKind::kF32).rows;
   choose_blocks(plan);
   choose_copies(plan, target);
-  if (plan.items() == 0) return plan;
+  if (plan.items() == 0) return;
   plan.item_bytes = plan.by_rows ? bytes_of_rows(plan) : bytes_of_panels(plan);
   plan.slots = static_cast<int>(std::min<int64_t>(plan.items(), most_slots()));
+}
+
+std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DType dtype, const target::Target& target,
+                                            const ng_call& call) {
+  if (call.num_buffers != number_of_buffers(attention)) return {};
+  AttentionPlan plan;
+  if (!place_operands(attention, dtype, call, plan) || !place_results(attention, dtype, call, plan)) return {};
+  complete_plan(attention, dtype, target, plan);
   return plan;
 }
 

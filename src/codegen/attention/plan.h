@@ -37,6 +37,9 @@ struct AttentionPlan {
   // Set if keys and values are first copied to dense rows in the workspace, because rows that are far apart may evict
   // each other from the cache: the places of the operands. `k` and `v` are then the places of the copies.
   std::optional<HeadsPlace> given_k, given_v;
+  // Keys of a page, if keys and values lie in pages: the first strides of `k` and `v` are then those of pages.
+  int64_t page_keys = 0;
+  int64_t beside = 0;  // blocks of other attentions that run at the same time
   float scale = 1;
   // A query at position p sees the keys from p - before to p + after. No limit if not set.
   std::optional<int64_t> before;
@@ -103,6 +106,9 @@ int64_t bytes_of_panels(const AttentionPlan& plan);
 inline constexpr int64_t kMostPanels = 4;
 
 size_t number_of_buffers(const loop::Attention& attention);
+
+// Decides how a plan with sizes and places of its operands is computed.
+void complete_plan(const loop::Attention& attention, DType dtype, const target::Target& target, AttentionPlan& plan);
 
 // Returns nullopt if the buffers do not fit each other or the type.
 std::optional<AttentionPlan> plan_attention(const loop::Attention& attention, DType dtype, const target::Target& target,

@@ -112,11 +112,17 @@ class Rows {
         });
   }
 
-  // multiply(first row, stride, key, count) for all keys at once if their rows are dense, else for copies of a few as
-  // f32.
+  // multiply(first row, stride, key, count) for all keys that are evenly spaced at once if their rows are dense, else
+  // for copies of a few as f32.
   template <typename At, typename Multiply>
   void for_staged(bool dense, const HeadsPlace& place, int64_t size, At at, Multiply multiply) {
-    if (dense) return multiply(at(begin_), place.row(), begin_, end_ - begin_);
+    if (dense) {
+      for (int64_t key = begin_, count = 0; key < end_; key += count) {
+        count = c_.in_one_piece(key, end_ - key);
+        multiply(at(key), place.row(), key, count);
+      }
+      return;
+    }
     for (int64_t key = begin_; key < end_; key += kStagedRows) {
       const int64_t count = std::min(kStagedRows, end_ - key);
       for (int64_t i = 0; i < count; ++i)

@@ -99,7 +99,7 @@ void make_code_for_queries(const AttentionPlan& plan, const target::Target& targ
 
 void run_attention(const AttentionPlan& plan, const AttentionCode& code, const ng_call& call) {
   if (plan.items() == 0) return;
-  const AttentionCall attention(plan, code, call);
+  const AttentionCall attention(plan, code, memory_of(plan, call));
   auto* workspace = static_cast<char*>(call.workspace);
   if (plan.given_k)
     copy_heads(attention, *plan.given_k, call.buffers[1].data, plan.k, workspace + plan.keys_at(), call);

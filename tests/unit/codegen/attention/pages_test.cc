@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/attention/pages.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "codegen/matmul/matmul_testing.h"
+
+namespace npugraph::codegen {
+namespace {
+
+struct Length {
+  int64_t queries, keys;
+};
+
+struct Case {
+  std::vector<Length> lengths;
+  DType dtype = DType::kF32;
+  int64_t heads = 3, group = 3, size = 16, value_size = 16, page_keys = 16;
+  std::optional<int64_t> before, after = 0;
+  bool logsumexp = false;
+};
+
+class Cache {
+ public:
+  explicit Cache(const Case& x) : x_(x) {
+    int64_t pages = 1;
+    for (const Length& length : x.lengths) pages += divide_up(length.keys, x.page_keys);
+    const Sizes keys{pages, x.page_keys, x.heads, x.size}, values{pages, x.page_keys, x.heads, x.value_size};
+    k = std::make_unique<Tensor>(x.dtype, keys, strides_of(keys));
+    v = std::make_unique<Tensor>(x.dtype, values, strides_of(values));
+    k->fill(2);
+    v->fill(3);
+    // Pages of sequences are interleaved and go backwards; page 0 belongs to nobody.
+    int32_t next = static_cast<int32_t>(pages) - 1;
+    tables.resize(x.lengths.size());
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t s = 0; s < x.lengths.size(); ++s) {
+        if (static_cast<int64_t>(tables[s].size()) * x.page_keys >= x.lengths[s].keys) continue;
+        tables[s].push_back(next--);
+        more = true;
+      }
+    }
+  }
+
+  static Sizes strides_of(const Sizes& sizes) {
+    return {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
+  }
+  double key(size_t sequence, int64_t head, int64_t key, int64_t i) const { return at(*k, sequence, head, key, i); }
+  double value(size_t sequence, int64_t head, int64_t key, int64_t i) const { return at(*v, sequence, head, key, i); }
+
+  std::unique_ptr<Tensor> k, v;
+  std::vector<std::vector<int32_t>> tables;
+
+ private:
+  double at(const Tensor& tensor, size_t sequence, int64_t head, int64_t key, int64_t i) const {
+    return tensor.value({tables[sequence][key / x_.page_keys], key % x_.page_keys, head, i});
+  }
+
+  const Case& x_;
+};
+
+struct Result {
+  std::unique_ptr<Tensor> q, out, logsumexp;
+  std::vector<PagedSequence> sequences;
+};
+
+HeadsPlace place_of(const Tensor& tensor, int64_t page, int64_t head, int64_t row) {
+  const int64_t size = size_of(tensor.dtype());
+  return {{page * size, head * size, row * size, size}, tensor.dtype()};
+}
+
+Result run(const Case& x, const Cache& cache, const target::Target& target, int32_t workers) {
+  Result r;
+  int64_t rows = 0;
+  for (size_t s = 0; s < x.lengths.size(); ++s) {
+    r.sequences.push_back({rows, x.lengths[s].queries, x.lengths[s].keys, cache.tables[s].data()});
+    rows += x.lengths[s].queries;
+  }
+  const int64_t heads = x.heads * x.group;
+  r.q = std::make_unique<Tensor>(x.dtype, Sizes{rows, heads, x.size}, Sizes{heads * x.size, x.size, 1});
+  r.out =
+      std::make_unique<Tensor>(x.dtype, Sizes{rows, heads, x.value_size}, Sizes{heads * x.value_size, x.value_size, 1});
+  r.logsumexp = std::make_unique<Tensor>(DType::kF32, Sizes{rows, heads}, Sizes{heads, 1});
+  r.q->fill(1);
+  r.out->poison();
+  const PagedOperands operands{
+      .dtype = x.dtype,
+      .heads = x.heads,
+      .group = x.group,
+      .key_size = x.size,
+      .value_size = x.value_size,
+      .page_keys = x.page_keys,
+      .q = place_of(*r.q, 0, x.size, heads * x.size),
+      .k = place_of(*cache.k, x.page_keys * x.heads * x.size, x.size, x.heads * x.size),
+      .v = place_of(*cache.v, x.page_keys * x.heads * x.value_size, x.value_size, x.heads * x.value_size),
+      .out = place_of(*r.out, 0, x.value_size, heads * x.value_size),
+      .logsumexp = place_of(*r.logsumexp, 0, 1, heads),
+      .memory = {.q = r.q->at({0, 0, 0}),
+                 .k = cache.k->at({0, 0, 0, 0}),
+                 .v = cache.v->at({0, 0, 0, 0}),
+                 .out = r.out->at({0, 0, 0}),
+                 .logsumexp = r.logsumexp->at({0, 0})}};
+  const loop::Attention attention{
+      .before = x.before, .after = x.after, .position = loop::AttentionPosition::kEnd, .logsumexp = x.logsumexp};
+  const PagedAttention paged(attention, operands, r.sequences, target);
+  const ng_host host{
+      .self = nullptr, .workers = workers, .parallel_for = cut_backwards, .set_error = [](const ng_host*, const char*) {
+      }};
+  std::vector<char> memory(static_cast<size_t>(paged.workspace()) + 64);
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64;
+  paged.run(host, reinterpret_cast<char*>(first));
+  return r;
+}
+
+void check_row(const Case& x, const Cache& cache, const Result& r, size_t s, int64_t query, int64_t head) {
+  const Length& length = x.lengths[s];
+  const int64_t row = r.sequences[s].first_query + query, position = length.keys - length.queries + query;
+  const auto sees = [&](int64_t key) {
+    return (!x.after || key - position <= *x.after) && (!x.before || position - key <= *x.before);
+  };
+  std::vector<double> p(static_cast<size_t>(length.keys), 0);
+  double total = 0;
+  for (int64_t key = 0; key < length.keys; ++key) {
+    double score = 0;
+    for (int64_t i = 0; i < x.size; ++i) score += r.q->value({row, head, i}) * cache.key(s, head / x.group, key, i);
+    if (sees(key)) total += p[key] = std::exp(score / std::sqrt(static_cast<double>(x.size)));
+  }
+  const double tolerance = x.dtype == DType::kF32 ? 3e-6 : x.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+  for (int64_t i = 0; i < x.value_size; ++i) {
+    double expected = 0;
+    for (int64_t key = 0; key < length.keys; ++key) expected += p[key] * cache.value(s, head / x.group, key, i);
+    if (total > 0) expected /= total;
+    ASSERT_NEAR(r.out->value({row, head, i}), expected, tolerance)
+        << "sequence " << s << ", query " << query << ", head " << head << ", element " << i;
+  }
+  if (!x.logsumexp || total == 0) return;
+  ASSERT_NEAR(r.logsumexp->value({row, head}), std::log(total), x.dtype == DType::kF32 ? 3e-6 : 0.01);
+}
+
+void check(Case x) {
+  for (const target::Target& target : target::host_targets()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      if (dtype == DType::kF16 && !target.f16c) continue;
+      x.dtype = dtype;
+      SCOPED_TRACE(cat(name_of(target.level), " ", name_of(dtype)));
+      const Cache cache(x);
+      const Result one = run(x, cache, target, 1);
+      for (size_t s = 0; s < x.lengths.size(); ++s)
+        for (int64_t query = 0; query < x.lengths[s].queries; ++query)
+          for (int64_t head = 0; head < x.heads * x.group; ++head) check_row(x, cache, one, s, query, head);
+      EXPECT_EQ(run(x, cache, target, 3).out->bytes(), one.out->bytes());
+    }
+  }
+}
+
+TEST(PagedAttention, DecodesSequencesOfAnyLength) {
+  check({.lengths = {{1, 1}, {1, 15}, {1, 16}, {1, 17}, {1, 200}, {1, 700}}, .logsumexp = true});
+  check({.lengths = {{1, 3000}}, .heads = 1, .size = 64, .value_size = 64, .page_keys = 128});
+  check({.lengths = {{1, 40}, {1, 90}}, .group = 1, .size = 40, .value_size = 24, .page_keys = 7});
+}
+
+TEST(PagedAttention, MixesPromptsAndDecodes) {
+  for (const int64_t page_keys : {int64_t{16}, int64_t{100}, int64_t{128}}) {
+    check({.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 5}, {0, 12}, {2, 2}}, .page_keys = page_keys});
+    check({.lengths = {{130, 130}, {1, 1}}, .size = 33, .value_size = 20, .page_keys = page_keys, .logsumexp = true});
+  }
+}
+
+TEST(PagedAttention, SeesAWindow) {
+  for (const int64_t before : {0, 5, 100})
+    check({.lengths = {{1, 400}, {70, 300}, {1, 3}}, .before = before, .logsumexp = true});
+  check({.lengths = {{1, 40}, {20, 50}}, .after = std::nullopt});
+}
+
+// Pages that no sequence needs may be anything, also those in the table behind the last key.
+TEST(PagedAttention, ReadsNoOtherPages) {
+  Case x{.lengths = {{1, 33}, {20, 40}}, .page_keys = 16};
+  Cache cache(x);
+  for (std::vector<int32_t>& table : cache.tables) table.push_back(std::numeric_limits<int32_t>::max());
+  for (int64_t row = 0; row < x.page_keys; ++row)
+    set_element(cache.v->at({0, row, 0, 0}), x.dtype, std::numeric_limits<float>::quiet_NaN());
+  const Result r = run(x, cache, target::host_target(), 1);
+  for (size_t s = 0; s < x.lengths.size(); ++s)
+    for (int64_t query = 0; query < x.lengths[s].queries; ++query) check_row(x, cache, r, s, query, 0);
+}
+
+TEST(PagedAttention, OfNoSequences) {
+  check({.lengths = {}});
+  check({.lengths = {{0, 0}, {0, 9}}});
+}
+
+}  // namespace
+}  // namespace npugraph::codegen
