@@ -155,8 +155,7 @@ HeadsPlace dense_place(const AttentionPlan& plan, DType dtype, int64_t size) {
 // these should stay in the L2 cache.
 void choose_copies(AttentionPlan& plan, const target::Target& target) {
   constexpr int64_t kLeastBlocks = 4;
-  if (plan.page_keys > 0 || plan.by_rows || plan.row_blocks() < kLeastBlocks || !plan.k.is_dense() ||
-      !plan.v.is_dense())
+  if (plan.in_place || plan.by_rows || plan.row_blocks() < kLeastBlocks || !plan.k.is_dense() || !plan.v.is_dense())
     return;
   const HeadsPlace k = dense_place(plan, plan.k.dtype, plan.key_size);
   const HeadsPlace v = dense_place(plan, plan.v.dtype, plan.value_size);

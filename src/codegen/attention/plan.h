@@ -39,7 +39,8 @@ struct AttentionPlan {
   std::optional<HeadsPlace> given_k, given_v;
   // Keys of a page, if keys and values lie in pages: the first strides of `k` and `v` are then those of pages.
   int64_t page_keys = 0;
-  int64_t beside = 0;  // blocks of other attentions that run at the same time
+  int64_t beside = 0;     // blocks of other attentions that run at the same time
+  bool in_place = false;  // keys and values are never copied to the workspace
   float scale = 1;
   // A query at position p sees the keys from p - before to p + after. No limit if not set.
   std::optional<int64_t> before;

@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -18,6 +17,7 @@
 #include "ops/table.h"
 #include "program/definition.h"
 #include "torch/bridge/convert.h"
+#include "torch/npu/eager_host.h"
 
 namespace npugraph::bridge {
 namespace {
@@ -25,29 +25,6 @@ namespace {
 using c10::IValue;
 using c10::OperatorHandle;
 using torch::jit::Stack;
-
-// What a kernel may ask of the process while it runs in eager mode.
-class EagerHost {
- public:
-  EagerHost() : table_{this, at::get_num_threads(), parallel_for, set_error, [](const ng_host*, int64_t) {}} {}
-  EagerHost(const EagerHost&) = delete;
-  EagerHost& operator=(const EagerHost&) = delete;
-
-  const ng_host* table() const { return &table_; }
-  const std::string& error() const { return error_; }
-
- private:
-  static void parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain,
-                           void (*body)(void* arg, int64_t begin, int64_t end), void* arg) {
-    at::parallel_for(begin, end, grain, [&](int64_t first, int64_t last) { body(arg, first, last); });
-  }
-  static void set_error(const ng_host* host, const char* message) {
-    static_cast<EagerHost*>(host->self)->error_ = message;
-  }
-
-  ng_host table_;
-  std::string error_;
-};
 
 // One eager call: the task of the kernel, for these arguments only.
 class Call {
@@ -97,7 +74,7 @@ class Call {
                  .num_defined = 0,
                  .abi_version = NG_TASK_ABI_VERSION};
     const Made task(program::make_task(kernel_.make, task_), call);
-    const EagerHost host;
+    const npu::EagerHost host;
     at::Tensor workspace = task.workspace(call);
     call.workspace = workspace.defined() ? workspace.data_ptr() : nullptr;
     call.host = host.table();

@@ -62,7 +62,7 @@ Sequences Sequences::batched(const char* op, const char* name, const GivenLength
 }
 
 Tensor Sequences::part(const Tensor& tensor, int64_t index) const {
-  return tensor.narrow(0, packed_ ? 0 : index, 1).narrow(2, starts_[index], lengths_[index]);
+  return tensor.narrow(0, batch(index), 1).narrow(2, starts_[index], lengths_[index]);
 }
 
 Tensor Sequences::join(const std::vector<Tensor>& parts, const c10::SymInt& rows) const {

@@ -26,6 +26,8 @@ class Sequences {
 
   int64_t count() const { return static_cast<int64_t>(lengths_.size()); }
   int64_t length(int64_t index) const { return lengths_[index]; }
+  int64_t batch(int64_t index) const { return packed_ ? 0 : index; }
+  int64_t start(int64_t index) const { return starts_[index]; }  // its first row in the batch
   // [1, heads, length, size]
   Tensor part(const Tensor& tensor, int64_t index) const;
   // The inverse of part: a tensor of `rows` rows, with those of `parts` and 0 in all others.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "torch/npu_ops/attention/varlen_call.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
 
 namespace npugraph::npu_ops {
@@ -285,8 +286,32 @@ Attention InferAttention::attend_all() const {
   return attend_one(query, key, value, weighting(query, key, mask_, bias_));
 }
 
+// Nothing if generated code does not compute such a call.
+std::optional<Attention> InferAttention::attend_generated(const Lengths& lengths) const {
+  const bool is_plain = rule_.sparse_mode != 1 && !mask_.defined() && !bias_.defined() && !sink_.defined() &&
+                        !score_factor_.defined() && !key_prefix_.defined() && !in_float32_;
+  if (!is_plain) return std::nullopt;
+  const auto limit = [](int64_t tokens) { return tokens < kAllTokens ? std::make_optional(tokens) : std::nullopt; };
+  const bool is_band = rule_.sparse_mode == 4, is_causal = rule_.sparse_mode == 2 || rule_.sparse_mode == 3;
+  return attend_varlen({.query = query_,
+                        .query_rope = query_rope_,
+                        .queries = lengths.queries,
+                        .key = *key_,
+                        .value = *value_,
+                        .key_rope = key_rope_ ? &*key_rope_ : nullptr,
+                        .keys = lengths.keys,
+                        .before = is_band ? limit(rule_.pre_tokens) : std::nullopt,
+                        .after = is_causal ? std::make_optional<int64_t>(0)
+                                 : is_band ? limit(rule_.next_tokens)
+                                           : std::nullopt,
+                        .at_end = rule_.sparse_mode != 2,
+                        .scale = scale_,
+                        .wants_lse = wants_lse_});
+}
+
 Attention InferAttention::attend_by_sequences() const {
   const Lengths all = lengths();
+  if (const auto out = attend_generated(all)) return *out;
   std::vector<Tensor> results, lses;
   for (int64_t index = 0; index < all.queries.count(); ++index) {
     const auto rope = query_rope_.defined() ? all.queries.part(query_rope_, index) : Tensor();

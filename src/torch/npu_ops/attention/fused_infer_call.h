@@ -37,6 +37,7 @@ class InferAttention {
   bool has_lengths() const { return query_lengths_ || key_lengths_ || is_packed(layout_.in) || table_.defined(); }
   Lengths lengths() const;
   Attention attend_all() const;
+  std::optional<Attention> attend_generated(const Lengths& lengths) const;
   Attention attend_by_sequences() const;
   Attention attend_one(const Tensor& query, const Tensor& key, const Tensor& value, const Weighting& weighting) const;
   Weighting weighting(const Tensor& query, const Tensor& key, const Tensor& mask, const Tensor& bias) const;

@@ -3,6 +3,7 @@
 
 #include "torch/npu_ops/attention/attention_layout.h"
 #include "torch/npu_ops/attention/attention_mask.h"
+#include "torch/npu_ops/attention/varlen_call.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -51,12 +52,30 @@ Weighting weighting(const PackedCall& call, const Place& place) {
   return out;
 }
 
+// Nothing if rows of a mask or ALiBi decide which keys a query sees, or generated code does not compute such a call.
+std::optional<Attention> attend_generated(const PackedCall& call, const Sequences& queries, bool wants_lse) {
+  if (call.mask.slopes.defined() || call.mask.mask.defined()) return std::nullopt;
+  return attend_varlen({.query = call.query,
+                        .query_rope = {},
+                        .queries = queries,
+                        .key = call.key,
+                        .value = call.value,
+                        .key_rope = call.key_rope ? &*call.key_rope : nullptr,
+                        .keys = call.keys,
+                        .before = std::nullopt,
+                        .after = call.mask.causal ? std::make_optional<int64_t>(0) : std::nullopt,
+                        .scale = call.scale,
+                        .wants_lse = wants_lse});
+}
+
 }  // namespace
 
 PackedResult attend_packed(const char* op, const PackedCall& call, bool wants_lse) {
   const Sequences queries = Sequences::packed(call.query_lengths);
   TORCH_CHECK(call.query_lengths.size() == call.keys.lengths.size(), op, ": there are ", call.query_lengths.size(),
               " sequences of queries and ", call.keys.lengths.size(), " of keys");
+  if (const auto all = attend_generated(call, queries, wants_lse))
+    return {from_heads(all->result, Axes::kTND), wants_lse ? from_heads(all->max, Axes::kTND) : Tensor()};
   std::vector<Tensor> results, lses;
   int64_t first_row = 0;
   for (int64_t index = 0; index < queries.count(); ++index) {

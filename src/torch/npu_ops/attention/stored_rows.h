@@ -29,6 +29,10 @@ class StoredRows {
   void set_quantisation(const char* op, const char* name, const Quantisation& given);
 
   bool in_pages() const { return form_.has_value(); }
+  const std::optional<PageForm>& form() const { return form_; }
+  const c10::SymInt& heads() const { return heads_; }
+  // Whether stored elements stand for other numbers.
+  bool is_quantised() const { return quantisation_.scale.defined() || stored_.scalar_type() == at::kInt; }
   // The tensor as stored: [batches, heads, rows, size or words], or pages.
   const Tensor& stored() const { return stored_; }
   c10::SymInt head_size() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/attention/pages.h"
+#include "codegen/attention/varlen.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace npugraph::codegen {
 
-PagedAttention::PagedAttention(const loop::Attention& attention, const PagedOperands& operands,
-                               std::span<const PagedSequence> sequences, const target::Target& target) {
+VarlenAttention::VarlenAttention(const loop::Attention& attention, const VarlenOperands& operands,
+                                 std::span<const VarlenSequence> sequences, const target::Target& target) {
   const auto count = static_cast<int64_t>(sequences.size());
   pieces_.reserve(sequences.size());
-  for (const PagedSequence& sequence : sequences) {
+  for (const VarlenSequence& sequence : sequences) {
     if (sequence.queries == 0) continue;
     Piece piece = piece_of(attention, operands, sequence, operands.heads * (count - 1), target);
     piece.parts_at = scratch_at_;
@@ -26,9 +26,9 @@ PagedAttention::PagedAttention(const loop::Attention& attention, const PagedOper
   slots_ = most_slots();
 }
 
-PagedAttention::Piece PagedAttention::piece_of(const loop::Attention& attention, const PagedOperands& operands,
-                                               const PagedSequence& sequence, int64_t blocks,
-                                               const target::Target& target) {
+VarlenAttention::Piece VarlenAttention::piece_of(const loop::Attention& attention, const VarlenOperands& operands,
+                                                 const VarlenSequence& sequence, int64_t blocks,
+                                                 const target::Target& target) {
   Piece piece;
   AttentionPlan& plan = piece.plan;
   plan.heads = operands.heads;
@@ -44,24 +44,31 @@ PagedAttention::Piece PagedAttention::piece_of(const loop::Attention& attention,
   plan.logsumexp = operands.logsumexp;
   plan.page_keys = operands.page_keys;
   plan.beside = blocks;
+  plan.in_place = true;
   complete_plan(attention, operands.dtype, target, plan);
   piece.code = code_of(plan, target);
   piece.memory = operands.memory;
-  piece.memory.q += plan.q.offset(0, 0, sequence.first_query);
-  piece.memory.out += plan.out.offset(0, 0, sequence.first_query);
-  if (plan.with_logsumexp) piece.memory.logsumexp += plan.logsumexp.offset(0, 0, sequence.first_query);
-  piece.memory.pages = sequence.pages;
-  piece.memory.position = plan.keys - plan.queries;
+  const int64_t batch = sequence.query_batch, row = sequence.first_query;
+  piece.memory.q += plan.q.offset(batch, 0, row);
+  piece.memory.out += plan.out.offset(batch, 0, row);
+  if (plan.with_logsumexp) piece.memory.logsumexp += plan.logsumexp.offset(batch, 0, row);
+  if (plan.page_keys > 0) {
+    piece.memory.pages = sequence.pages;
+  } else {
+    piece.memory.k += plan.k.offset(sequence.key_batch, 0, sequence.first_key);
+    piece.memory.v += plan.v.offset(sequence.key_batch, 0, sequence.first_key);
+  }
+  if (plan.position == loop::AttentionPosition::kEnd) piece.memory.position = plan.keys - plan.queries;
   return piece;
 }
 
-const AttentionCode* PagedAttention::code_of(const AttentionPlan& plan, const target::Target& target) {
+const AttentionCode* VarlenAttention::code_of(const AttentionPlan& plan, const target::Target& target) {
   for (const auto& [queries, code] : codes_)
     if (queries == plan.queries) return &code;
   return &codes_.emplace_back(plan.queries, find_code(plan, target)).second;
 }
 
-void PagedAttention::run(const ng_host& host, char* workspace) const {
+void VarlenAttention::run(const ng_host& host, char* workspace) const {
   std::vector<AttentionCall> calls;
   std::vector<int64_t> ends;  // of the items of each piece among all
   calls.reserve(pieces_.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of sequences of different lengths whose keys and values lie in pages of a cache, as PagedAttention (Kwon et
-// al., 2023) has them. Only the pages that a sequence names are read, each key and value once for each block of rows.
+// Attention of sequences of different lengths. Their keys and values are rows of tensors, or lie in pages of a cache, as
+// PagedAttention (Kwon et al., 2023) has them. Only the keys that queries see are read, each once for each block of rows.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,35 @@
 
 namespace npugraph::codegen {
 
-struct PagedSequence {
-  int64_t first_query = 0;  // row of its first query among those of all sequences
+struct VarlenSequence {
+  int64_t query_batch = 0;
+  int64_t first_query = 0;  // row of the batch
   int64_t queries = 0;
+  int64_t key_batch = 0;
+  int64_t first_key = 0;
   int64_t keys = 0;
-  const int32_t* pages = nullptr;  // the page of its first page_keys keys, of the next ones, and so on
+  // If keys lie in pages: the page of the first page_keys keys, of the next ones, and so on. They take the place of
+  // `key_batch` and `first_key`.
+  const int32_t* pages = nullptr;
 };
 
-// Places are those of one row: queries and results [row, head, element], keys and values [page, row, head, element].
-// Strides in bytes, in the order of HeadsPlace: the first one is that of pages, 0 for queries and results.
-struct PagedOperands {
+// Places of tensors [batch or page, head, row, element].
+struct VarlenOperands {
   DType dtype = DType::kF32;  // of queries, keys, values and results: f32, bf16 or f16
   int64_t heads = 0;          // of keys and values
   int64_t group = 1;          // query heads for each
   int64_t key_size = 0;
   int64_t value_size = 0;
-  int64_t page_keys = 0;
+  int64_t page_keys = 0;  // 0: keys do not lie in pages
   HeadsPlace q, k, v, out, logsumexp;
   AttentionMemory memory;  // `logsumexp` may be null; `parts`, `pages` and `position` are not used
 };
 
-// One call: the last query of each sequence is at its last key. `attention` has no mask. Queries that see no keys give
-// zeros.
-class PagedAttention {
+// One call. `attention` has no mask, and its position is kStart or kEnd. Queries that see no keys give zeros.
+class VarlenAttention {
  public:
-  PagedAttention(const loop::Attention& attention, const PagedOperands& operands,
-                 std::span<const PagedSequence> sequences, const target::Target& target);
+  VarlenAttention(const loop::Attention& attention, const VarlenOperands& operands,
+                  std::span<const VarlenSequence> sequences, const target::Target& target);
 
   int64_t workspace() const { return scratch_at_ + slots_ * item_bytes_; }
   // `workspace` is that many bytes, 64-byte aligned.
@@ -56,7 +59,7 @@ class PagedAttention {
     int64_t parts_at = 0;
   };
 
-  Piece piece_of(const loop::Attention& attention, const PagedOperands& operands, const PagedSequence& sequence,
+  Piece piece_of(const loop::Attention& attention, const VarlenOperands& operands, const VarlenSequence& sequence,
                  int64_t blocks, const target::Target& target);
   const AttentionCode* code_of(const AttentionPlan& plan, const target::Target& target);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/attention/pages.h"
+#include "codegen/attention/varlen.h"
 
 #include <cmath>
 #include <limits>
@@ -27,19 +27,24 @@ struct Case {
   bool logsumexp = false;
 };
 
+// First row of a sequence in its batch, if keys do not lie in pages.
+constexpr int64_t kFirstKey = 3;
+
 class Cache {
  public:
   explicit Cache(const Case& x) : x_(x) {
+    tables.resize(x.lengths.size());
+    if (x.page_keys == 0) {
+      int64_t longest = 0;
+      for (const Length& length : x.lengths) longest = std::max(longest, length.keys);
+      make(static_cast<int64_t>(x.lengths.size()), kFirstKey + longest + 1);
+      return;
+    }
     int64_t pages = 1;
     for (const Length& length : x.lengths) pages += divide_up(length.keys, x.page_keys);
-    const Sizes keys{pages, x.page_keys, x.heads, x.size}, values{pages, x.page_keys, x.heads, x.value_size};
-    k = std::make_unique<Tensor>(x.dtype, keys, strides_of(keys));
-    v = std::make_unique<Tensor>(x.dtype, values, strides_of(values));
-    k->fill(2);
-    v->fill(3);
+    make(pages, x.page_keys);
     // Pages of sequences are interleaved and go backwards; page 0 belongs to nobody.
     int32_t next = static_cast<int32_t>(pages) - 1;
-    tables.resize(x.lengths.size());
     for (bool more = true; more;) {
       more = false;
       for (size_t s = 0; s < x.lengths.size(); ++s) {
@@ -50,6 +55,14 @@ class Cache {
     }
   }
 
+  void make(int64_t pages, int64_t rows) {
+    const Sizes keys{pages, rows, x_.heads, x_.size}, values{pages, rows, x_.heads, x_.value_size};
+    k = std::make_unique<Tensor>(x_.dtype, keys, strides_of(keys));
+    v = std::make_unique<Tensor>(x_.dtype, values, strides_of(values));
+    rows_of_page = rows;
+    k->fill(2);
+    v->fill(3);
+  }
   static Sizes strides_of(const Sizes& sizes) {
     return {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
   }
@@ -58,9 +71,11 @@ class Cache {
 
   std::unique_ptr<Tensor> k, v;
   std::vector<std::vector<int32_t>> tables;
+  int64_t rows_of_page = 0;
 
  private:
   double at(const Tensor& tensor, size_t sequence, int64_t head, int64_t key, int64_t i) const {
+    if (x_.page_keys == 0) return tensor.value({static_cast<int64_t>(sequence), kFirstKey + key, head, i});
     return tensor.value({tables[sequence][key / x_.page_keys], key % x_.page_keys, head, i});
   }
 
@@ -69,7 +84,7 @@ class Cache {
 
 struct Result {
   std::unique_ptr<Tensor> q, out, logsumexp;
-  std::vector<PagedSequence> sequences;
+  std::vector<VarlenSequence> sequences;
 };
 
 HeadsPlace place_of(const Tensor& tensor, int64_t page, int64_t head, int64_t row) {
@@ -81,7 +96,12 @@ Result run(const Case& x, const Cache& cache, const target::Target& target, int3
   Result r;
   int64_t rows = 0;
   for (size_t s = 0; s < x.lengths.size(); ++s) {
-    r.sequences.push_back({rows, x.lengths[s].queries, x.lengths[s].keys, cache.tables[s].data()});
+    r.sequences.push_back({.first_query = rows,
+                           .queries = x.lengths[s].queries,
+                           .key_batch = static_cast<int64_t>(s),
+                           .first_key = kFirstKey,
+                           .keys = x.lengths[s].keys,
+                           .pages = cache.tables[s].data()});
     rows += x.lengths[s].queries;
   }
   const int64_t heads = x.heads * x.group;
@@ -91,7 +111,7 @@ Result run(const Case& x, const Cache& cache, const target::Target& target, int3
   r.logsumexp = std::make_unique<Tensor>(DType::kF32, Sizes{rows, heads}, Sizes{heads, 1});
   r.q->fill(1);
   r.out->poison();
-  const PagedOperands operands{
+  const VarlenOperands operands{
       .dtype = x.dtype,
       .heads = x.heads,
       .group = x.group,
@@ -99,8 +119,8 @@ Result run(const Case& x, const Cache& cache, const target::Target& target, int3
       .value_size = x.value_size,
       .page_keys = x.page_keys,
       .q = place_of(*r.q, 0, x.size, heads * x.size),
-      .k = place_of(*cache.k, x.page_keys * x.heads * x.size, x.size, x.heads * x.size),
-      .v = place_of(*cache.v, x.page_keys * x.heads * x.value_size, x.value_size, x.heads * x.value_size),
+      .k = place_of(*cache.k, cache.rows_of_page * x.heads * x.size, x.size, x.heads * x.size),
+      .v = place_of(*cache.v, cache.rows_of_page * x.heads * x.value_size, x.value_size, x.heads * x.value_size),
       .out = place_of(*r.out, 0, x.value_size, heads * x.value_size),
       .logsumexp = place_of(*r.logsumexp, 0, 1, heads),
       .memory = {.q = r.q->at({0, 0, 0}),
@@ -110,13 +130,13 @@ Result run(const Case& x, const Cache& cache, const target::Target& target, int3
                  .logsumexp = r.logsumexp->at({0, 0})}};
   const loop::Attention attention{
       .before = x.before, .after = x.after, .position = loop::AttentionPosition::kEnd, .logsumexp = x.logsumexp};
-  const PagedAttention paged(attention, operands, r.sequences, target);
+  const VarlenAttention varlen(attention, operands, r.sequences, target);
   const ng_host host{
       .self = nullptr, .workers = workers, .parallel_for = cut_backwards, .set_error = [](const ng_host*, const char*) {
       }};
-  std::vector<char> memory(static_cast<size_t>(paged.workspace()) + 64);
+  std::vector<char> memory(static_cast<size_t>(varlen.workspace()) + 64);
   const uintptr_t first = (reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64;
-  paged.run(host, reinterpret_cast<char*>(first));
+  varlen.run(host, reinterpret_cast<char*>(first));
   return r;
 }
 
@@ -161,27 +181,31 @@ void check(Case x) {
   }
 }
 
-TEST(PagedAttention, DecodesSequencesOfAnyLength) {
+TEST(VarlenAttention, DecodesSequencesOfAnyLength) {
   check({.lengths = {{1, 1}, {1, 15}, {1, 16}, {1, 17}, {1, 200}, {1, 700}}, .logsumexp = true});
   check({.lengths = {{1, 3000}}, .heads = 1, .size = 64, .value_size = 64, .page_keys = 128});
   check({.lengths = {{1, 40}, {1, 90}}, .group = 1, .size = 40, .value_size = 24, .page_keys = 7});
 }
 
-TEST(PagedAttention, MixesPromptsAndDecodes) {
+TEST(VarlenAttention, MixesPromptsAndDecodes) {
   for (const int64_t page_keys : {int64_t{16}, int64_t{100}, int64_t{128}}) {
     check({.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 5}, {0, 12}, {2, 2}}, .page_keys = page_keys});
     check({.lengths = {{130, 130}, {1, 1}}, .size = 33, .value_size = 20, .page_keys = page_keys, .logsumexp = true});
   }
 }
 
-TEST(PagedAttention, SeesAWindow) {
+TEST(VarlenAttention, ReadsRowsOfTensors) {
+  check({.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 700}, {0, 12}, {300, 300}}, .page_keys = 0, .logsumexp = true});
+}
+
+TEST(VarlenAttention, SeesAWindow) {
   for (const int64_t before : {0, 5, 100})
     check({.lengths = {{1, 400}, {70, 300}, {1, 3}}, .before = before, .logsumexp = true});
   check({.lengths = {{1, 40}, {20, 50}}, .after = std::nullopt});
 }
 
 // Pages that no sequence needs may be anything, also those in the table behind the last key.
-TEST(PagedAttention, ReadsNoOtherPages) {
+TEST(VarlenAttention, ReadsNoOtherPages) {
   Case x{.lengths = {{1, 33}, {20, 40}}, .page_keys = 16};
   Cache cache(x);
   for (std::vector<int32_t>& table : cache.tables) table.push_back(std::numeric_limits<int32_t>::max());
@@ -192,7 +216,7 @@ TEST(PagedAttention, ReadsNoOtherPages) {
     for (int64_t query = 0; query < x.lengths[s].queries; ++query) check_row(x, cache, r, s, query, 0);
 }
 
-TEST(PagedAttention, OfNoSequences) {
+TEST(VarlenAttention, OfNoSequences) {
   check({.lengths = {}});
   check({.lengths = {{0, 0}, {0, 9}}});
 }
