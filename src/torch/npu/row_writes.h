@@ -16,6 +16,8 @@ namespace npugraph::npu {
 void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments);
 // Whether that was declared.
 bool announces_rows(const std::string& op, const std::string& argument);
+// The same for any of its arguments.
+bool announces_rows(const std::string& op);
 
 using RowsAnnounced =
     c10::function_ref<void(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places)>;
@@ -32,6 +34,9 @@ class HearRowWrites {
   RowsAnnounced heard_;
   const RowsAnnounced* const before_;
 };
+
+// Whether the calling thread's announcements are heard.
+bool are_rows_heard();
 
 // To be called before into.index_put_(places, ...).
 void announce_rows(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places);

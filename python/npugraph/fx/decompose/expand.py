@@ -4,9 +4,9 @@
     y, rstd = npu.npu_rms_norm(x, gamma)    ->    pow, mean, add, rsqrt, mul, mul
 
 Only the kernel of an operator (src/torch/npu_ops) says what it is composed of, and it is traced here. Operators that
-read values of their arguments, or write arguments, stay whole. Calls of ATen operators that only npu accepts
-(``npu_kernels``) are expanded in the same way. Operators on lists of tensors (``_foreach_*``), which optimizers call,
-become an operator for each tensor. Some of ATen's own operators, most of them gradients, become operators that are
+read values of their arguments, or write arguments, stay whole; ``functional_forms`` expands the functional forms of the
+latter. Calls of ATen operators that only npu accepts (``npu_kernels``) are expanded in the same way. Operators on lists
+of tensors (``_foreach_*``), which optimizers call, become an operator for each tensor. Some of ATen's own operators, most of them gradients, become operators that are
 faster together. Operators of users that have a kernel for CompositeImplicitAutograd beside kernels of their own are
 decomposed here, because AOTAutograd leaves them whole.
 """
@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph import _C, npu_kernels
 from npugraph.fx.corrections import correct_values
 from npugraph.fx.decompose import (
     attention_gradients,
@@ -29,9 +28,8 @@ from npugraph.fx.decompose import (
     embedding_gradients,
     layer_norm_gradients,
 )
+from npugraph.fx.decompose.composed import is_composed, run_kernel
 from npugraph.fx.decompose.parts import put_parts
-from npugraph.fx.schema import arguments_by_name, is_composite, is_foreach, is_of_ascend, is_of_user
-from npugraph.python_operators import kernels
 
 # Operators of ATen, each with a function that returns the parts of a node, or None if the node stays whole.
 _PARTS = {
@@ -62,7 +60,7 @@ def _parts_of(node: fx.Node) -> Callable[..., Any] | None:
     """Returns the function whose operators a node is composed of; None if it stays whole."""
     if node.target in _PARTS:
         return _PARTS[node.target](node)
-    return functools.partial(_run_kernel, node.target) if _is_composed(node) else None
+    return functools.partial(run_kernel, node.target) if _is_composed(node) else None
 
 
 def _is_flex_attention(node: fx.Node) -> bool:
@@ -71,35 +69,5 @@ def _is_flex_attention(node: fx.Node) -> bool:
 
 
 def _is_composed(node: fx.Node) -> bool:
-    target = node.target
-    if getattr(target, "namespace", None) == "npu_define":  # these are composed of torch's collectives
-        return True
-    if target in npu_kernels.OPERATORS:
-        return npu_kernels.is_made_of_others(target, fx.map_arg(node.args, lambda n: n.meta.get("val")))
-    if is_foreach(target) or (is_of_user(target) and is_composite(target)):
-        return not target._schema.is_mutable
-    if not is_of_ascend(target):
-        return False
-    whole_with = _composed().get(target.name())
-    if whole_with is None or target._schema.is_mutable:
-        return False
-    given = arguments_by_name(target, node.args, node.kwargs)
-    return all(given.get(name) is None for name in whole_with)
-
-
-@functools.cache
-def _composed() -> dict[str, list[str]]:
-    """The composed operators, each with the arguments that keep a call whole if they are given."""
-    return {row.name: row.whole_with for row in _C.device.operators() if row.is_composed}
-
-
-def _run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
-    if kernel := kernels.get(op.name()):
-        return kernel(*args, **kwargs)
-    with torch._C.DisableTorchFunction():  # a mode would get the operator without the key of its kernel
-        if op in npu_kernels.OPERATORS:
-            return npu_kernels.call(op, *args, **kwargs)
-        if is_of_user(op):
-            return op.decompose(*args, **kwargs)
-        key = "CompositeExplicitAutograd" if is_foreach(op) else "CPU"
-        return op._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+    is_written = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    return not is_written and is_composed(node.target, node.args, node.kwargs)

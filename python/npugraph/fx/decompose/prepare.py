@@ -16,6 +16,7 @@ from torch._higher_order_ops.effects import with_effects
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
 from npugraph.fx.calls import add_call, geometry, storage_elements
+from npugraph.fx.decompose.functional_forms import expand_functional_forms
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.decompose.working_copies import write_working_copies
 from npugraph.fx.schema import is_view, may_draw
@@ -35,6 +36,7 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
     if with_effects in targets:
         _unwrap_effects(gm.graph)
     if auto_functionalized in targets or auto_functionalized_v2 in targets:
+        expand_functional_forms(gm)
         write_working_copies(gm.graph)
         _undo_auto_functionalized_graphs(gm)
         with _in_fake_mode_of(gm):

@@ -24,8 +24,7 @@ Tensor turned(const Tensor& x, Rotation rotation) {
 }
 
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, Rotation rotation) {
-  const Tensor exact = wide(x);
-  return exact * wide(cos) + turned(exact, rotation) * wide(sin);
+  return wide(x) * wide(cos) + wide(turned(x, rotation)) * wide(sin);
 }
 
 Tensor evens_first(const Tensor& x) { return x.unflatten(-1, {-1, 2}).transpose(-1, -2).flatten(-2); }
