@@ -17,7 +17,7 @@
 #include "ops/table.h"
 #include "program/definition.h"
 #include "torch/bridge/convert.h"
-#include "torch/npu/eager_host.h"
+#include "torch/npu/eager_task.h"
 
 namespace npugraph::bridge {
 namespace {
@@ -53,61 +53,15 @@ class Call {
 
   void run() {
     std::vector<ng_buffer> buffers;
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      const at::Tensor& tensor = tensors_[i];
-      buffers.push_back({.data = tensor.numel() == 0 ? nullptr : tensor.data_ptr(),
-                         .object = tensor.unsafeGetTensorImpl(),
-                         .sizes = tensor.sizes().data(),
-                         .strides = tensor.strides().data(),
-                         .rank = static_cast<int32_t>(tensor.dim()),
-                         .dtype = static_cast<int32_t>(task_.operands[i].dtype),
-                         .flags = 0,
-                         .reserved = 0});
-    }
-    ng_call call{.buffers = buffers.data(),
-                 .scalars = nullptr,
-                 .defined = nullptr,
-                 .workspace = nullptr,
-                 .host = nullptr,
-                 .num_buffers = static_cast<uint32_t>(buffers.size()),
-                 .num_scalars = 0,
-                 .num_defined = 0,
-                 .abi_version = NG_TASK_ABI_VERSION};
-    const Made task(program::make_task(kernel_.make, task_), call);
-    const npu::EagerHost host;
-    at::Tensor workspace = task.workspace(call);
-    call.workspace = workspace.defined() ? workspace.data_ptr() : nullptr;
-    call.host = host.table();
-    TORCH_CHECK(task.run(call), name_, ": ", host.error().empty() ? "the kernel refuses these arguments" : host.error(),
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      buffers.push_back(npu::buffer_of(tensors_[i], static_cast<int32_t>(task_.operands[i].dtype)));
+    const npu::EagerTask task(program::make_task(kernel_.make, task_));
+    const auto error = task.run(buffers);
+    TORCH_CHECK(!error, name_, ": ", error->empty() ? "the kernel refuses these arguments" : *error,
                 " (the kernel is in '", kernel_.library, "')");
   }
 
  private:
-  // Owns a task and its state for one call.
-  class Made {
-   public:
-    Made(const ng_task& task, const ng_call& call) : task_(task) {
-      is_bound_ = task_.bind == nullptr || task_.bind(task_.context, &call, &state_) == NG_OK;
-    }
-    ~Made() {
-      if (task_.unbind != nullptr && state_ != nullptr) task_.unbind(task_.context, state_);
-      if (task_.destroy != nullptr) task_.destroy(task_.context);
-    }
-    Made(const Made&) = delete;
-    Made& operator=(const Made&) = delete;
-
-    at::Tensor workspace(const ng_call& call) const {
-      const int64_t bytes = is_bound_ && task_.workspace != nullptr ? task_.workspace(task_.context, &call) : 0;
-      return bytes > 0 ? at::empty({bytes}, at::kByte) : at::Tensor();
-    }
-    bool run(ng_call& call) const { return is_bound_ && task_.run(task_.context, state_, &call) == NG_OK; }
-
-   private:
-    ng_task task_;
-    void* state_ = nullptr;
-    bool is_bound_ = false;
-  };
-
   int32_t operand(const at::Tensor& tensor, program::Access access) {
     const auto dtype = from_torch(tensor.scalar_type());
     TORCH_CHECK_NOT_IMPLEMENTED(dtype && tensor.layout() == at::kStrided, name_,

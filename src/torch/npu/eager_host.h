@@ -8,7 +8,7 @@
 
 namespace npugraph::npu {
 
-// For one call. Loops run in torch's threads.
+// For one call. Loops run in the threads of the pool.
 class EagerHost {
  public:
   EagerHost();

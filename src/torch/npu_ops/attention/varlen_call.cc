@@ -10,18 +10,12 @@
 
 #include "codegen/attention/varlen.h"
 #include "torch/npu/eager_host.h"
+#include "torch/npu_ops/parts/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
 
 using codegen::HeadsPlace;
-
-std::optional<DType> dtype_of(at::ScalarType type) {
-  if (type == at::kFloat) return DType::kF32;
-  if (type == at::kBFloat16) return DType::kBF16;
-  if (type == at::kHalf && target::host_target().f16c) return DType::kF16;
-  return std::nullopt;
-}
 
 // [batches or pages, heads, rows, size]; undefined where rows do not lie one after another.
 Tensor with_heads(const StoredRows& rows) {
@@ -191,8 +185,8 @@ Tensor result_for(const Tensor& query, const Sequences& queries, int64_t size, a
 }  // namespace
 
 std::optional<Attention> attend_varlen(const VarlenCall& call) {
-  const auto dtype = dtype_of(call.query.scalar_type());
-  if (!dtype || !are_plain(call) || !fits(call.query, call.queries)) return std::nullopt;
+  const auto dtype = generated_dtype(call.query.scalar_type());
+  if (!dtype || !has_memory(call.query) || !are_plain(call) || !fits(call.query, call.queries)) return std::nullopt;
   if (call.keys.lengths.size() != static_cast<size_t>(call.queries.count())) return std::nullopt;
   if (call.wants_lse && !all_see_keys(call)) return std::nullopt;
   const auto stored = stored_of(call, call.query.size(1));

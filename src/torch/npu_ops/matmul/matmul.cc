@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/matmul/generated_linear.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 
 namespace npugraph::npu_ops {
@@ -76,7 +77,9 @@ Tensor transpose_quant_batchmatmul(const Tensor& x1, const Tensor& x2, int64_t d
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const OptionalTensor& bias) {
-  return at::linear(input, weight, bias);
+  const auto product = generated_linear(input, weight);
+  if (!product) return at::linear(input, weight, bias);
+  return bias && bias->defined() ? product->add_(*bias) : *product;
 }
 
 std::tuple<Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input, const Tensor& weight) {
