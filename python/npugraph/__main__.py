@@ -36,6 +36,10 @@ COMMANDS = {
         "npugraph.commands.report",
         "run a script, and write a page of HTML about each graph that it compiled",
     ),
+    "serve": (
+        "npugraph.commands.serve",
+        "serve a model through vLLM's OpenAI-compatible server, on the CPU of this host",
+    ),
 }
 
 
