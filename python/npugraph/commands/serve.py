@@ -5,10 +5,12 @@ serve``."""
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib.metadata
 import json
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 PAIRS = {"0.14.1": "0.14.0rc1", "0.30.0": "0.30.0rc2"}  # version of vllm: the version of vllm-ascend tested with it
 _PLUGINS = ("npugraph-vllm", "torch_npu")
 _USAGE = 2
+_PORT = 8000  # vLLM's default
 
 # What differs from vLLM's own defaults, which are those of a server that has an accelerator for itself.
 _MEMORY = "0.5"
@@ -50,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _USAGE
     try:
         options = with_defaults(arguments.options)
+        _check_port(arguments.options)
     except ValueError as error:
         print(f"serve: {error}", file=sys.stderr)
         return _USAGE
@@ -92,10 +96,7 @@ def _versions() -> dict[str, str]:
 def with_defaults(options: Sequence[str]) -> list[str]:
     """Returns the options of ``vllm serve`` with ours before those of the user. Options in a file of ``--config`` count
     as given by the user. Raises ``ValueError`` for an ``--additional-config`` that is no object of JSON."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("config", "additional_config", *_DEFAULTS):
-        parser.add_argument(*{f"--{name}", f"--{name.replace('_', '-')}"}, dest=name)
-    given, others = parser.parse_known_args(list(options))
+    given, others = _pick(options, "config", "additional_config", *_DEFAULTS)
     in_file = _read(given.config) if given.config else {}
 
     result = _graphs(given.additional_config or in_file.get("additional_config"))
@@ -106,6 +107,32 @@ def with_defaults(options: Sequence[str]) -> list[str]:
     if given.config:
         result += ["--config", given.config]
     return [*result, *others]
+
+
+def _pick(options: Sequence[str], *names: str) -> tuple[argparse.Namespace, list[str]]:
+    """Returns the values of some options of vLLM, which are None where they are not given, and the other options."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in names:
+        parser.add_argument(*{f"--{name}", f"--{name.replace('_', '-')}"}, dest=name)
+    return parser.parse_known_args(list(options))
+
+
+def _check_port(options: Sequence[str]) -> None:
+    """Raises ``ValueError`` if the port of the server is taken. vLLM would say so late, without the port, or share the
+    port with another server of vLLM."""
+    given, _ = _pick(options, "config", "host", "port", "uds")
+    in_file = _read(given.config) if given.config else {}
+    host = given.host or in_file.get("host") or ""
+    port = str(given.port or in_file.get("port") or _PORT)
+    if given.uds or not port.isdecimal():
+        return
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as vLLM does
+        try:
+            probe.bind((host, int(port)))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise ValueError(f"port {port} is taken by another program; give another one with --port") from None
 
 
 def _graphs(additional: Any) -> list[str]:

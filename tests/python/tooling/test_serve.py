@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def test_vllm_takes_the_place_of_the_process(monkeypatch, capsys) -> None:
     started = []
     monkeypatch.setattr(serve, "_versions", lambda: COMPLETE)
     monkeypatch.setattr(os, "execv", lambda *command: started.append(command))
-    tools.main(["serve", "a folder", "--port", "1234", "--help=all"])
-    given = ["serve", "a folder", GRAPHS, *OURS, "--port", "1234", "--help=all"]
+    tools.main(["serve", "a folder", "--uds", "path", "--help=all"])
+    given = ["serve", "a folder", GRAPHS, *OURS, "--uds", "path", "--help=all"]
     assert started == [(sys.executable, [sys.executable, "-m", "vllm.entrypoints.cli.main", *given])]
     assert "vllm serve 'a folder'" in capsys.readouterr().err
 
@@ -97,6 +98,17 @@ def test_additional_settings_that_are_no_object(monkeypatch, capsys, text) -> No
     monkeypatch.setattr(serve, "_versions", lambda: COMPLETE)
     assert tools.main(["serve", "folder", "--additional-config", text]) == 2
     assert "it must be an object of JSON" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(serve, "_versions", lambda: COMPLETE)
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("the server was started"))
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert tools.main(["serve", "folder", f"--port={port}"]) == 2
+    assert f"port {port} is taken by another program; give another one with --port" in capsys.readouterr().err
 
 
 def test_options_in_a_file_replace_ours(tmp_path) -> None:
