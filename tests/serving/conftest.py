@@ -15,13 +15,13 @@ def smollm2() -> str:
     return os.environ["NPUGRAPH_TEST_MODEL"]
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Variables of a process of vLLM that finds no network and no cache of others. Its workers take functions."""
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables of a process of vLLM that finds no network and no cache of other tests. Its workers take functions."""
     return os.environ | {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
-        "VLLM_CACHE_ROOT": str(tmp_path / "vllm"),
+        "VLLM_CACHE_ROOT": str(tmp_path_factory.mktemp("vllm")),
         "PYTHONPATH": str(ROOT / "tests" / "serving"),
     }
