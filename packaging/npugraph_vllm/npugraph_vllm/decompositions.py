@@ -7,11 +7,13 @@ Both define operators to hide code from torch.compile. Eager calls still take th
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn import functional
 
+_collectives = torch.ops._c10d_functional
 _library = torch.library.Library("vllm", "FRAGMENT")
 
 
@@ -27,22 +29,72 @@ def install() -> None:
     @functools.wraps(define)
     def direct_register_custom_op(op_name: str, *args: Any, **kwargs: Any) -> None:
         define(op_name, *args, **kwargs)
-        _register(op_name)
+        if op_name in _PARTS:
+            _register(op_name, _PARTS[op_name])
+        elif op_name in _DECIDED:
+            define(f"{op_name}_whole", *args, **kwargs)
+            whole = getattr(torch.ops.vllm, f"{op_name}_whole")
+            _register(op_name, functools.partial(_DECIDED[op_name], whole))
 
     direct_register_custom_op._decomposes = True
     torch_utils.direct_register_custom_op = direct_register_custom_op
     for name in _PARTS:
         if hasattr(torch.ops.vllm, name):
-            _register(name)
+            _register(name, _PARTS[name])
 
 
-def _register(name: str) -> None:
-    if name in _PARTS:
-        _library.impl(name, _PARTS[name], "CompositeImplicitAutograd")
+def _register(name: str, parts: Callable[..., torch.Tensor]) -> None:
+    _library.impl(name, parts, "CompositeImplicitAutograd")
 
 
 def _unquantized_gemm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return functional.linear(x, weight, bias)
 
 
-_PARTS = {"unquantized_gemm": _unquantized_gemm}
+def _all_reduce(tensor: torch.Tensor, group_name: str) -> torch.Tensor:
+    """A collective of the graph. vLLM's own kernel writes the sum into its argument, which the schema does not say."""
+    from vllm.distributed import parallel_state
+
+    group = parallel_state._groups[group_name]()
+    if group is None:
+        raise ValueError(f"vllm::all_reduce: the group {group_name!r} has been destroyed")
+    return _sum(tensor, group)
+
+
+def _sum(tensor: torch.Tensor, group: Any) -> torch.Tensor:
+    """The sum over the ranks of a ``GroupCoordinator``."""
+    if group.world_size == 1:
+        return tensor
+    return _collectives.wait_tensor(_collectives.all_reduce(tensor, "sum", group.device_group.group_name))
+
+
+def _pad_and_reduce(whole: Any, x: torch.Tensor, *is_ep_comm: bool) -> torch.Tensor:
+    """A sum over the ranks, unless sequence parallelism is on. The operator of newer vllm-ascend, which has one
+    argument, is for expert parallelism alone."""
+    from vllm.distributed import get_tp_group
+    from vllm_ascend.utils import enable_sp
+
+    if len(whole.default._schema.arguments) == 1 or enable_sp():
+        return whole(x, *is_ep_comm)
+    return _sum(x, get_tp_group())
+
+
+def _reduce_experts(whole: Any, states: torch.Tensor, *layer_name: str) -> torch.Tensor:
+    """A sum over the ranks. With expert parallelism, the number of tokens of a step decides whether there is one."""
+    from vllm.distributed import get_tp_group
+    from vllm.forward_context import get_forward_context
+
+    layers = get_forward_context().no_compile_layers.values()
+    if any(layer.moe_config.moe_parallel_config.use_ep for layer in layers if hasattr(layer, "moe_config")):
+        return whole(states, *layer_name)
+    return _sum(states, get_tp_group())
+
+
+# Operators that are the same parts in every call.
+_PARTS = {"all_reduce": _all_reduce, "unquantized_gemm": _unquantized_gemm}
+# Operators that are parts with some settings of vLLM. With others the function calls ``whole``, a second operator with
+# the kernels of the first, which stays in the graph.
+_DECIDED = {
+    "maybe_all_reduce_tensor_model_parallel": _reduce_experts,
+    "maybe_pad_and_reduce": _pad_and_reduce,
+}
