@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ def install() -> None:
     @functools.wraps(create)
     def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
         adapt(self)
+        share_cores(self)
         return create(self, *args, **kwargs)
 
     create_engine_config._adapts = True
@@ -42,6 +44,19 @@ def adapt(arguments: Any) -> None:
         _capture_whole_steps(arguments)
     if not _reads_key():
         _move(arguments, settings)
+
+
+def share_cores(arguments: Any) -> None:
+    """Gives each worker of this host its part of the cores, unless the user or Ray says how many threads it has. The
+    workers compute on the cores, and vLLM would give each of them one thread or all of them."""
+    workers = (
+        arguments.tensor_parallel_size
+        * arguments.pipeline_parallel_size
+        // arguments.nnodes
+        * (arguments.data_parallel_size_local or arguments.data_parallel_size)
+    )
+    if workers > 1 and arguments.distributed_executor_backend != "ray":
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // workers)))
 
 
 def _settings(arguments: Any) -> Mapping[str, Any] | None:
