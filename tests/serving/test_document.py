@@ -61,13 +61,13 @@ def test_online(smollm2: str, environment: dict[str, str], expected: list[str]) 
 
 
 @contextmanager
-def server(model: str, environment: dict[str, str]) -> Iterator[str]:
+def server(model: str, environment: dict[str, str], *arguments: str) -> Iterator[str]:
     """A server as the document starts it, on a free port. Yields its URL, and ends it as Ctrl+C does."""
     port = free_port()
     small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
     command = [str(Path(sys.executable).with_name("vllm")), "serve", model, "--additional-config", CONFIG]
     with subprocess.Popen(
-        [*command, f"--port={port}", *small],
+        [*command, f"--port={port}", *small, *arguments],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small models with random weights that are sure of what they generate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+NEW_TOKENS = 12
+_CANDIDATES = (
+    "The capital of France is",
+    "Hello, how are you?",
+    "Once upon a time",
+    "One two three",
+    "Water boils at",
+    "My name is",
+    "It was a dark night",
+    "The quick brown fox",
+    "To be or not to be",
+    "import torch",
+)
+# The tokens that are generated. Few of them have greater gaps between their logits than many.
+_GENERATED = slice(1000, 1064)
+# The least gap between the two greatest logits, in standard deviations of the logits of these tokens. The sums of
+# several ranks round differently, and move logits by less than this.
+_GAP = 0.04
+_ENOUGH = 2
+_SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": False,
+    "initializer_range": 0.3,
+}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "norm_topk_prob": True}
+
+
+def write(folder: Path, tokenizer_of: str, model_type: str) -> None:
+    """Writes a model in bf16, with the tokenizer of another model. ``model_type``: qwen3 or qwen3_moe"""
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_of)
+    experts = _EXPERTS if model_type == "qwen3_moe" else {}
+    config = AutoConfig.for_model(model_type, vocab_size=len(tokenizer), **_SIZES, **experts)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
+    with torch.no_grad():
+        generated = model.lm_head.weight[_GENERATED].clone()
+        model.lm_head.weight.zero_()[_GENERATED] = generated
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def generated_by_transformers(folder: Path) -> dict[str, list[int]]:
+    """Two prompts, and the tokens that follow each, taken greedily. They do not depend on rounding."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    coarse, fine = (AutoModelForCausalLM.from_pretrained(folder, dtype=dtype) for dtype in (torch.bfloat16, None))
+    fine = fine.float()
+    results: dict[str, list[int]] = {}
+    for prompt in _CANDIDATES:
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        tokens, gap = _generate(coarse, ids)
+        if gap >= _GAP and tokens == _generate(fine, ids)[0]:
+            results[prompt] = tokens
+        if len(results) == _ENOUGH:
+            return results
+    raise AssertionError(f"{folder}: only {len(results)} prompts have tokens that do not depend on rounding")
+
+
+def _generate(model: torch.nn.Module, ids: torch.Tensor) -> tuple[list[int], float]:
+    result = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=NEW_TOKENS,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    logits = torch.cat(result.logits).float()[:, _GENERATED]
+    first, second = logits.topk(2).values.unbind(-1)
+    return result.sequences[0, ids.shape[1] :].tolist(), ((first - second) / logits.std(-1)).min().item()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM with several ranks on one host: the tokens are those of transformers, and captured Programs communicate."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import random_models
+from test_document import post, server
+
+SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.08}
+
+
+class Model:
+    """A random model of a type, and what transformers generates with it."""
+
+    def __init__(self, folder: Path, tokenizer_of: str, model_type: str) -> None:
+        random_models.write(folder, tokenizer_of, model_type)
+        self.folder = str(folder)
+        self.expected = random_models.generated_by_transformers(folder)
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory, smollm2: str) -> Model:
+    return Model(tmp_path_factory.mktemp("qwen3"), smollm2, "qwen3")
+
+
+@pytest.fixture(scope="module")
+def experts(tmp_path_factory: pytest.TempPathFactory, smollm2: str) -> Model:
+    return Model(tmp_path_factory.mktemp("qwen3_moe"), smollm2, "qwen3_moe")
+
+
+def run(model: Model, environment: dict[str, str], arguments: dict[str, Any]) -> dict[str, Any]:
+    script = Path(__file__).with_name("ranks.py")
+    command = [sys.executable, script, model.folder, json.dumps(list(model.expected)), json.dumps(SMALL | arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"tokens"')))
+
+
+@pytest.mark.parametrize("of", ["dense", "experts"])
+def test_tensor_parallel(of: str, request: pytest.FixtureRequest, environment: dict[str, str]) -> None:
+    model = request.getfixturevalue(of)
+    result = run(model, environment, {"tensor_parallel_size": 2})
+    assert result["tokens"] == list(model.expected.values())
+    assert len(result["tasks"]) == 2
+    for tasks in result["tasks"]:
+        sums = [name for kind, name in tasks if kind == "collective" and name != "npugraph.wait"]
+        assert sums == ["npugraph.all_reduce"] * 5  # of the embedding, and of attention and mlp in each layer
+        assert not [name for _, name in tasks if "reduce" in name and name.startswith("vllm")]
+    assert result["error"] == "EngineDeadError"
+    assert result["orphans"] == []
+
+
+def test_pipeline_parallel(dense: Model, environment: dict[str, str]) -> None:
+    result = run(dense, environment, {"pipeline_parallel_size": 2})
+    assert result["tokens"] == list(dense.expected.values())
+    assert all(result["tasks"])
+    assert result["error"] == "EngineDeadError"
+    assert result["orphans"] == []
+
+
+def test_data_parallel(dense: Model, environment: dict[str, str]) -> None:
+    def tokens(prompt: str) -> list[int]:
+        request = {"prompt": prompt, "max_tokens": random_models.NEW_TOKENS, "temperature": 0, "return_token_ids": True}
+        return post(f"{url}/v1/completions", request | {"model": dense.folder})["choices"][0]["token_ids"]
+
+    with server(dense.folder, environment, "--data-parallel-size=2") as url, ThreadPoolExecutor() as users:
+        prompts = list(dense.expected) * 2
+        assert list(users.map(tokens, prompts)) == [dense.expected[prompt] for prompt in prompts]
