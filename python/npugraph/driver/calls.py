@@ -43,7 +43,14 @@ def compiled_function(work: Work) -> Callable[..., Any]:
     for wrap in WRAPPERS:
         run = wrap(run, call)
     artifact.needs_python = not isinstance(run, _C.Callable)
-    work.parts = Parts(artifact, request.given(work.config), not call.positional, work.pieces, _bound_to_process(work))
+    work.parts = Parts(
+        artifact,
+        request.given(work.config),
+        boxed=not call.positional,
+        pieces=work.pieces,
+        only_pieces=work.imported.objects is not None,
+        reason=_bound_to_process(work),
+    )
     return run
 
 
@@ -54,7 +61,9 @@ def _bound_to_process(work: Work) -> str:
     for name in ("deadlock_check", "dump_tensor_data"):
         if getattr(work.config, name).value:
             return f"option {name!r} looks at the runs of the process that compiled"
-    return "some of its inputs or results are objects of Python" if work.imported.objects is not None else ""
+    if work.imported.objects is not None and work.pieces is None:
+        return "some of its values are objects of Python, which pass only between pieces, and it does not run in pieces"
+    return ""
 
 
 def _artifact(work: Work) -> Artifact:

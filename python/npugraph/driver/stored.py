@@ -35,12 +35,14 @@ class StaleText(ValueError):
 @dataclasses.dataclass
 class Parts:
     """What a compiled graph consists of. ``reason`` says why it cannot be stored, and is empty if it can. A ``boxed``
-    function takes one list of inputs, which it empties."""
+    function takes one list of inputs, which it empties. With ``only_pieces`` the Program is bound to this process, and
+    the stored graph always runs in pieces."""
 
     artifact: Any
     options: Mapping[str, Any]
     boxed: bool
     pieces: Pieces | None = None
+    only_pieces: bool = False
     reason: str = ""
 
 
@@ -48,10 +50,6 @@ def text_of(parts: Parts) -> str:
     """Returns the text. Pieces that no call has needed so far are compiled. Raises ``NotStorable``."""
     if parts.reason:
         raise NotStorable(parts.reason)
-    try:
-        program = _encoded(parts.artifact)
-    except ValueError as error:
-        raise NotStorable(str(error)) from None
     content = {
         "kind": _KIND,
         "version": _VERSION,
@@ -59,14 +57,17 @@ def text_of(parts: Parts) -> str:
         "name": parts.artifact.name,
         "boxed": parts.boxed,
         "options": parts.options,
-        "program": program,
+        "program": None if parts.only_pieces else _encoded(parts.artifact),
         "pieces": parts.pieces and _describe_pieces(parts.pieces),
     }
     return json.dumps(content, indent=1)
 
 
 def _encoded(artifact: Any) -> str:
-    return base64.b64encode(serialize.program_of(artifact)).decode("ascii")
+    try:
+        return base64.b64encode(serialize.program_of(artifact)).decode("ascii")
+    except ValueError as error:
+        raise NotStorable(str(error)) from None
 
 
 def _describe_pieces(pieces: Pieces) -> dict[str, Any]:
@@ -76,10 +77,7 @@ def _describe_pieces(pieces: Pieces) -> dict[str, Any]:
         if not isinstance(module, CompiledPiece):
             return None
         name = f"piece_{len(programs)}"
-        try:
-            programs[name] = {"program": _encoded(module.run.owner), "single": module.is_single}
-        except ValueError as error:
-            raise NotStorable(str(error)) from None
+        programs[name] = {"program": _encoded(module.run.owner), "single": module.is_single}
         return name
 
     return {"graph": graph_text.described(pieces.split(), name_of), "programs": programs}
@@ -101,10 +99,10 @@ def positional_function_of(text: str) -> Run:
 def _function(content: Mapping[str, Any]) -> Run:
     try:
         request = request_from_json(content["options"])
-        run = _program(content["program"], request, boxed=content["boxed"])
+        whole = content["program"] and _program(content["program"], request, boxed=content["boxed"])
         if content["pieces"] is None:
-            return run
-        return _in_pieces_where_captured(run, _pieces(content["pieces"], request), boxed=content["boxed"])
+            return whole
+        return _in_pieces(whole, _pieces(content["pieces"], request), boxed=content["boxed"])
     except (ValueError, KeyError, TypeError) as error:
         raise StaleText(f"{content['name']} has to be compiled again: {error}") from None
 
@@ -140,16 +138,18 @@ def _pieces(content: Mapping[str, Any], request: Any) -> Run:
     return graph_text.function_of(content["graph"], pieces)
 
 
-def _in_pieces_where_captured(run: Run, pieces: Run, *, boxed: bool) -> Run:
+def _in_pieces(whole: Run | None, pieces: Run, *, boxed: bool) -> Run:
+    """Runs ``pieces`` while a graph of npu is captured, or always if there is no ``whole``."""
+
     def call(*inputs: Any) -> Any:
-        if not is_captured():
-            return run(list(inputs)) if boxed else run(*inputs)
+        if whole is not None and not is_captured():
+            return whole(list(inputs)) if boxed else whole(*inputs)
         with torch.no_grad():
             return pieces(*inputs)
 
     def boxed_call(inputs: list[Any]) -> Any:
-        if not is_captured():
-            return run(inputs)
+        if whole is not None and not is_captured():
+            return whole(inputs)
         given = list(inputs)
         inputs.clear()
         return call(*given)
