@@ -35,9 +35,23 @@ def _replace_slot_mapping(module: ModuleType) -> None:
     replace_kernel(module)
 
 
+def _mend_compiler(module: ModuleType) -> None:
+    from npugraph_vllm.compilation import mend_compiler
+
+    mend_compiler(module)
+
+
+def _mend_source_check(module: ModuleType) -> None:
+    from npugraph_vllm.compilation import mend_source_check
+
+    mend_source_check(module)
+
+
 # Name of a module -> what is done to it once it has run.
 _CHANGED = {
     "torchvision.extension": _define_vision_operators,
+    "vllm.compilation.caching": _mend_source_check,
+    "vllm_ascend.compilation.compiler_interface": _mend_compiler,
     "vllm_ascend.ops.triton.compute_slot_mapping": _replace_slot_mapping,
 }
 
