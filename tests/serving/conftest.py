@@ -17,7 +17,8 @@ def smollm2() -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Variables of a process of vLLM that finds no network and no cache of other tests. Its workers take functions."""
+    """Variables of processes of vLLM that find no network, and a cache of the tests of one file alone. Their workers
+    take functions."""
     return os.environ | {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",

@@ -16,6 +16,12 @@ def programs(worker):
     return [(str(artifact), artifact.program().count("vllm.unquantized_gemm")) for artifact in npugraph.artifacts()]
 
 
+def compiles(worker):
+    from npugraph import _C
+
+    return _C.process_counters().get("compiles", 0)
+
+
 if __name__ == "__main__":
     model = LLM(
         model=sys.argv[1],
@@ -35,6 +41,7 @@ if __name__ == "__main__":
                 "sampled": outputs[0].outputs[0].text,
                 "greedy": [output.outputs[0].text for output in greedy],
                 "programs": model.collective_rpc(programs)[0],
+                "compiles": model.collective_rpc(compiles)[0],
             }
         )
     )
