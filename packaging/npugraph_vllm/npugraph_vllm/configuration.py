@@ -48,7 +48,10 @@ def adapt(arguments: Any) -> None:
 
 def share_cores(arguments: Any) -> None:
     """Gives each worker of this host its part of the cores, unless the user or Ray says how many threads it has. The
-    workers compute on the cores, and vLLM would give each of them one thread or all of them."""
+    workers compute on the cores, and vLLM would give each of them one thread or all of them. Takes effect in processes
+    that are started later."""
+    # Threads of OpenMP that wait for work would take the cores from the other processes of the server.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     workers = (
         arguments.tensor_parallel_size
         * arguments.pipeline_parallel_size

@@ -43,12 +43,18 @@ def install() -> None:
             _register(name, _PARTS[name])
 
 
-def _register(name: str, parts: Callable[..., torch.Tensor]) -> None:
+def _register(name: str, parts: Callable[..., Any]) -> None:
     _library.impl(name, parts, "CompositeImplicitAutograd")
 
 
 def _unquantized_gemm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     return functional.linear(x, weight, bias)
+
+
+def _rotary_embedding(*args: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    from vllm_ascend.ops.rotary_embedding import rope_forward_oot
+
+    return rope_forward_oot(*args)
 
 
 def _all_reduce(tensor: torch.Tensor, group_name: str) -> torch.Tensor:
@@ -91,7 +97,11 @@ def _reduce_experts(whole: Any, states: torch.Tensor, *layer_name: str) -> torch
 
 
 # Operators that are the same parts in every call.
-_PARTS = {"all_reduce": _all_reduce, "unquantized_gemm": _unquantized_gemm}
+_PARTS = {
+    "all_reduce": _all_reduce,
+    "npu_rotary_embedding": _rotary_embedding,
+    "unquantized_gemm": _unquantized_gemm,
+}
 # Operators that are parts with some settings of vLLM. With others the function calls ``whole``, a second operator with
 # the kernels of the first, which stays in the graph.
 _DECIDED = {

@@ -47,10 +47,21 @@ def _mend_source_check(module: ModuleType) -> None:
     mend_source_check(module)
 
 
+def _generate_logits(module: ModuleType) -> None:
+    """Computes logits, which no compiled graph contains, by the generated products of ``npu_linear``."""
+    import torch
+
+    def apply(self: object, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.ops.npu.npu_linear(x, layer.weight, bias)
+
+    module.UnquantizedEmbeddingMethod.apply = apply
+
+
 # Name of a module -> what is done to it once it has run.
 _CHANGED = {
     "torchvision.extension": _define_vision_operators,
     "vllm.compilation.caching": _mend_source_check,
+    "vllm.model_executor.layers.vocab_parallel_embedding": _generate_logits,
     "vllm_ascend.compilation.compiler_interface": _mend_compiler,
     "vllm_ascend.ops.triton.compute_slot_mapping": _replace_slot_mapping,
 }
