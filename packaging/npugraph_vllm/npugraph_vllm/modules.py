@@ -57,6 +57,12 @@ def _generate_logits(module: ModuleType) -> None:
     module.UnquantizedEmbeddingMethod.apply = apply
 
 
+def _separate_groups(module: ModuleType) -> None:
+    from npugraph_vllm.slot_mapping import separate_groups
+
+    separate_groups(module)
+
+
 # Name of a module -> what is done to it once it has run.
 _CHANGED = {
     "torchvision.extension": _define_vision_operators,
@@ -64,6 +70,7 @@ _CHANGED = {
     "vllm.model_executor.layers.vocab_parallel_embedding": _generate_logits,
     "vllm_ascend.compilation.compiler_interface": _mend_compiler,
     "vllm_ascend.ops.triton.compute_slot_mapping": _replace_slot_mapping,
+    "vllm_ascend.worker.block_table": _separate_groups,
 }
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -50,3 +51,17 @@ class SlotMappingKernel:
 def replace_kernel(module: ModuleType) -> None:
     """Puts the kernel of this file in the place of the one of a module of vllm-ascend."""
     module._compute_slot_mapping_kernel = SlotMappingKernel()
+
+
+def separate_groups(module: ModuleType) -> None:
+    """Makes ``vllm_ascend.worker.block_table`` launch the kernel for one group of caches after the other, as it does
+    with context parallelism. Its kernel for all groups of a model takes addresses and no tensors."""
+    tables = module.MultiGroupBlockTable
+    create = tables.__init__
+
+    @functools.wraps(create)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        create(self, *args, **kwargs)
+        self._can_fuse_slot_mapping = False
+
+    tables.__init__ = __init__
