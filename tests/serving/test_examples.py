@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples that use vLLM without a server give what transformers gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from conftest import ROOT
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+PROMPTS = ["The capital of France is", "Water boils at", "The three primary colours are"]
+LINES = [
+    "The cat sits on the mat.",
+    "A kitten rests on a rug.",
+    "Stock markets fell sharply today.",
+    "Shares dropped this morning.",
+]
+
+
+def example(name: str, *arguments: str | Path, environment: dict[str, str]) -> list[Any]:
+    """The lines of JSON that an example prints."""
+    command = [sys.executable, ROOT / "examples" / "serving" / name, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_offline_batch(smollm2: str, environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "prompts"
+    file.write_text("\n".join(PROMPTS))
+    printed = example("offline_batch.py", smollm2, file, "--length", "12", environment=environment)
+    assert [line["prompt"] for line in printed] == PROMPTS
+
+    tokenizer = AutoTokenizer.from_pretrained(smollm2)
+    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.bfloat16)
+    for prompt, line in zip(PROMPTS, printed, strict=True):
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        result = model.generate(ids, do_sample=False, max_new_tokens=12)
+        assert line["text"] == tokenizer.decode(result[0, ids.shape[1] :], skip_special_tokens=True)
+
+
+def test_embedding(minilm: str, environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text("\n".join(LINES))
+    printed = example("embedding.py", minilm, file, environment=environment)
+    assert [line["most_like"] for line in printed] == [LINES[i] for i in (1, 0, 3, 2)]
+
+    tokenizer, model = AutoTokenizer.from_pretrained(minilm), AutoModel.from_pretrained(minilm, dtype=torch.float32)
+    for text, line in zip(LINES, printed, strict=True):
+        with torch.no_grad():
+            tokens = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        expected = torch.nn.functional.normalize(tokens.mean(0), dim=0)
+        torch.testing.assert_close(torch.tensor(line["embedding"]), expected, rtol=1e-4, atol=1e-5)
