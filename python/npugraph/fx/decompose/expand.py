@@ -14,6 +14,7 @@ decomposed here, because AOTAutograd leaves them whole.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -50,9 +51,11 @@ def expand(gm: fx.GraphModule) -> fx.GraphModule:
     if any(node.target in _PARTS for node in gm.graph.nodes):
         correct_values(gm.graph)  # statistics of normalisations get the types that they have, which parts go by
     embedding_gradients.add_rows_in_sums(gm)
-    for node in list(gm.graph.nodes):
+    nodes = deque(gm.graph.nodes)
+    while nodes:
+        node = nodes.popleft()
         if parts := _parts_of(node):
-            put_parts(gm, node, parts)
+            nodes.extendleft(put_parts(gm, node, parts))  # parts may be composed, too
     return gm
 
 

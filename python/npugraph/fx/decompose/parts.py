@@ -18,16 +18,16 @@ from npugraph.fx.values import attribute, evaluate, origin_of
 Parts = Callable[..., Any]  # takes the arguments of an operator
 
 
-def put_parts(gm: fx.GraphModule, node: fx.Node, function: Parts) -> None:
-    """Replaces a node by the operators that ``function`` calls for the node's arguments. Arguments that are graphs are
-    passed as modules."""
+def put_parts(gm: fx.GraphModule, node: fx.Node, function: Parts) -> list[fx.Node]:
+    """Replaces a node by the operators that ``function`` calls for the node's arguments, and returns these. Arguments
+    that are graphs are passed as modules."""
     modules = {n: value for n in node.all_input_nodes if isinstance(value := _module(gm, n), fx.GraphModule)}
     inputs = [n for n in node.all_input_nodes if n not in modules]
     with torch.no_grad(), _fake_mode_of(inputs):
-        _put(gm, node, inputs, _trace(node, inputs, modules, function))
+        return _put(gm, node, inputs, _trace(node, inputs, modules, function))
 
 
-def _put(gm: fx.GraphModule, node: fx.Node, inputs: Sequence[fx.Node], parts: fx.GraphModule) -> None:
+def _put(gm: fx.GraphModule, node: fx.Node, inputs: Sequence[fx.Node], parts: fx.GraphModule) -> list[fx.Node]:
     given = dict(zip(parts.graph.find_nodes(op="placeholder"), inputs, strict=True))
     for constant in parts.graph.find_nodes(op="get_attr"):
         name = f"{node.name}_{constant.target}"
@@ -35,10 +35,11 @@ def _put(gm: fx.GraphModule, node: fx.Node, inputs: Sequence[fx.Node], parts: fx
         constant.target = name
     with gm.graph.inserting_before(node):
         results = gm.graph.graph_copy(parts.graph, given)
-    made = set(given.values()) - set(inputs)
+    made = [part for part in dict.fromkeys(given.values()) if part not in inputs]
     for part in made:
         part.meta |= origin_of(node)
     _replace(gm.graph, node, results)
+    return made
 
 
 def _fake_mode_of(inputs: Sequence[fx.Node]) -> Any:

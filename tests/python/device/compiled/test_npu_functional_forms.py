@@ -107,3 +107,17 @@ def test_composites_of_users_are_expanded() -> None:
         result, program = compiled(function, x)
         assert "scale_" not in program
         torch.testing.assert_close(result, (x + 1) * 3 - 1)
+
+
+def test_parts_of_composites_of_users_are_expanded() -> None:
+    def normed(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_rms_norm(x, gamma)[0]
+
+    with torch.library._scoped_library("functional_forms", "FRAGMENT") as library:
+        library.define("normed(Tensor x, Tensor gamma) -> Tensor")
+        for key in ("PrivateUse1", "CompositeImplicitAutograd"):
+            library.impl("normed", normed, key)
+        x, gamma = normal(4, 8).npu(), normal(8, seed=1).npu()
+        result, program = compiled(lambda x, gamma: torch.ops.functional_forms.normed(x, gamma) + 1, x, gamma)
+        assert "normed" not in program and "rms_norm" not in program
+        torch.testing.assert_close(result, normed(x, gamma) + 1)
