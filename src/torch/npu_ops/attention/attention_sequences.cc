@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/attention/attention_sequences.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace npugraph::npu_ops {
@@ -24,12 +25,15 @@ c10::SymInt block_size_of(const Tensor& cache, PageForm form) {
 }  // namespace
 
 std::vector<int64_t> from_ends(const char* op, const char* name, const std::vector<int64_t>& ends) {
+  const auto behind = std::find_if(ends.rbegin(), ends.rend(), [](int64_t end) { return end != 0; }).base();
   std::vector<int64_t> out;
   int64_t last = 0;
-  for (const int64_t end : ends) {
-    TORCH_CHECK(end >= last, op, ": ", name, " has ", end, " after ", last, ", allowed are ends that do not decrease");
-    out.push_back(end - std::exchange(last, end));
+  for (auto end = ends.begin(); end != behind; ++end) {
+    TORCH_CHECK(*end >= last, op, ": ", name, " has ", *end, " after ", last,
+                ", allowed are ends that do not decrease, and zeros behind them");
+    out.push_back(*end - std::exchange(last, *end));
   }
+  out.resize(ends.size(), 0);
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace npugraph::npu_ops {
 // Lengths as a call gives them; nullopt if all sequences are as long as the tensor has room for.
 using GivenLengths = std::optional<std::vector<int64_t>>;
 
-// 3, 7, 9 -> 3, 4, 2
+// 3, 7, 9 -> 3, 4, 2. Zeros at the end stand for empty sequences: 3, 7, 0 -> 3, 4, 0.
 std::vector<int64_t> from_ends(const char* op, const char* name, const std::vector<int64_t>& ends);
 
 // Positions of sequences in a tensor [batches, heads, rows, size].

@@ -283,6 +283,16 @@ def test_version_3() -> None:
     check_gradient(torch_npu.npu_fusion_attention_v3, args, reference, scale=SCALE, sparse_mode=3, **ends)
 
 
+def test_zeros_behind_ends_are_empty_sequences() -> None:
+    want = torch_npu.npu_fusion_attention(
+        *packed(), 4, "TND", actual_seq_qlen=QUERY_ENDS, actual_seq_kvlen=KEY_ENDS, scale=SCALE
+    )
+    ends = {"actual_seq_qlen": [*QUERY_ENDS, 0, 0], "actual_seq_kvlen": [*KEY_ENDS, 0, 0]}
+    got = torch_npu.npu_fusion_attention(*packed(), 4, "TND", scale=SCALE, **ends)
+    for one, other in zip(got[:3], want[:3], strict=True):
+        check_close(one, other)
+
+
 def test_lengths_from_the_host() -> None:
     ends = torch.tensor(QUERY_ENDS), torch.tensor(KEY_ENDS)
 
