@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/capture/captured_graph.h"
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
@@ -10,6 +12,8 @@
 
 #include "base/error.h"
 #include "program/text.h"
+#include "runtime/threads/worker_pool.h"
+#include "torch/capture/pool_only.h"
 
 namespace npugraph::capture {
 
@@ -95,6 +99,11 @@ void CapturedGraph::end(c10::Stream stream) {
     TORCH_WARN("capture_end: the graph is empty: nothing was launched in stream ", stream.id(), " of ", stream.device(),
                " while it was captured. Work goes to the current stream of the device that its tensors are on");
   const std::lock_guard lock(mutex_);
+  in_pool_alone_ = std::ranges::all_of(steps, [](const Step& step) {
+    const auto segment = step.group ? step.group->segment() : step.segment;
+    return (!segment || runs_in_pool_alone(segment->program())) &&
+           (!step.call || runs_in_pool_alone(step.call->program()));
+  });
   steps_ = std::move(steps);
   launched_ = std::move(recording.launched);
   collectives_ = std::move(recording.collectives);
@@ -117,9 +126,25 @@ void CapturedGraph::replay(c10::Stream stream) {
   go_on(0, stream);
 }
 
+// Steps that run in the pool alone share one session of its threads. No exception may leave it.
 void CapturedGraph::go_on(size_t step, c10::Stream stream) {
+  std::exception_ptr error;
+  auto run = [&] {
+    try {
+      run_steps(step, stream);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  if (in_pool_alone_) {
+    const auto call = [](void* opaque) { (*static_cast<decltype(run)*>(opaque))(); };
+    runtime::WorkerPool::instance().with_team(call, &run);
+  } else {
+    run();
+  }
+  if (!error) return;
   try {
-    run_steps(step, stream);
+    std::rethrow_exception(error);
   } catch (...) {
     for (const auto& collective : collectives_) collective->drop();
     throw;

@@ -63,7 +63,8 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   std::shared_ptr<Capture> capture_;
   c10::MempoolId_t pool_{0, 0};
   bool is_captured_ = false;
-  bool waits_ = false;  // a replay has stopped at an ExternalEvent
+  bool waits_ = false;          // a replay has stopped at an ExternalEvent
+  bool in_pool_alone_ = false;  // see runs_in_pool_alone()
   std::vector<Step> steps_;
   std::vector<Launch> launched_;
   std::vector<std::shared_ptr<CollectiveCall>> collectives_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for inference: npu_fused_infer_attention_score and the older operators for its two halves.
+#include "torch/npu/pool_operators.h"
 #include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/fused_infer_call.h"
 
@@ -72,6 +73,8 @@ constexpr const char* kDefinition =
 }  // namespace
 
 void define_fused_infer_attention(Definitions& npu) {
+  npugraph::npu::declare_pool_operators(
+      {"npu.npu_fused_infer_attention_score", "npu.npu_fused_infer_attention_score_v2"});
   npu.composed_without({"actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_padding_size",
                         "kv_padding_size", "actual_shared_prefix_len"},
                        "npu_fused_infer_attention_score", boxed<&infer>(), boxed<&infer_meta>(), kDefinition);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention to a cache in pages, and of packed rows, under the names of the atb namespace.
+#include "torch/npu/pool_operators.h"
 #include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/packed_call.h"
 
@@ -260,6 +261,7 @@ constexpr const char* kPrefix =
 }  // namespace
 
 void define_paged_attention(Definitions& atb) {
+  npu::declare_pool_operators({"atb._npu_paged_attention", "atb._npu_paged_attention_v2"});
   const auto writes = [&](const char* name, torch::CppFunction kernel, const char* definition) {
     atb.computed(name, std::move(kernel), boxed<&gives_out>(), definition);
   };

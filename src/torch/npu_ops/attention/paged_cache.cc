@@ -2,6 +2,7 @@
 // Caches of pages, addressed by tables of slots and blocks (Kwon et al., PagedAttention, 2023).
 #include <tuple>
 
+#include "torch/npu/pool_operators.h"
 #include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/parts/rows.h"
 
@@ -177,6 +178,8 @@ void define_paged_cache(Definitions& npu, Definitions& atb) {
   declare_row_writes("npu::npu_scatter_pa_kv_cache", {"key_cache", "value_cache"});
   declare_row_writes("atb::_npu_reshape_and_cache", {"key_cache", "value_cache"});
   declare_row_writes("atb::_npu_reshape_and_cache_siso", {"key_cache"});
+  npugraph::npu::declare_pool_operators(
+      {"npu.npu_scatter_pa_kv_cache", "atb._npu_reshape_and_cache", "atb._npu_reshape_and_cache_siso"});
   npu.composed(
       "npu_scatter_pa_kv_cache", &scatter_pa_kv_cache,
       "key[i] and value[i] into place slot_mapping[i] of their caches; slots below 0 are skipped. Caches of pages "
