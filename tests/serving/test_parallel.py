@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 import random_models
+from conftest import ROOT
 from test_document import post, server
 
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.08}
@@ -74,3 +78,20 @@ def test_data_parallel(dense: Model, environment: dict[str, str]) -> None:
     with server(dense.folder, environment, "--data-parallel-size=2") as url, ThreadPoolExecutor() as users:
         prompts = list(dense.expected) * 2
         assert list(users.map(tokens, prompts)) == [dense.expected[prompt] for prompt in prompts]
+
+
+def test_two_hosts(dense: Model, environment: dict[str, str]) -> None:
+    if os.geteuid() != 0 or shutil.which("ip") is None or importlib.util.find_spec("ray") is None:
+        pytest.skip("needs root, the program ip of iproute2 and the package ray, to join two network namespaces")
+    if subprocess.run(["ip", "netns", "add", "npugraph-probe"], capture_output=True).returncode != 0:
+        pytest.skip("this system lets nobody make network namespaces")
+    subprocess.run(["ip", "netns", "delete", "npugraph-probe"], check=True)
+    script = ROOT / "examples" / "serving" / "two_hosts.sh"
+    small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    prompt, tokens = next(iter(dense.expected.items()))
+    command = [script, sys.prefix, dense.folder, prompt, "--tensor-parallel-size=2", *small]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *hosts, answer = done.stdout.splitlines()
+    assert hosts == ["host 10.77.0.1: 1 NPU in use", "host 10.77.0.2: 1 NPU in use"]
+    assert json.loads(answer)["choices"][0]["token_ids"] == tokens
