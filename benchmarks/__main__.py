@@ -34,6 +34,8 @@ from benchmarks import (
     peers,
     replay_overhead,
     report,
+    servers,
+    serving,
     sides,
     smollm2_decode,
     smollm2_prefill,
@@ -67,6 +69,7 @@ BENCHMARKS = {
         import_time,
         pass_time,
         busy_machine,
+        serving,
         ge_instructions,
     )
 }
@@ -91,7 +94,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     if parsed.resume and not parsed.json:
         parser.error("--resume needs --json FILE")
     refuse_unknown(parser, "benchmark", parsed.names, BENCHMARKS)
-    known_sides = dict.fromkeys((*sides.DEFAULT_SIDES, *peers.ALL, *torch._dynamo.list_backends(exclude_tags=())))
+    known_sides = dict.fromkeys(
+        (*sides.DEFAULT_SIDES, *peers.ALL, servers.OURS_014, *torch._dynamo.list_backends(exclude_tags=()))
+    )
     refuse_unknown(parser, "side", parsed.sides or (), known_sides)
     return parsed
 

@@ -17,6 +17,7 @@ from benchmarks import (
     memory,
     pass_time,
     peers,
+    serving,
     smollm2_decode,
     smollm2_models,
     training_step,
@@ -119,5 +120,9 @@ BARS = (
     FigureBar("pass_time", pass_time.GRAPH_PASSES, 15),
     FigureBar("pass_time", pass_time.PER_100_NODES, 15),
     EachBar(busy_machine.NAME, "", 1.0),
+    *(
+        GeometricBar(serving.NAME, f" {users} users", 1.3, serving.OTHERS, most_behind=0, behind=1.3)
+        for users in serving.USERS
+    ),
     FigureBar("ge_instructions", ge_instructions.RATIO, 1.01),
 )

