@@ -52,7 +52,7 @@ def command(side: str, options: Sequence[str] = ()) -> list[str]:
         return [python_of(side), "-m", "npugraph", "serve", *model, *options]
     if side == peers.VLLM_CPU:
         return [python_of(side), "-m", "vllm.entrypoints.cli.main", "serve", *model, *options]
-    return [str(PEERS / "bin/llama-server"), f"--model={GGUF}", *options]
+    return [str(PEERS / "bin/llama-server"), "--model", str(GGUF), *options]
 
 
 def options_for(side: str, threads: int) -> list[str]:
