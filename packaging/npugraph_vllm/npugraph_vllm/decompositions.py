@@ -27,12 +27,12 @@ def install() -> None:
         return
 
     @functools.wraps(define)
-    def direct_register_custom_op(op_name: str, *args: Any, **kwargs: Any) -> None:
-        define(op_name, *args, **kwargs)
+    def direct_register_custom_op(op_name: str, op_func: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        define(op_name, op_func, *args, **kwargs)
         if op_name in _PARTS:
             _register(op_name, _PARTS[op_name])
         elif op_name in _DECIDED:
-            define(f"{op_name}_whole", *args, **kwargs)
+            define(f"{op_name}_whole", _pure(op_func), *args, **kwargs)
             whole = getattr(torch.ops.vllm, f"{op_name}_whole")
             _register(op_name, functools.partial(_DECIDED[op_name], whole))
 
@@ -41,6 +41,16 @@ def install() -> None:
     for name in _PARTS:
         if hasattr(torch.ops.vllm, name):
             _register(name, _PARTS[name])
+
+
+def _pure(kernel: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """``kernel`` without what its schema denies: that it writes its first argument, and that it returns it."""
+
+    @functools.wraps(kernel)
+    def pure(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return kernel(tensor.clone(), *args, **kwargs)
+
+    return pure
 
 
 def _register(name: str, parts: Callable[..., Any]) -> None:
