@@ -17,7 +17,7 @@
 #include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/printer.h"
-#include "torch/npu/row_writes.h"
+#include "torch/npu/rewrites.h"
 #include "torch/npu/tensor.h"
 #include "torch/npu/warning.h"
 #include "torch/npu_ops/framework/definitions.h"
@@ -173,7 +173,8 @@ void init_device(py::module_& parent) {
       .def_readonly("has_kernel", &npu_ops::Operator::has_kernel)
       .def_readonly("has_meta", &npu_ops::Operator::has_meta)
       .def_readonly("is_composed", &npu_ops::Operator::is_composed)
-      .def_property_readonly("writes_rows", [](const npu_ops::Operator& row) { return npu::announces_rows(row.name); })
+      .def_property_readonly("rewrites_arguments",
+                             [](const npu_ops::Operator& row) { return npu::rewrites_arguments(row.name); })
       .def_readonly("whole_with", &npu_ops::Operator::whole_with);
   module.def("operators", &npu_ops::operators, py::return_value_policy::reference);
   module.def("graph_forms", &npu_ops::graph_forms);

@@ -25,13 +25,14 @@ bool has_few_bytes(const program::Task& task) {
   return bytes <= kFewBytes;
 }
 
-// Creations write what generated code would write; other operators of torch are light if their operands are small.
+// Of the operators of torch, creations, and elementwise ones with small operands: no other result is the same bits for
+// any number of threads.
 bool is_light(const program::Task& task) {
   if (task.kind != program::TaskKind::kAten) return false;
   if (npu::is_pool_operator(task.name)) return true;
   if (task.foreign) return false;
   const ir::Op* op = ops::registry().find(task.name);
-  return op != nullptr && (op->is(ir::Trait::kCreation) || has_few_bytes(task));
+  return op != nullptr && (op->is(ir::Trait::kCreation) || (op->is(ir::Trait::kElementwise) && has_few_bytes(task)));
 }
 
 }  // namespace

@@ -23,11 +23,6 @@ void declare_row_writes(const std::string& op, std::initializer_list<std::string
 
 bool announces_rows(const std::string& op, const std::string& argument) { return declared().contains({op, argument}); }
 
-bool announces_rows(const std::string& op) {
-  const auto first = declared().lower_bound({op, ""});
-  return first != declared().end() && first->first == op;
-}
-
 HearRowWrites::HearRowWrites(RowsAnnounced heard) : heard_(heard), before_(std::exchange(listener, &heard_)) {}
 
 HearRowWrites::~HearRowWrites() { listener = before_; }

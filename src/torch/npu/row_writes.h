@@ -16,8 +16,6 @@ namespace npugraph::npu {
 void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments);
 // Whether that was declared.
 bool announces_rows(const std::string& op, const std::string& argument);
-// The same for any of its arguments.
-bool announces_rows(const std::string& op);
 
 using RowsAnnounced =
     c10::function_ref<void(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places)>;

@@ -18,7 +18,7 @@ from npugraph.python_operators import kernels
 def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a call of ``op``, the target of a node, becomes the operators that the kernel of ``op`` calls.
 
-    A call stays whole if it reads values of its arguments, or writes a few rows of a large one.
+    A call stays whole if it reads values of its arguments, or writes some elements of an argument and not all of them.
     """
     if getattr(op, "namespace", None) == "npu_define":  # these are composed of torch's collectives
         return True
@@ -26,7 +26,9 @@ def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
         return npu_kernels.is_made_of_others(op, fx.map_arg(args, lambda node: node.meta.get("val")))
     if is_foreach(op) or (is_of_user(op) and is_composite(op)):
         return True
-    if not is_of_ascend(op) or (row := _composed().get(op.name())) is None or row.writes_rows:
+    if not is_of_ascend(op) or (row := _composed().get(op.name())) is None:
+        return False
+    if op._schema.is_mutable and not row.rewrites_arguments:
         return False
     given = arguments_by_name(op, args, kwargs)
     return all(given.get(name) is None for name in row.whole_with)

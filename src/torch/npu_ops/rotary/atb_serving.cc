@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of namespace atb beside attention and its caches.
+#include "torch/npu/rewrites.h"
 #include "torch/npu_ops/norms/norms.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
 #include "torch/npu_ops/rotary/families.h"
@@ -57,6 +58,7 @@ void quantize_per_tensor(const Tensor& x, const Tensor& scale, const Tensor& zer
 }  // namespace
 
 void define_atb_serving(Definitions& atb) {
+  npu::declare_rewrites("atb::_npu_rotary_embedding");
   atb.composed("_npu_rotary_embedding", &rotary_embedding,
                "npu_mrope of one row of positions, in place; in halves (neox style), or else in pairs");
   atb.composed("_npu_matmul_add_fp32", &matmul_add_fp32, "C += transpose(x) @ weight, in float32");
