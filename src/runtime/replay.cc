@@ -75,7 +75,7 @@ void Replay::run_segment(int32_t begin, int32_t end, Observer* observer) {
     if (steps[begin].hosts || stop == begin + 1) {
       run_tasks(begin, stop, observer);
     } else {
-      run_with_team(begin, stop, observer);
+      WorkerPool::instance().with_team([&] { run_tasks(begin, stop, observer); });
     }
     begin = stop;
   }
@@ -116,20 +116,6 @@ void Replay::run_strands(int32_t begin, int32_t end, Observer* observer) {
     if (!thrown.empty()) host_.keep_exception(thrown.begin()->second);
     throw;
   }
-}
-
-void Replay::run_with_team(int32_t begin, int32_t end, Observer* observer) {
-  std::exception_ptr error;  // no exception may leave the team
-  auto body = [&] {
-    try {
-      run_tasks(begin, end, observer);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  };
-  const auto call = [](void* opaque) { (*static_cast<decltype(body)*>(opaque))(); };
-  WorkerPool::instance().with_team(call, &body);
-  if (error) std::rethrow_exception(error);
 }
 
 void Replay::run_tasks(int32_t begin, int32_t end, Observer* observer) {

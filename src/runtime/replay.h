@@ -40,7 +40,6 @@ class Replay {
   void run_segment(int32_t begin, int32_t end, Observer* observer);
   bool has_limits() const;
   void run_strands(int32_t begin, int32_t end, Observer* observer);
-  void run_with_team(int32_t begin, int32_t end, Observer* observer);
   void run_tasks(int32_t begin, int32_t end, Observer* observer);
   template <bool kObserved>
   void run_tasks(int32_t begin, int32_t end, Observer* observer);

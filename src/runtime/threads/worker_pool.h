@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,20 @@ class WorkerPool {
   // could take part. body must neither throw nor use the team in other ways. Without a team, or if it stands by
   // already, this only calls body(arg).
   void with_team(void (*body)(void* arg), void* arg);
+  // The same for a callable without arguments. What it throws leaves the team first, and then this function.
+  template <typename Body>
+  void with_team(Body body) {
+    std::exception_ptr error;
+    auto guarded = [&] {
+      try {
+        body();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    };
+    with_team([](void* opaque) { (*static_cast<decltype(guarded)*>(opaque))(); }, &guarded);
+    if (error) std::rethrow_exception(error);
+  }
 
   // Runs body(arg, k) for all k at once, each with sizes[k] threads of the pool to itself (runtime/threads/crew.h):
   // regions that it enters run only on those. The bodies may wait for each other and must not throw. False, with

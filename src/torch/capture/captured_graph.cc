@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
@@ -126,25 +125,11 @@ void CapturedGraph::replay(c10::Stream stream) {
   go_on(0, stream);
 }
 
-// Steps that run in the pool alone share one session of its threads. No exception may leave it.
+// Steps that run in the pool alone share one session of its threads.
 void CapturedGraph::go_on(size_t step, c10::Stream stream) {
-  std::exception_ptr error;
-  auto run = [&] {
-    try {
-      run_steps(step, stream);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  };
-  if (in_pool_alone_) {
-    const auto call = [](void* opaque) { (*static_cast<decltype(run)*>(opaque))(); };
-    runtime::WorkerPool::instance().with_team(call, &run);
-  } else {
-    run();
-  }
-  if (!error) return;
   try {
-    std::rethrow_exception(error);
+    if (in_pool_alone_) return runtime::WorkerPool::instance().with_team([&] { run_steps(step, stream); });
+    run_steps(step, stream);
   } catch (...) {
     for (const auto& collective : collectives_) collective->drop();
     throw;
