@@ -83,6 +83,7 @@ Tensor Sequences::join(const std::vector<Tensor>& parts, const c10::SymInt& rows
 
 Tensor from_pages(const Tensor& cache, PageForm form, const c10::SymInt& heads, const Tensor& table, int64_t length) {
   const c10::SymInt block_size = block_size_of(cache, form);
+  TORCH_CHECK(block_size > 0, "a cache of shape ", cache.sym_sizes(), " has pages without rows");
   const c10::SymInt pages = (c10::SymInt(length) + block_size - 1) / block_size;
   const Tensor rows = by_rows(cache.index_select(0, table.narrow_symint(0, 0, pages)), form, heads);
   return rows.flatten(0, 1).narrow(0, 0, length).transpose(0, 1).unsqueeze(0);

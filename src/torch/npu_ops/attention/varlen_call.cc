@@ -90,7 +90,10 @@ Tensor gathered(const std::vector<Source>& sources, const Tensor& table, const s
   return out;
 }
 
-bool are_rows_dense(const Tensor& tensor) { return tensor.size(3) > 0 && tensor.stride(3) == 1; }
+// Whether there are heads of rows, and the elements of a row lie one after another.
+bool are_rows_dense(const Tensor& tensor) {
+  return tensor.size(1) > 0 && tensor.size(2) > 0 && tensor.size(3) > 0 && tensor.stride(3) == 1;
+}
 
 // Keys with further elements are gathered, because generated code reads each key from one place.
 void join_rope(const VarlenCall& call, Stored& stored) {

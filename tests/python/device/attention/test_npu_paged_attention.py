@@ -441,3 +441,8 @@ def test_errors() -> None:
     short = normal(3, HEADS, 6)
     with pytest.raises(RuntimeError, match=message):
         torch_npu._npu_paged_attention(short, key, key, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), out)
+    no_rows = cache()[:, :0]
+    with pytest.raises(RuntimeError, match=r"a cache of shape \[9, 0, 2, 8\] has pages without rows"):
+        torch_npu._npu_paged_attention(
+            query, no_rows, no_rows, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), out
+        )
