@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from offline import PROMPTS
+from processes import READY, free_port
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.2}
@@ -101,7 +102,7 @@ def server(model: str, environment: dict[str, str], *arguments: str) -> Iterator
             lines = []
             for line in process.stdout:
                 lines.append(line)
-                if "Application startup complete" in line:
+                if READY in line:
                     break
             else:
                 pytest.fail("".join(lines))
@@ -120,14 +121,6 @@ def answers(url: str) -> bool:
             return response.status == 200
     except urllib.error.URLError:
         return False
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
 
 
 def post(url: str, body: dict[str, Any]) -> Any:

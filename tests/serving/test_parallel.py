@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -81,8 +80,8 @@ def test_data_parallel(dense: Model, environment: dict[str, str]) -> None:
 
 
 def test_two_hosts(dense: Model, environment: dict[str, str]) -> None:
-    if os.geteuid() != 0 or shutil.which("ip") is None or importlib.util.find_spec("ray") is None:
-        pytest.skip("needs root, the program ip of iproute2 and the package ray, to join two network namespaces")
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and the program ip of iproute2, to join two network namespaces")
     if subprocess.run(["ip", "netns", "add", "npugraph-probe"], capture_output=True).returncode != 0:
         pytest.skip("this system lets nobody make network namespaces")
     subprocess.run(["ip", "netns", "delete", "npugraph-probe"], check=True)
