@@ -93,6 +93,10 @@ constexpr std::array kTable = {
         "an operator of the user that writes what it only reads by its schema. Tasks of several streams run one after "
         "the other.",
         [](std::string_view value, Environment& out) { return parse_bool(value, out.red_zones); }},
+    EnvironmentVariable{
+        "NPUGRAPH_PERF_MAP", "0 or 1", "0",
+        "1 writes the names and addresses of generated functions to /tmp/perf-PID.map, where Linux's perf reads them.",
+        [](std::string_view value, Environment& out) { return parse_bool(value, out.perf_map); }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
                         "Where the text of the graph is written when an internal error asks for a report.",
                         set_text<&Environment::report_dir>},

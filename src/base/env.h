@@ -21,6 +21,7 @@ struct Environment {
   int threads = 0;  // 0: follow the host
   bool poison = false;
   bool red_zones = false;
+  bool perf_map = false;
   std::string report_dir;            // empty: the current directory
   std::string target;                // empty: native
   std::optional<std::string> cache;  // empty or "0": no cache; not set: see cache_directory()

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "codegen/jit/jit.h"
 #include "codegen/jit/library.h"
+#include "codegen/jit/perf_map.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -58,9 +59,13 @@ class Context : public JITLinkContext {
   }
 
   llvm::Error notifyResolved(LinkGraph& graph) override {
-    for (const llvm::jitlink::Symbol* symbol : graph.defined_symbols())
-      if (symbol->hasName() && symbol->getScope() == llvm::jitlink::Scope::Default)
-        out_.symbols.emplace(symbol->getName().str(), symbol->getAddress().toPtr<void*>());
+    for (const llvm::jitlink::Symbol* symbol : graph.defined_symbols()) {
+      if (!symbol->hasName()) continue;
+      const std::string name = symbol->getName().str();
+      if (symbol->isCallable()) note_function(name, symbol->getAddress().toPtr<void*>(), symbol->getSize());
+      if (symbol->getScope() == llvm::jitlink::Scope::Default)
+        out_.symbols.emplace(name, symbol->getAddress().toPtr<void*>());
+    }
     return llvm::Error::success();
   }
 

@@ -185,6 +185,21 @@ def test_the_layout_of_a_process(tmp_path) -> None:
     assert "[DEBUG]" not in done.stderr
 
 
+def test_perf_finds_the_names_of_generated_functions() -> None:
+    program = (
+        "import os, pathlib, torch\n"
+        "compiled = torch.compile(lambda x: (x.sin() + 1) * x, backend='npugraph_ex')\n"
+        "with torch.no_grad(): compiled(torch.ones(4))\n"
+        "names = pathlib.Path(f'/tmp/perf-{os.getpid()}.map')\n"
+        "print(names.read_text())\n"
+        "names.unlink()\n"
+    )
+    variables = os.environ | {"NPUGRAPH_PERF_MAP": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    rows = [line.split(" ", 2) for line in done.stdout.strip().splitlines()]
+    assert rows and all(int(begin, 16) > 0 and int(size, 16) > 0 and name for begin, size, name in rows)
+
+
 @pytest.mark.feature("9.01", "2.02")
 def test_training_has_two_folders(folder) -> None:
     w = torch.randn(8, 8, requires_grad=True)

@@ -106,13 +106,12 @@ TEST(Env, EmptyValuesMeanTheDefault) {
 TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
   const ParsedEnvironment parsed = parse_environment(Variables{{"NPUGRAPH_LOGG", "1"}, {"NPUGRAPH_FAST", "1"}});
   ASSERT_EQ(parsed.warnings.size(), 1u);
-  EXPECT_EQ(
-      parsed.warnings[0],
-      "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
-      "TNG_LOG_LEVEL, NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_RED_ZONES, NPUGRAPH_REPORT_DIR, "
-      "NPUGRAPH_TARGET, "
-      "NPUGRAPH_CACHE, "
-      "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
+  EXPECT_EQ(parsed.warnings[0],
+            "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
+            "TNG_LOG_LEVEL, NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_RED_ZONES, NPUGRAPH_PERF_MAP, "
+            "NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, "
+            "NPUGRAPH_CACHE, "
+            "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
 }
 
 TEST(Env, TheCacheIsWhereItsVariableSaysElseWhereTheUserKeepsCaches) {
