@@ -12,8 +12,9 @@ __all__ = ["prepare_imports", "register"]
 
 def register() -> None:
     """Prepares vLLM and vllm-ascend for npugraph. A second call does nothing."""
-    from npugraph_vllm import configuration, decompositions
+    from npugraph_vllm import compilation, configuration, decompositions
 
     prepare_imports()
     configuration.install()
+    compilation.tie_caches_to_build()
     decompositions.install()

@@ -5,12 +5,33 @@ need none of them are left as they are."""
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+
+
+def tie_caches_to_build() -> None:
+    """Makes the build of npugraph part of the names of vLLM's caches, so that another build, whose code does not fit,
+    compiles anew. A second call does nothing."""
+    from vllm.config import VllmConfig
+
+    from npugraph.made_with import MADE_WITH
+
+    digest = VllmConfig.compute_hash
+    if getattr(digest, "_has_build", False):
+        return
+
+    @functools.wraps(digest)
+    def compute_hash(self: Any) -> str:
+        text = repr((digest(self), sorted(MADE_WITH.items())))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    compute_hash._has_build = True
+    VllmConfig.compute_hash = compute_hash
 
 
 def mend_compiler(module: ModuleType) -> None:
