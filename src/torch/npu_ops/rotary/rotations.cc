@@ -30,16 +30,21 @@ Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, Rotation r
 Tensor evens_first(const Tensor& x) { return x.unflatten(-1, {-1, 2}).transpose(-1, -2).flatten(-2); }
 
 Tensor rotated_heads(const Tensor& x, int64_t head_size, const Tensor& cos, const Tensor& sin, Rotation rotation) {
-  const auto each = [&](const Tensor& angles) {
-    const Tensor both =
-        rotation == Rotation::kPairs ? at::stack({angles, angles}, -1).flatten(-2) : at::cat({angles, angles}, -1);
-    return both.unsqueeze(-2);
-  };
   const c10::SymInt size = cos.sym_size(-1) * 2;
   const Tensor heads = x.unflatten(-1, {-1, head_size});
-  const Tensor turned = rotated(heads.narrow_symint(-1, 0, size), each(cos), each(sin), rotation).to(x.scalar_type());
-  if (size == head_size) return turned.flatten(-2);
-  return at::cat({turned, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
+  const Tensor angled = heads.narrow_symint(-1, 0, size);
+  const auto part = rotation == Rotation::kPairs ? angled.unflatten(-1, {-1, 2}).unbind(-1) : angled.chunk(2, -1);
+  // Types are promoted by the products, so that generated code reads the angles as they are.
+  const Tensor c = cos.unsqueeze(-2), s = sin.unsqueeze(-2);
+  const Tensor first = (wide(part[0]) * c - wide(part[1]) * s).to(x.scalar_type());
+  const Tensor second = (wide(part[1]) * c + wide(part[0]) * s).to(x.scalar_type());
+  if (rotation == Rotation::kPairs) {
+    const Tensor turned = at::stack({first, second}, -1).flatten(-2);
+    if (size == head_size) return turned.flatten(-2);
+    return at::cat({turned, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
+  }
+  if (size == head_size) return at::cat({first, second}, -1).flatten(-2);
+  return at::cat({first, second, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
 }
 
 }  // namespace npugraph::npu_ops
