@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -62,15 +63,6 @@ class BuiltTasks {
     }
   }
   std::vector<ng_task> tasks_;
-};
-
-// Workers spin while one of these is alive.
-class ReplayInProgress {
- public:
-  ReplayInProgress() { WorkerPool::instance().begin_replay(); }
-  ~ReplayInProgress() { WorkerPool::instance().end_replay(); }
-  ReplayInProgress(const ReplayInProgress&) = delete;
-  ReplayInProgress& operator=(const ReplayInProgress&) = delete;
 };
 
 // The bits of symbols that come from the inputs. Keys are compared by their bits: a float symbol that is NaN finds its
@@ -195,6 +187,8 @@ struct Executable::State {
   void check_idle() const;
   // Adds to the counter here and to that of the process. Under the mutex.
   void add(int64_t Counters::* count, int64_t more = 1);
+  // Whether the call counts as one without a capture, also if a captured graph of the host keeps its Instance.
+  bool is_eager(const Call& call) const { return call.mode == RunMode::kEager || !options.capture; }
 
   const Blueprint blueprint;
   Host& host;
@@ -275,7 +269,7 @@ void Executable::State::acquire(Call& call, const BoundInputs& inputs) {
   call.lease->holder = std::this_thread::get_id();
   call.lease->generation = generation;
   call.lease->error.clear();
-  if (call.mode == RunMode::kEager) return;
+  if (is_eager(call)) return;
   add(call.instance != nullptr ? &Counters::instance_hits : &Counters::instance_misses);
 }
 
@@ -292,13 +286,15 @@ void Executable::State::decide(Call& call, const BoundInputs& inputs) {
     add(&Counters::recaptured_limits);
     captured.count_recapture("global_limit_core_change");
   }
-  if (call.instance == nullptr && options.capture && !captured.exhausted()) {
+  const bool keeps = (options.capture || inputs.in_captured_graph) && !captured.exhausted();
+  if (call.instance == nullptr && keeps) {
     call.graph = hash_of_graph(blueprint, options.rules, call.key, inputs.all);
     if (!captured.has_room_for(call.graph)) drop_captures(call);
   }
   if (captured.exhausted()) call.instance = nullptr;
-  const bool keeps = options.capture && !captured.exhausted();
-  call.mode = call.instance != nullptr ? RunMode::kReplay : keeps ? RunMode::kCapture : RunMode::kEager;
+  call.mode = call.instance != nullptr         ? RunMode::kReplay
+              : keeps && !captured.exhausted() ? RunMode::kCapture
+                                               : RunMode::kEager;
 }
 
 void Executable::State::drop_captures(Call& call) {
@@ -378,8 +374,10 @@ void Executable::State::capture(Call& call, const BoundInputs& inputs) {
     return;
   }
   std::lock_guard lock(mutex);
-  add(&Counters::captures);
-  add(&Counters::capture_ns, end - begin);
+  if (!is_eager(call)) {
+    add(&Counters::captures);
+    add(&Counters::capture_ns, end - begin);
+  }
   captured.add(call.graph);
   if (cache.was_evicted(call.key, *call.lease)) note_evicted(call);
   cache.insert(call.key, *call.lease, std::move(made));
@@ -421,7 +419,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   {
     using enum Host::Phase;
     const Range first(host, call.mode == RunMode::kCapture ? host.name_of(kWarmUp) : nullptr);
-    const Range range(host, host.name_of(call.mode == RunMode::kEager ? kEager : kReplay));
+    const Range range(host, host.name_of(is_eager(call) ? kEager : kReplay));
     const ReplayInProgress in_progress;
     replay.run(observer ? &*observer : nullptr);
   }
@@ -431,7 +429,7 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
 }
 
 void Executable::State::count(const Call& call) {
-  add(call.mode == RunMode::kEager ? &Counters::eager_runs : &Counters::replays);
+  add(is_eager(call) ? &Counters::eager_runs : &Counters::replays);
   if (!call.times.empty()) {
     call.instance->timed_runs->push_back({.run = {call.begin_ns, now_ns()}, .tasks = call.times});
     timed_runs = call.instance->timed_runs;
@@ -475,6 +473,11 @@ void Executable::State::finish(Call& call, bool completed) {
     }
   }
   lease_came_free->notify_one();
+}
+
+uint64_t new_inputs_version() {
+  static std::atomic<uint64_t> latest = 0;  // calls of different Executables overlap
+  return latest.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 Executable::Executable(std::shared_ptr<const program::Program> program, Host& host, const MakeTask& make,

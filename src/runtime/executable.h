@@ -52,6 +52,9 @@ struct ResultMemory {
   int64_t bytes = 0;
 };
 
+// A value of BoundInputs::version that nobody else has.
+uint64_t new_inputs_version();
+
 // The inputs of a call.
 struct BoundInputs {
   std::span<const BoundInput> all;
@@ -59,6 +62,9 @@ struct BoundInputs {
   uint64_t version = 0;
   int64_t staged_bytes = 0;  // bytes that the caller copied to make the inputs
   CallingStream stream;
+  // Whether the call is a part of a captured graph of the host, whose replays repeat it: its Instance is kept, whatever
+  // Options::capture says.
+  bool in_captured_graph = false;
   // One entry per output, or none. Tasks write an output there if all of its buffer fits; whoever calls compares the
   // addresses and copies what is elsewhere. The memory must not overlap inputs.
   std::span<const ResultMemory> results;

@@ -73,7 +73,7 @@ class WorkerPool {
   // Runs body(arg), including all of its regions, in the calling thread.
   void run_alone(void (*body)(void* arg), void* arg);
 
-  // Between the two calls, workers spin longer for more work before they park. Calls nest.
+  // See ReplayInProgress.
   void begin_replay();
   void end_replay();
 
@@ -87,6 +87,15 @@ class WorkerPool {
   WorkerPool();
   struct Impl;
   Impl* impl_;  // leaked on purpose: workers may outlive static destruction
+};
+
+// Workers spin longer for more work before they park while one of these is alive. They nest.
+class ReplayInProgress {
+ public:
+  ReplayInProgress() { WorkerPool::instance().begin_replay(); }
+  ~ReplayInProgress() { WorkerPool::instance().end_replay(); }
+  ReplayInProgress(const ReplayInProgress&) = delete;
+  ReplayInProgress& operator=(const ReplayInProgress&) = delete;
 };
 
 }  // namespace npugraph::runtime

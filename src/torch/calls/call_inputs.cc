@@ -2,7 +2,6 @@
 #include "torch/calls/call_inputs.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include <torch/csrc/Exceptions.h>
@@ -68,12 +67,6 @@ bool same_memory(const runtime::BoundInput& a, const runtime::BoundInput& b) {
   return a.data == b.data && a.object == b.object && a.capacity == b.capacity && a.storage_offset == b.storage_offset;
 }
 
-// Unique in the process. Atomic, because calls of different callables may overlap.
-uint64_t new_version() {
-  static std::atomic<uint64_t> latest = 0;
-  return latest.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
 template <typename Given, typename Wanted>
 [[noreturn]] void refuse(const InputSpec& spec, const char* what, const Given& given, const Wanted& wanted) {
   throw UserError(cat("input ", spec.source, " has ", what, " ", given, "; the graph was compiled for ", wanted));
@@ -134,7 +127,7 @@ void CallInputs::bind(const std::vector<InputSpec>& specs) {
     const runtime::BoundInput before = std::exchange(bound_[i], {});
     known_[i].tensor = nullptr;
     bind(i, specs[i]);
-    if (!same_memory(before, bound_[i])) version_ = new_version();
+    if (!same_memory(before, bound_[i])) version_ = runtime::new_inputs_version();
     remember(i, specs[i]);
   }
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "torch/bridge/dispatch.h"
 #include "torch/capture/compiled_call.h"
+#include "torch/capture/direct_calls.h"
 #include "torch/capture/sparse_writes.h"
 #include "torch/capture/task_group.h"
 #include "torch/npu/captured.h"
@@ -49,10 +50,19 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
+bool is_copy_to_itself(const c10::FunctionSchema& schema, std::span<const c10::IValue> args) {
+  if (schema.name() != at::_ops::copy_::name) return false;
+  const at::Tensor& to = args[0].toTensor();
+  const at::Tensor& from = args[1].toTensor();
+  return storage_of(to) == storage_of(from) && to.storage_offset() == from.storage_offset() &&
+         to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() && to.strides() == from.strides() &&
+         to.is_neg() == from.is_neg() && to.is_conj() == from.is_conj();
+}
+
 // Whether the call wrote an argument or made new memory. Views do not.
 bool is_launch(const c10::OperatorHandle& op, std::span<const c10::IValue> args, std::span<const c10::IValue> results) {
   const c10::FunctionSchema& schema = op.schema();
-  if (op.hasTag(at::Tag::inplace_view)) return false;
+  if (op.hasTag(at::Tag::inplace_view) || is_copy_to_itself(schema, args)) return false;
   for (size_t i = 0; i < args.size(); ++i)
     if (is_written(schema, i)) return true;
   std::vector<const c10::StorageImpl*> given;
@@ -108,7 +118,7 @@ bool precedes(const BegunCollective& begun, const c10::OperatorHandle& op, std::
 }  // namespace
 
 Capture::Capture(c10::Stream origin, ErrorMode mode, Purpose purpose)
-    : origin_(origin), mode_(mode), purpose_(purpose) {}
+    : origin_(origin), mode_(mode), purpose_(purpose), is_direct_(purpose == Purpose::kUpdate) {}
 
 RecordedStep& Capture::open_step() {
   auto& steps = recording_.steps;
@@ -142,16 +152,24 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
   const bridge::BelowAutograd below;
   // The memory of a graph may be in use while an update replaces a part of it, so
   // operators whose results are known do not run.
-  const auto written = purpose_ == Purpose::kUpdate ? written_arguments(schema, args) : std::nullopt;
-  const bool runs = !written.has_value();
+  if (const auto written = purpose_ == Purpose::kUpdate ? written_arguments(schema, args) : std::nullopt) {
+    torch::jit::drop(stack, args.size());
+    stack.insert(stack.end(), written->begin(), written->end());
+    if (!is_launch(op, args, *written)) return;
+    const std::lock_guard lock(mutex_);
+    if (is_direct_ && is_repeatable(args)) return recording_.direct.push_back({op, args, *written});
+    describe_direct_calls();
+    return describe(op, args, *written, stream);
+  }
   std::vector<const c10::StorageImpl*> by_rows;
   {
     const std::lock_guard lock(mutex_);
+    describe_direct_calls();
     open_step();
-    if (runs) by_rows = save_written(op, args);
-    if (runs) save_generators(args);
+    by_rows = save_written(op, args);
+    save_generators(args);
   }
-  if (runs) {
+  {
     const Inside inside;
     const npu::Captured captured;
     const auto save = [&](const at::Tensor& into, const Places& places) {
@@ -161,18 +179,26 @@ void Capture::launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c1
     };
     const npu::HearRowWrites hear(save);
     run();
-  } else {
-    torch::jit::drop(stack, args.size());
-    stack.insert(stack.end(), written->begin(), written->end());
   }
   const std::span<const c10::IValue> results(stack.end() - static_cast<std::ptrdiff_t>(schema.returns().size()),
                                              stack.end());
   if (!is_launch(op, args, results)) return;
   const std::lock_guard lock(mutex_);
+  describe(op, args, results, stream);
+}
+
+void Capture::describe(const c10::OperatorHandle& op, std::span<const c10::IValue> args,
+                       std::span<const c10::IValue> results, c10::Stream stream) {
   RecordedStep& step = open_step();
   const auto number = static_cast<int32_t>(recording_.steps.size()) - 1;
   step.launches.push_back(describe_launch(op, args, results, recording_.memory, number));
   note_launch(step.launches.back().task.name, stream);
+}
+
+void Capture::describe_direct_calls() {
+  is_direct_ = false;
+  for (const DirectCall& call : std::exchange(recording_.direct, {}))
+    describe(call.op, call.args, call.results, origin_);
 }
 
 void Capture::launch(std::shared_ptr<CompiledCall> call, at::ArrayRef<at::Tensor> written, c10::Stream stream,

@@ -70,6 +70,10 @@ class Capture {
 
  private:
   RecordedStep& open_step();
+  void describe(const c10::OperatorHandle& op, std::span<const c10::IValue> args, std::span<const c10::IValue> results,
+                c10::Stream stream);
+  // Makes steps of the direct calls, because a launch is no such call.
+  void describe_direct_calls();
   void note_launch(std::string name, c10::Stream stream);
   // Saves the arguments that the operator writes, except those for which it announces the written rows. Returns the cpu
   // storages of the latter, as far as they must be saved.
@@ -93,6 +97,7 @@ class Capture {
 
   mutable std::mutex mutex_;  // guards what follows
   Recording recording_;
+  bool is_direct_;                    // all launches so far are direct calls
   std::shared_ptr<TaskGroup> group_;  // the open one, or null
   std::vector<BegunCollective> begun_;
   std::unordered_map<c10::Stream, Progress> seen_;

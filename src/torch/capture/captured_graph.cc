@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "program/text.h"
 #include "runtime/threads/worker_pool.h"
+#include "torch/capture/direct_calls.h"
 #include "torch/capture/pool_only.h"
+#include "torch/capture/recorded_program.h"
 
 namespace npugraph::capture {
 
@@ -40,7 +42,7 @@ Updates& updates() {
   return *all;
 }
 
-std::shared_ptr<RecordedProgram> segment_of(std::string name, RecordedStep& step, const TouchedMemory& memory) {
+std::shared_ptr<Segment> segment_of(std::string name, RecordedStep& step, const TouchedMemory& memory) {
   return step.launches.empty() ? nullptr : std::make_shared<RecordedProgram>(std::move(name), std::move(step), memory);
 }
 
@@ -100,8 +102,7 @@ void CapturedGraph::end(c10::Stream stream) {
   const std::lock_guard lock(mutex_);
   in_pool_alone_ = std::ranges::all_of(steps, [](const Step& step) {
     const auto segment = step.group ? step.group->segment() : step.segment;
-    return (!segment || runs_in_pool_alone(segment->program())) &&
-           (!step.call || runs_in_pool_alone(step.call->program()));
+    return (!segment || runs_in_pool_alone(segment->program())) && (!step.call || step.call->runs_in_pool_alone());
   });
   steps_ = std::move(steps);
   launched_ = std::move(recording.launched);
@@ -122,18 +123,49 @@ void CapturedGraph::replay(c10::Stream stream) {
   TORCH_CHECK(!waits_, "replay: the last replay of this graph still waits for an ExternalEvent");
   RECORD_USER_SCOPE("acl_graph_replay");
   for (const StartState& start : starts_) start.read();
+  has_happened_.assign(steps_.size(), false);
   go_on(0, stream);
 }
 
 // Steps that run in the pool alone share one session of its threads.
 void CapturedGraph::go_on(size_t step, c10::Stream stream) {
+  if (stops_early(step, stream)) return;
   try {
+    const runtime::ReplayInProgress replay;
     if (in_pool_alone_) return runtime::WorkerPool::instance().with_team([&] { run_steps(step, stream); });
     run_steps(step, stream);
   } catch (...) {
     for (const auto& collective : collectives_) collective->drop();
     throw;
   }
+}
+
+bool CapturedGraph::stops_at(size_t wait, size_t next, c10::Stream stream) {
+  if (has_happened_[wait]) return false;
+  waits_ = true;
+  const auto rest = [graph = shared_from_this(), wait, next, stream] {
+    const std::lock_guard lock(graph->mutex_);
+    graph->waits_ = false;
+    graph->has_happened_[wait] = true;
+    graph->go_on(next, stream);
+  };
+  if (!steps_[wait].event->wait_or_stop(stream, rest)) return true;
+  waits_ = false;
+  has_happened_[wait] = true;
+  return false;
+}
+
+bool CapturedGraph::stops_early(size_t step, c10::Stream stream) {
+  std::vector<const ExternalEvent*> reset;
+  for (size_t i = step; i < steps_.size(); ++i) {
+    const Step& at = steps_[i];
+    if (at.kind == RecordedStep::Kind::kRecord) return false;
+    if (at.kind == RecordedStep::Kind::kReset) reset.push_back(at.event.get());
+    if (at.kind != RecordedStep::Kind::kWait) continue;
+    if (std::ranges::count(reset, at.event.get()) != 0) return false;
+    if (stops_at(i, step, stream)) return true;
+  }
+  return false;
 }
 
 void CapturedGraph::run_steps(size_t step, c10::Stream stream) {
@@ -148,16 +180,8 @@ void CapturedGraph::run_steps(size_t step, c10::Stream stream) {
       case RecordedStep::Kind::kCall: at.call->run(); break;
       case RecordedStep::Kind::kReset: at.event->forget(); break;
       case RecordedStep::Kind::kRecord: at.event->happen(stream); break;
-      case RecordedStep::Kind::kWait: {
-        waits_ = true;
-        const auto rest = [graph = shared_from_this(), next = step + 1, stream] {
-          const std::lock_guard lock(graph->mutex_);
-          graph->waits_ = false;
-          graph->go_on(next, stream);
-        };
-        if (!at.event->wait_or_stop(stream, rest)) return;
-        waits_ = false;
-      }
+      case RecordedStep::Kind::kWait:
+        if (stops_at(step, step + 1, stream)) return;
     }
   }
 }
@@ -242,10 +266,12 @@ void abandon_update(c10::Stream stream) { take_update(stream).first->abandon(); 
 void end_update(c10::Stream stream) {
   const auto [capture, group] = take_update(stream);
   Recording recording = capture->finish();
-  TORCH_CHECK(recording.steps.size() == 1 && !recording.steps.front().launches.empty(),
+  const bool is_direct = !recording.direct.empty();
+  TORCH_CHECK(is_direct || (recording.steps.size() == 1 && !recording.steps.front().launches.empty()),
               "graph_task_update_end: no operator was launched between begin and end");
   TORCH_CHECK(group->is_captured(), "graph_task_update_end: the graph of the task group was reset");
-  group->replace(segment_of("update", recording.steps.front(), recording.memory));
+  group->replace(is_direct ? std::make_shared<DirectCalls>(std::move(recording.direct))
+                           : segment_of("update", recording.steps.front(), recording.memory));
 }
 
 std::shared_ptr<Capture> graph_capture_of(const char* what, c10::Stream stream) {

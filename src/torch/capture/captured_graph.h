@@ -14,7 +14,7 @@
 #include "torch/capture/capture.h"
 #include "torch/capture/compiled_call.h"
 #include "torch/capture/external_event.h"
-#include "torch/capture/recorded_program.h"
+#include "torch/capture/segment.h"
 #include "torch/capture/task_group.h"
 
 namespace npugraph::capture {
@@ -49,7 +49,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
  private:
   struct Step {
     RecordedStep::Kind kind = RecordedStep::Kind::kLaunches;
-    std::shared_ptr<RecordedProgram> segment;
+    std::shared_ptr<Segment> segment;
     std::shared_ptr<TaskGroup> group;
     std::shared_ptr<CompiledCall> call;
     std::shared_ptr<ExternalEvent> event;
@@ -58,6 +58,12 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   // Runs the steps from `step` on. No collective is pending after an exception.
   void go_on(size_t step, c10::Stream stream);
   void run_steps(size_t step, c10::Stream stream);
+  // Whether the event of the step `wait` has not been recorded; the replay goes on at the step `next` when it is.
+  bool stops_at(size_t wait, size_t next, c10::Stream stream);
+  // Stops the replay before `step`, as long as steps behind it wait for events, and returns true. Nobody sees the
+  // difference: work that would see a part of the replay must come after an event that the replay records. So all steps
+  // run in one session of the pool, after the last update of a task group.
+  bool stops_early(size_t step, c10::Stream stream);
 
   mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<Capture> capture_;
@@ -66,6 +72,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   bool waits_ = false;          // a replay has stopped at an ExternalEvent
   bool in_pool_alone_ = false;  // see runs_in_pool_alone()
   std::vector<Step> steps_;
+  std::vector<bool> has_happened_;  // by step, the events that the replay has seen recorded: they may be reset since
   std::vector<Launch> launched_;
   std::vector<std::shared_ptr<CollectiveCall>> collectives_;
   std::vector<StartState> starts_;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/capture/compiled_call.h"
 
+#include <cstdint>
 #include <span>
 
+#include "base/env.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/torch_host.h"
+#include "torch/capture/pool_only.h"
 #include "torch/capture/registry.h"
 #include "torch/capture/replay_errors.h"
 #include "torch/npu/tensor.h"
@@ -19,16 +22,50 @@ CompiledCall::CompiledCall(std::shared_ptr<runtime::Executable> executable, runt
       tensors_(std::move(tensors)),
       outputs_(executable_->program().outputs.size()) {}
 
-// Copies the result to its place, and gives its memory back to the host.
+void CompiledCall::set_results(std::vector<at::Tensor> results) {
+  results_ = std::move(results);
+  places_.clear();
+  for (const at::Tensor& result : results_)
+    places_.push_back(npu::is_npu(result) ? npu::cpu_alias(result) : result.defined() ? result.detach() : result);
+  if (!environment().red_zones) memory_.resize(places_.size());  // theirs is memory of the runtime
+}
+
+bool CompiledCall::runs_in_pool_alone() const {
+  std::vector<int64_t> bytes(program().buffers.size(), INT64_MAX);
+  for (const runtime::BufferLife& life : executable_->lives())
+    if (life.buffer >= 0) bytes[life.buffer] = life.bytes;
+  for (size_t i = 0; i < tensors_.size(); ++i)
+    if (tensors_[i].defined()) bytes[program().inputs[i].buffer] = static_cast<int64_t>(tensors_[i].nbytes());
+  return capture::runs_in_pool_alone(program(), bytes);
+}
+
+// The owner of a tensor may have given its storage other memory.
+void CompiledCall::bind() {
+  bool moved = version_ == 0;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (!tensors_[i].defined()) continue;
+    void* data = tensors_[i].mutable_data_ptr();
+    moved |= bound_[i].data != data;
+    bound_[i].data = data;
+  }
+  if (moved) version_ = runtime::new_inputs_version();
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    if (!results_[i].defined()) continue;
+    memory_[i] = {.object = places_[i].unsafeGetTensorImpl(),
+                  .data = results_[i].mutable_data_ptr(),
+                  .bytes = static_cast<int64_t>(results_[i].nbytes())};
+  }
+}
+
+// Copies a result that is elsewhere to its place, and gives its memory back to the host.
 void CompiledCall::take(size_t output) {
   const runtime::BoundOutput& made = outputs_[output];
   if (made.object == nullptr) return;
-  if (results_[output].defined() && made.input < 0) {
+  if (results_[output].defined() && made.input < 0 && made.data != results_[output].data_ptr()) {
     const auto options = at::TensorOptions().dtype(bridge::to_torch(made.dtype));
     const at::Tensor from = at::from_blob(made.data, {made.sizes.data(), made.sizes.size()},
                                           {made.strides.data(), made.strides.size()}, options);
-    const at::Tensor& place = results_[output];
-    at::Tensor to = npu::is_npu(place) ? npu::cpu_alias(place) : place.detach();
+    at::Tensor to = npu::is_npu(results_[output]) ? npu::cpu_alias(results_[output]) : places_[output];
     to.copy_(from);
   }
   bridge::TorchHost::instance().release(made.object);
@@ -36,9 +73,10 @@ void CompiledCall::take(size_t output) {
 
 void CompiledCall::run() {
   const Inside inside;
-  for (size_t i = 0; i < tensors_.size(); ++i)
-    if (tensors_[i].defined()) bound_[i].data = tensors_[i].mutable_data_ptr();
-  check_replay(executable_->run({.all = bound_, .stream = stream_}, outputs_, dims_), program());
+  bind();
+  const runtime::BoundInputs inputs{
+      .all = bound_, .version = version_, .stream = stream_, .in_captured_graph = true, .results = memory_};
+  check_replay(executable_->run(inputs, outputs_, dims_), program());
   for (size_t output = 0; output < outputs_.size(); ++output) take(output);
 }
 

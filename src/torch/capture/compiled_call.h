@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of a compiled graph in a captured one. Each replay runs its Program on the same inputs, and copies the results
-// to where the capture had them. One run at a time.
+// A call of a compiled graph in a captured one. Each replay runs its Program on the same inputs, and its results go where
+// the capture had them. One run at a time.
 #pragma once
 
 #include <memory>
@@ -20,15 +20,19 @@ class CompiledCall {
                std::vector<at::Tensor> tensors);
 
   // One tensor for each output of the captured call; undefined for outputs that are not tensors.
-  void set_results(std::vector<at::Tensor> results) { results_ = std::move(results); }
+  void set_results(std::vector<at::Tensor> results);
   const std::vector<at::Tensor>& inputs() const { return tensors_; }
   const program::Program& program() const { return executable_->program(); }
   runtime::MemoryInfo memory() const { return executable_->memory(); }
+
+  // To be asked after the first run (pool_only.h).
+  bool runs_in_pool_alone() const;
 
   // Throws what an operator throws.
   void run();
 
  private:
+  void bind();
   void take(size_t output);
 
   std::shared_ptr<runtime::Executable> executable_;
@@ -36,8 +40,11 @@ class CompiledCall {
   const runtime::CallingStream stream_;  // on which it was captured
   std::vector<at::Tensor> tensors_;
   std::vector<at::Tensor> results_;
+  std::vector<at::Tensor> places_;             // host aliases of results_
+  std::vector<runtime::ResultMemory> memory_;  // of places_
   std::vector<runtime::BoundOutput> outputs_;
   std::vector<int64_t> dims_;
+  uint64_t version_ = 0;  // of bound_
 };
 
 }  // namespace npugraph::capture

@@ -2,6 +2,7 @@
 #include "torch/capture/pool_only.h"
 
 #include <algorithm>
+#include <string>
 
 #include "ops/table.h"
 #include "torch/npu/pool_operators.h"
@@ -12,34 +13,46 @@ namespace {
 // Bytes of operands that one thread reads and writes about as soon as two threads have begun.
 constexpr int64_t kFewBytes = 128 << 10;
 
-bool has_few_bytes(const program::Task& task) {
-  int64_t bytes = 0;
-  for (const program::Operand& operand : task.operands) {
-    int64_t elements = 1;
-    for (const program::Dim& size : operand.sizes) {
-      if (!size.is_constant()) return false;
-      elements *= size.constant;
-    }
-    bytes += elements * size_of(operand.dtype);
+int64_t bytes_of(const program::Operand& operand, std::span<const int64_t> of_buffers) {
+  int64_t bytes = size_of(operand.dtype);
+  for (const program::Dim& size : operand.sizes) {
+    if (!size.is_constant()) return of_buffers.empty() ? kFewBytes : of_buffers[operand.buffer];
+    bytes *= size.constant;
   }
-  return bytes <= kFewBytes;
+  return bytes;
 }
 
-// Of the operators of torch, creations, and elementwise ones with small operands: no other result is the same bits for
-// any number of threads.
-bool is_light(const program::Task& task) {
+bool has_few_bytes(const program::Task& task, std::span<const int64_t> of_buffers) {
+  int64_t bytes = 0;
+  for (const program::Operand& operand : task.operands) bytes += bytes_of(operand, of_buffers);
+  return bytes < kFewBytes;
+}
+
+// The operator of a task, which may be its variant that writes into memory: "aten.cat.out" of "aten.cat".
+const ir::Op* operator_of(const program::Task& task) {
+  const std::string base = task.name.substr(0, task.name.rfind('.'));
+  for (const std::string& name : {task.name, base, base + ".Tensor"})
+    if (const ir::Op* op = ops::registry().find(name)) return op;
+  return nullptr;
+}
+
+// Of the operators of torch, creations, and elementwise ones and copies with small operands: no other result is the same
+// bits for any number of threads.
+bool is_light(const program::Task& task, std::span<const int64_t> of_buffers) {
   if (task.kind != program::TaskKind::kAten) return false;
   if (npu::is_pool_operator(task.name)) return true;
   if (task.foreign) return false;
-  const ir::Op* op = ops::registry().find(task.name);
-  return op != nullptr && (op->is(ir::Trait::kCreation) || (op->is(ir::Trait::kElementwise) && has_few_bytes(task)));
+  const ir::Op* op = operator_of(task);
+  if (op == nullptr) return false;
+  if (op->is(ir::Trait::kCreation)) return true;
+  return (op->is(ir::Trait::kElementwise) || op->is(ir::Trait::kCopyLike)) && has_few_bytes(task, of_buffers);
 }
 
 }  // namespace
 
-bool runs_in_pool_alone(const program::Program& program) {
-  return std::ranges::all_of(program.tasks, [](const program::Task& task) {
-    return !program::has(task.kind, program::KindTrait::kOfHost) || is_light(task);
+bool runs_in_pool_alone(const program::Program& program, std::span<const int64_t> bytes) {
+  return std::ranges::all_of(program.tasks, [&](const program::Task& task) {
+    return !program::has(task.kind, program::KindTrait::kOfHost) || is_light(task, bytes);
   });
 }
 

@@ -3,11 +3,15 @@
 // thread.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "program/program.h"
 
 namespace npugraph::capture {
 
-// Whether tasks compute in the pool, or so little that one thread does it.
-bool runs_in_pool_alone(const program::Program& program);
+// Whether tasks compute in the pool, or so little that one thread does it. `bytes` are those of each buffer; it may be
+// empty if all sizes are constant.
+bool runs_in_pool_alone(const program::Program& program, std::span<const int64_t> bytes = {});
 
 }  // namespace npugraph::capture

@@ -8,6 +8,7 @@
 
 #include "runtime/executable.h"
 #include "torch/capture/recording.h"
+#include "torch/capture/segment.h"
 
 namespace npugraph::capture {
 
@@ -16,17 +17,13 @@ struct ExternalMemory {
   std::vector<c10::Storage> storages;
 };
 
-class RecordedProgram {
+class RecordedProgram : public Segment {
  public:
   RecordedProgram(std::string name, RecordedStep step, const TouchedMemory& memory);
-  RecordedProgram(const RecordedProgram&) = delete;
-  RecordedProgram& operator=(const RecordedProgram&) = delete;
 
-  // Runs the launches on the memory as it is now, in a replay on `stream`.
-  // Throws what an operator throws. One call at a time.
-  void run(c10::Stream stream);
-  const program::Program& program() const { return executable_->program(); }
-  runtime::MemoryInfo memory() const { return executable_->memory(); }
+  void run(c10::Stream stream) override;
+  const program::Program& program() override { return executable_->program(); }
+  runtime::MemoryInfo memory() override { return executable_->memory(); }
 
  private:
   void bind();

@@ -28,6 +28,13 @@ struct RecordedStep {
   std::shared_ptr<ExternalEvent> event;  // for the other kinds
 };
 
+// A call that replays repeat (direct_calls.h).
+struct DirectCall {
+  c10::OperatorHandle op;
+  std::vector<c10::IValue> args;
+  std::vector<c10::IValue> results;  // arguments that it writes
+};
+
 // One launch and its stream, for inspection of the graph.
 struct Launch {
   std::string name;
@@ -39,6 +46,7 @@ struct Launch {
 struct Recording {
   std::vector<Launch> launched;  // in order
   std::vector<RecordedStep> steps;
+  std::vector<DirectCall> direct;  // all launches of an update, in place of steps, if replays can repeat them
   std::vector<std::shared_ptr<CollectiveCall>> collectives;
   TouchedMemory memory;            // resolved
   std::vector<StartState> starts;  // read first by each replay

@@ -6,14 +6,14 @@
 #include <mutex>
 #include <utility>
 
-#include "torch/capture/recorded_program.h"
+#include "torch/capture/segment.h"
 
 namespace npugraph::capture {
 
 class TaskGroup {
  public:
   // Sets what replays run from now on; null for nothing.
-  void replace(std::shared_ptr<RecordedProgram> segment) {
+  void replace(std::shared_ptr<Segment> segment) {
     const std::lock_guard lock(mutex_);
     is_captured_ = true;
     segment_ = std::move(segment);
@@ -28,7 +28,7 @@ class TaskGroup {
     const std::lock_guard lock(mutex_);
     return is_captured_;
   }
-  std::shared_ptr<RecordedProgram> segment() const {
+  std::shared_ptr<Segment> segment() const {
     const std::lock_guard lock(mutex_);
     return segment_;
   }
@@ -36,7 +36,7 @@ class TaskGroup {
  private:
   mutable std::mutex mutex_;
   bool is_captured_ = false;  // the capture has ended
-  std::shared_ptr<RecordedProgram> segment_;
+  std::shared_ptr<Segment> segment_;
 };
 
 }  // namespace npugraph::capture

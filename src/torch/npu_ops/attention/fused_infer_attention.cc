@@ -73,8 +73,10 @@ constexpr const char* kDefinition =
 }  // namespace
 
 void define_fused_infer_attention(Definitions& npu) {
-  npugraph::npu::declare_pool_operators(
-      {"npu.npu_fused_infer_attention_score", "npu.npu_fused_infer_attention_score_v2"});
+  npugraph::npu::declare_pool_operators({"npu.npu_fused_infer_attention_score",
+                                         "npu.npu_fused_infer_attention_score_v2",
+                                         "npu._npu_fused_infer_attention_score_get_max_workspace",
+                                         "npu._npu_fused_infer_attention_score_v2_get_max_workspace"});
   npu.composed_without({"actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_padding_size",
                         "kv_padding_size", "actual_shared_prefix_len"},
                        "npu_fused_infer_attention_score", boxed<&infer>(), boxed<&infer_meta>(), kDefinition);

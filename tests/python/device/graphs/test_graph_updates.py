@@ -249,6 +249,28 @@ def test_by_hand(name: str, replay_first: bool) -> None:
         assert torch.equal(captured.y, op.eager(tensors, lengths) * 2)
 
 
+def test_the_text_of_a_graph_shows_its_last_update(tmp_path: Path) -> None:
+    captured = ByHand(OPERATORS["infer"], infer_tensors())
+    captured.update(LENGTHS[1])
+    captured.graph.debug_dump(str(tmp_path / "graph.txt"))
+    (call,) = [line for line in (tmp_path / "graph.txt").read_text().splitlines() if "[1, 2, 3]" in line]
+    assert str(LENGTHS[1]) in call and str(LENGTHS[0]) not in call
+
+
+def test_an_update_may_launch_more_than_it_replaces() -> None:
+    op, tensors = OPERATORS["infer"], infer_tensors()
+    captured = ByHand(op, tensors)
+    stream = captured.update_stream
+    with torch.npu.stream(stream):
+        torch.npu.graph_task_update_begin(stream, captured.handle)
+        op.out(**op.given(tensors, LENGTHS[1]), **captured.results)
+        first(captured.results).add_(tensors["query"] * 2)  # in memory that each replay allocates
+        torch.npu.graph_task_update_end(stream)
+        captured.event.record(stream)
+    captured.graph.replay()
+    assert torch.equal(captured.y, (op.eager(tensors, LENGTHS[1]) + tensors["query"] * 2) * 2)
+
+
 def test_lengths_on_the_host_are_those_of_the_capture() -> None:
     op, tensors = OPERATORS["paged"], paged_tensors()
     given, out = op.given(tensors, LENGTHS[1]), torch.zeros(3, HEADS, SIZE, device="npu")

@@ -40,6 +40,33 @@ def test_replays_read_inputs_and_write_results_in_place():
         assert same(y, fn()) and y.data_ptr() == address
 
 
+def test_a_copy_of_memory_to_itself_is_no_launch(tmp_path: Path):
+    x, y = numbers(3, 4), numbers(8, 4)
+
+    def fn() -> None:
+        x.copy_(x.view(12).view(3, 4))
+        y[:4].copy_(y[4:])
+        y[:4].copy_(y[:4])
+
+    graph, _ = captured(fn)
+    graph.debug_dump(str(tmp_path / "graph.txt"))
+    assert (tmp_path / "graph.txt").read_text().count('"aten.copy_"') == 1
+
+
+def test_a_compiled_graph_writes_its_results_where_the_capture_had_them():
+    compiled = compile_ex(lambda x: (x * 2, (x + 1).t(), x.sum()))
+    x = numbers(3, 4)
+    with torch.no_grad():
+        graph, results = captured(lambda: compiled(x))
+    kept = [result.clone() for result in results]
+    for _ in range(3):
+        x.add_(1)
+        graph.replay()
+        assert all(same(got, want) for got, want in zip(results, (x * 2, (x + 1).t(), x.sum()), strict=True))
+    assert not same(kept[0], results[0])
+    assert npugraph.artifacts()[-1].memory["copied_bytes_per_replay"] == 0
+
+
 def test_a_capture_changes_no_memory_outside_of_the_graph():
     x, total = numbers(5), numbers(5)
     before = x.clone(), total.clone()

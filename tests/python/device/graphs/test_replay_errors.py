@@ -90,6 +90,42 @@ def test_an_error_in_a_compiled_graph() -> None:
         graph.replay()
 
 
+def test_an_event_that_is_reset_while_the_graph_waits_for_another_has_happened() -> None:
+    x, events = numbers(2), [torch.npu.ExternalEvent() for _ in range(2)]
+
+    def fn() -> None:
+        for event in events:
+            event.wait(torch.npu.current_stream())
+            x.add_(1)
+
+    graph, _ = captured(fn)
+    want = x + 2
+    with torch.npu.stream(torch.npu.Stream()):
+        graph.replay()
+    events[0].record(torch.npu.current_stream())
+    events[0].reset(torch.npu.current_stream())
+    events[1].record(torch.npu.current_stream())
+    assert same(x, want)
+
+
+def test_an_event_that_a_graph_waits_for_twice() -> None:
+    x, event = numbers(2), torch.npu.ExternalEvent()
+
+    def fn() -> None:
+        for _ in range(2):
+            event.wait(torch.npu.current_stream())
+            event.reset(torch.npu.current_stream())
+            x.add_(1)
+
+    graph, _ = captured(fn)
+    before = x.clone()
+    with torch.npu.stream(torch.npu.Stream()):
+        graph.replay()
+    for times in (1, 2):
+        event.record(torch.npu.current_stream())
+        assert same(x, before + times)
+
+
 def test_streams_that_wait_for_one_event_all_go_on() -> None:
     attend, table = attention()
     x, event = numbers(2), torch.npu.ExternalEvent()
