@@ -24,7 +24,8 @@ Body = dict[str, Any]
 
 async def main(url: str, load: str) -> None:
     users: list[list[Body]] = json.loads(Path(load).read_text())
-    connections = aiohttp.TCPConnector(limit=0)
+    # A connection for each request: llama.cpp closes those of answers that streamed.
+    connections = aiohttp.TCPConnector(limit=0, force_close=True)
     timeout = aiohttp.ClientTimeout(total=MOST_SECONDS)
     async with aiohttp.ClientSession(connector=connections, timeout=timeout) as session:
         start = time.perf_counter()
