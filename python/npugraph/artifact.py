@@ -43,7 +43,8 @@ class Run:
 
 
 class Artifact:
-    """One compiled graph. All fields are stable API.
+    """One compiled graph, or one that an earlier process compiled and that a cache kept. The latter has no graphs: its
+    one stage is "plan". All fields are stable API.
 
     An artifact lives as long as its compiled function; ``torch._dynamo.reset()`` ends both. When the model whose
     parameters it last ran with is deleted, the artifact frees its memory and leaves ``npugraph.artifacts()``, until
@@ -92,7 +93,8 @@ class Artifact:
         return [*self._fx_stages, *self._core.stages()]
 
     def graph(self, stage: str | None = None) -> str:
-        """Returns the text of the graph after a stage, by default after the last graph pass. After an FX pass the text
+        """Returns the text of the graph after a stage, by default after the last graph pass, or of the Program if there
+        are no graphs. After an FX pass the text
         is Python code, after "lower" and "plan" it is the text of the Program. Raises ``ValueError``, which lists the
         stages, for an unknown stage."""
         if stage in self._fx_stages:
@@ -272,7 +274,7 @@ class Artifact:
         self._core.save(str(path))
 
     def _stage(self, stage: str | None) -> str:
-        return self._core.graph_stages()[-1] if stage is None else stage
+        return (self._core.graph_stages() or self._core.stages())[-1] if stage is None else stage
 
     def _most_of_pieces(self, count: Callable[[Any], int]) -> int:
         """Returns the largest ``count`` of a piece, which is that of the whole graph inside of captured graphs."""
@@ -433,5 +435,6 @@ registry = Registry()
 
 
 def artifacts() -> list[Artifact]:
-    """Returns the artifacts that this process compiled and still holds, in order of compilation."""
+    """Returns the artifacts that this process compiled or took from a cache of compiled graphs, and still holds, in
+    order."""
     return registry.all()

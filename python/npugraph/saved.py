@@ -78,11 +78,11 @@ def load(
 
 
 def read(path: str, options: Any) -> Any:
-    """Returns the Program in a file as a ``_C.LoadedProgram`` with process groups of this process, to be run with the
+    """Returns the Program in a file as a ``_C.Artifact`` with process groups of this process, to be run with the
     ``_C.RunRequest`` in ``options``. Raises ``OSError`` and ``ValueError`` as ``load`` does."""
     with open(path, "rb"):  # Python's own error says best why a file cannot be opened
         pass
-    return _C.LoadedProgram(path, _group_name, options)
+    return _C.Artifact.load(path, _group_name, options)
 
 
 def _group_name(name: str, ranks: Sequence[int]) -> str:

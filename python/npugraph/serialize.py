@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from npugraph import _C
+from npugraph.artifact import Artifact, registry
 from npugraph.request import request_from_json
 from npugraph.saved import read
 
@@ -29,7 +31,7 @@ def serialize(compiled: Any) -> bytes:
 
 
 def load(program: bytes, options: Any) -> Any:
-    """Loads the bytes that ``program_of`` returned as a ``_C.LoadedProgram``, to be run with the ``_C.RunRequest`` in
+    """Loads the bytes that ``program_of`` returned as a ``_C.Artifact``, to be run with the ``_C.RunRequest`` in
     ``options``. Raises ``ValueError`` as ``npugraph.load`` does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program"
@@ -38,10 +40,22 @@ def load(program: bytes, options: Any) -> Any:
         return read(str(path), options)
 
 
+def function_of(program: bytes, options: Mapping[str, Any], *, boxed: bool) -> Any:
+    """Returns the function that runs the Program in the bytes of ``program_of``, with the run options ``options``. A
+    ``boxed`` function takes one list of inputs. ``npugraph.artifacts()`` lists what it runs. Raises ``ValueError`` as
+    ``npugraph.load`` does."""
+    artifact = Artifact(load(program, request_from_json(options)), dict(options))
+    run = artifact.core.callable(boxed=boxed)
+    run.owner = artifact
+    artifact.runs_as(run)
+    registry.add(artifact)
+    return run
+
+
 def deserialize(data: bytes) -> Any:
     """Returns the function whose bytes ``serialize`` returned. Raises ``ValueError`` as ``npugraph.load`` does."""
     line, _, program = data.partition(b"\n")
-    return load(program, request_from_json(json.loads(line))).callable(boxed=False)
+    return function_of(program, json.loads(line), boxed=False)
 
 
 def install() -> None:

@@ -28,6 +28,7 @@ Artifact::Artifact(ir::Graph graph, CompileRequest request, CompileHost host, ru
                    std::vector<Partition> partitions, const std::vector<PhaseTime>& front_end_phases)
     : request_(std::move(request)),
       host_(std::move(host)),
+      is_saved_(false),
       imported_(std::move(graph)),
       partitions_(std::move(partitions)) {
   trace_past_phases(front_end_phases);
@@ -44,16 +45,27 @@ Artifact::Artifact(ir::Graph graph, CompileRequest request, CompileHost host, ru
   }
 }
 
+Artifact::Artifact(std::shared_ptr<const program::Program> program, RunRequest request, CompileHost host,
+                   runtime::Host& runtime_host)
+    : host_(std::move(host)), is_saved_(true), program_(std::move(program)) {
+  request_.name = program_->name;
+  request_.run = std::move(request);
+  result_.notes.resize(program_->tasks.size());
+  build(runtime_host, nullptr);
+}
+
+void Artifact::build(runtime::Host& runtime_host, GeneratedTasks* generated) {
+  Runnable made = make_runnable(program_, runtime_host, request_.run, host_.make_task, generated);
+  static_kernels_ = std::move(made.static_kernels);
+  executable_ = std::move(made.executable);
+}
+
 void Artifact::compile_and_build(runtime::Host& runtime_host, const std::vector<PhaseTime>& front_end_phases) {
   result_ = compile(imported_, request_, host_);
   result_.phases.insert(result_.phases.begin(), front_end_phases.begin(), front_end_phases.end());
   program_ = std::make_shared<const program::Program>(std::move(result_.program));
   const std::shared_ptr<GeneratedTasks> generated = std::move(result_.generated);
-  Runnable made = run_phase(result_.phases, "build", [&] {
-    return make_runnable(program_, runtime_host, request_.run, host_.make_task, generated.get());
-  });
-  static_kernels_ = std::move(made.static_kernels);
-  executable_ = std::move(made.executable);
+  run_phase(result_.phases, "build", [&] { build(runtime_host, generated.get()); });
   if (is_printed(LogLevel::kEvent)) {
     for (const PhaseTime& phase : result_.phases)
       log_event(name(), ": ", phase.name, " took ", phase.milliseconds, " ms");
@@ -61,6 +73,7 @@ void Artifact::compile_and_build(runtime::Host& runtime_host, const std::vector<
 }
 
 std::vector<std::string> Artifact::graph_stages() const {
+  if (is_saved_) return {};
   std::vector<std::string> names = {"import"};
   std::map<std::string, int> seen;
   for (const std::string& pass : request_.passes) {
@@ -71,6 +84,10 @@ std::vector<std::string> Artifact::graph_stages() const {
 }
 
 ir::Graph Artifact::graph(const std::string& stage) const {
+  if (is_saved_) {
+    throw UserError(
+        cat(name(), " is a saved Program and has no graphs; the text of \"", kPlan, "\" is that of the Program"));
+  }
   if (stage == kLower || stage == kPlan) {
     throw UserError(cat("after \"", stage, "\" ", name(),
                         " is a Program and no graph any more; the last graph is that of \"", graph_stages().back(),
@@ -85,6 +102,7 @@ ir::Graph Artifact::graph(const std::string& stage) const {
 std::vector<std::pair<std::string, ir::Graph>> Artifact::changed_graphs() const {
   const std::vector<std::string> names = graph_stages();
   std::vector<std::pair<std::string, ir::Graph>> changed;
+  if (is_saved_) return changed;
   for (auto& [passes, graph] : graphs_after_changes(imported_, request_, host_)) {
     changed.emplace_back(names[passes], std::move(graph));
   }
@@ -93,7 +111,8 @@ std::vector<std::pair<std::string, ir::Graph>> Artifact::changed_graphs() const 
 
 std::vector<std::string> Artifact::stages() const {
   std::vector<std::string> names = graph_stages();
-  names.insert(names.end(), {kLower, kPlan});
+  if (!is_saved_) names.emplace_back(kLower);
+  names.emplace_back(kPlan);
   return names;
 }
 
@@ -105,7 +124,7 @@ void Artifact::fail_unknown(const std::string& stage) const {
 
 std::string Artifact::text(const std::string& stage) const {
   if (stage == kPlan) return program_text();
-  if (stage == kLower) return program::print(lowered(imported_, request_, host_, result_.refused));
+  if (stage == kLower && !is_saved_) return program::print(lowered(imported_, request_, host_, result_.refused));
   return ir::print(graph(stage));
 }
 
@@ -204,7 +223,7 @@ std::map<std::string, int64_t> Artifact::compile_counters() const {
     return !program::has(task.kind, program::KindTrait::kOfHost);
   });
   const int64_t made = result_.kernel_builds + result_.kernel_loads;
-  std::map<std::string, int64_t> counters = {{"compiles", 1},
+  std::map<std::string, int64_t> counters = {{"compiles", is_saved_ ? 0 : 1},
                                              {"kernel_builds", result_.kernel_builds},
                                              {"kernel_build_ns", result_.kernel_build_ns},
                                              {"kernel_loads", result_.kernel_loads},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of one compile, and all queries about them. Python exposes these fields: they are frozen.
+// The products of one compile, or the Program that one has saved, and all queries about them. Python exposes these fields: they are frozen.
 //
 // Thread-safe after construction.
 #pragma once
@@ -71,13 +71,17 @@ class Artifact {
   Artifact(ir::Graph graph, CompileRequest request, CompileHost host, runtime::Host& runtime_host,
            std::vector<Partition> partitions, const std::vector<PhaseTime>& front_end_phases);
 
+  // A Program that an earlier compile has saved. There are no graphs, and so nothing to tell about passes and fusion.
+  Artifact(std::shared_ptr<const program::Program> program, RunRequest request, CompileHost host,
+           runtime::Host& runtime_host);
+
   const std::string& name() const { return request_.name; }
   const CompileRequest& request() const { return request_; }
   const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
 
-  // "import", then each pass ("cse", the second time "cse.2").
+  // "import", then each pass ("cse", the second time "cse.2"). None for a saved Program.
   std::vector<std::string> graph_stages() const;
-  // The graph stages, then "lower" and "plan", after which there is a Program.
+  // The graph stages, then "lower" and "plan", after which there is a Program. "plan" alone for a saved one.
   std::vector<std::string> stages() const;
   // The graph after a stage. UserError if the stage is unknown, with a list of the stages, or if a Program follows it.
   ir::Graph graph(const std::string& stage) const;
@@ -110,6 +114,7 @@ class Artifact {
   void refresh();
 
  private:
+  void build(runtime::Host& runtime_host, GeneratedTasks* generated);
   void compile_and_build(runtime::Host& runtime_host, const std::vector<PhaseTime>& front_end_phases);
   [[noreturn]] void fail_unknown(const std::string& stage) const;
   // The counters that are final when the compile ends.
@@ -121,6 +126,7 @@ class Artifact {
   void print_generated(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const;
   CompileRequest request_;
   CompileHost host_;
+  const bool is_saved_;  // there is no graph
   ir::Graph imported_;
   CompileResult result_;  // without its Program and its generated tasks, which the members below have
   std::vector<Partition> partitions_;

@@ -62,6 +62,7 @@ def test_second_start_compiles_nothing(
     assert first_start.result["compiles"] > 0
     second = offline(smollm2, environment).result
     assert second["compiles"] == 0
+    assert second["programs"]
     assert second["greedy"] == expected
 
 

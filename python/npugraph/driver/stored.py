@@ -20,7 +20,6 @@ from npugraph.driver import graph_text
 from npugraph.driver.graph_text import NotStorable
 from npugraph.fx.translate.pieces import CompiledPiece, Pieces, is_captured
 from npugraph.made_with import MADE_WITH
-from npugraph.request import request_from_json
 
 Run = Callable[..., Any]
 
@@ -98,11 +97,11 @@ def positional_function_of(text: str) -> Run:
 
 def _function(content: Mapping[str, Any]) -> Run:
     try:
-        request = request_from_json(content["options"])
-        whole = content["program"] and _program(content["program"], request, boxed=content["boxed"])
+        options = content["options"]
+        whole = content["program"] and _program(content["program"], options, boxed=content["boxed"])
         if content["pieces"] is None:
             return whole
-        return _in_pieces(whole, _pieces(content["pieces"], request), boxed=content["boxed"])
+        return _in_pieces(whole, _pieces(content["pieces"], options), boxed=content["boxed"])
     except (ValueError, KeyError, TypeError) as error:
         raise StaleText(f"{content['name']} has to be compiled again: {error}") from None
 
@@ -125,14 +124,13 @@ def _parsed(text: str) -> dict[str, Any]:
     return content
 
 
-def _program(encoded: str, request: Any, *, boxed: bool) -> Run:
-    program = serialize.load(base64.b64decode(encoded), request)
-    return program.callable(boxed=boxed)
+def _program(encoded: str, options: Mapping[str, Any], *, boxed: bool) -> Run:
+    return serialize.function_of(base64.b64decode(encoded), options, boxed=boxed)
 
 
-def _pieces(content: Mapping[str, Any], request: Any) -> Run:
+def _pieces(content: Mapping[str, Any], options: Mapping[str, Any]) -> Run:
     pieces = {
-        name: CompiledPiece(_program(piece["program"], request, boxed=False), piece["single"])
+        name: CompiledPiece(_program(piece["program"], options, boxed=False), piece["single"])
         for name, piece in content["programs"].items()
     }
     return graph_text.function_of(content["graph"], pieces)

@@ -28,16 +28,19 @@ using compiler::RunRequest;
 
 namespace {
 
+compiler::CompileHost compile_host() {
+  return {.catalog = &bridge::aten_catalog(),
+          .evaluate = bridge::constant_evaluator(),
+          .make_task = bridge::make_task,
+          .facts = bridge::torch_facts()};
+}
+
 std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileRequest request, std::vector<Partition> partitions,
                                   const std::vector<std::pair<std::string, double>>& front_end) {
-  compiler::CompileHost host{.catalog = &bridge::aten_catalog(),
-                             .evaluate = bridge::constant_evaluator(),
-                             .make_task = bridge::make_task,
-                             .facts = bridge::torch_facts()};
   std::vector<PhaseTime> phases;
   for (const auto& [name, milliseconds] : front_end) phases.push_back({name, milliseconds});
-  return std::make_shared<Artifact>(std::move(graph), std::move(request), std::move(host),
-                                    bridge::TorchHost::instance(), std::move(partitions), std::move(phases));
+  return std::make_shared<Artifact>(std::move(graph), std::move(request), compile_host(), bridge::TorchHost::instance(),
+                                    std::move(partitions), std::move(phases));
 }
 
 py::dict memory(const Artifact& artifact) {
@@ -109,8 +112,7 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const runtime::Execut
 
 // A function with the arguments `names`. Each path is (root, [(is_attribute, key), ...], query). `label` names its
 // calls in profiler traces; empty: no name.
-template <typename Owner>
-py::object bind(const Owner& owner, std::vector<std::string> names, const py::list& paths, py::object model,
+py::object bind(const Artifact& owner, std::vector<std::string> names, const py::list& paths, py::object model,
                 std::string label) {
   std::shared_ptr<runtime::Executable> executable = owner.executable();
   std::vector<calls::InputPath> read;
@@ -129,30 +131,15 @@ py::object bind(const Owner& owner, std::vector<std::string> names, const py::li
       make_callable(std::move(executable), calls::Arguments::kNamed, std::move(inputs), std::move(label)));
 }
 
-// A Program that was read from a file, ready to run.
-class LoadedProgram {
- public:
-  // `group_name(name, ranks)` returns the name in this process of a process group of the saved Program.
-  LoadedProgram(const std::string& path, const py::function& group_name, const RunRequest& request) {
-    auto read = program::load(path, bridge::torch_facts()).program;
-    bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
-      return group_name(name, ranks).cast<std::string>();
-    });
-    auto program = std::make_shared<const program::Program>(std::move(read));
-    executable_ = compiler::make_runnable(std::move(program), bridge::TorchHost::instance(), request, bridge::make_task)
-                      .executable;
-  }
-
-  const std::string& name() const { return program().name; }
-
-  const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
-
-  py::object callable(bool boxed) const { return callable_of(executable_, boxed); }
-
- private:
-  const program::Program& program() const { return executable_->program(); }
-  std::shared_ptr<runtime::Executable> executable_;
-};
+// `group_name(name, ranks)` returns the name in this process of a process group of the saved Program.
+std::shared_ptr<Artifact> load(const std::string& path, const py::function& group_name, const RunRequest& request) {
+  auto read = program::load(path, bridge::torch_facts()).program;
+  bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
+    return group_name(name, ranks).cast<std::string>();
+  });
+  return std::make_shared<Artifact>(std::make_shared<const program::Program>(std::move(read)), request, compile_host(),
+                                    bridge::TorchHost::instance());
+}
 
 std::string repr(const compiler::TaskInfo& task) {
   return cat("<npugraph.TaskInfo ", task.name, ": ", task.kind, task.source.empty() ? "" : " at ", task.source, ", ",
@@ -281,6 +268,7 @@ void init_artifact(py::module_& module) {
   init_facts(module);
   py::class_<Artifact, std::shared_ptr<Artifact>>(module, "Artifact")
       .def_static("compile", &compile)
+      .def_static("load", &load, py::arg("path"), py::arg("group_name"), py::arg("request"))
       .def_property_readonly("name", &Artifact::name)
       .def("stages", &Artifact::stages)
       .def("graph", &Artifact::graph)
@@ -320,19 +308,11 @@ void init_artifact(py::module_& module) {
       .def("save", &Artifact::save)
       .def("refresh", &Artifact::refresh)
       .def("inputs", [](const Artifact& artifact) { return inputs_of(*artifact.executable()); })
-      .def("bind", &bind<Artifact>)
+      .def("bind", &bind)
       .def(
           "callable",
           [](const std::shared_ptr<Artifact>& a, bool boxed) { return callable_of(a->executable(), boxed); },
           py::kw_only(), py::arg("boxed"));
-  py::class_<LoadedProgram>(module, "LoadedProgram")
-      .def(py::init<const std::string&, const py::function&, const RunRequest&>(), py::arg("path"),
-           py::arg("group_name"), py::arg("request"))
-      .def_property_readonly("name", &LoadedProgram::name)
-      .def("refresh", [](const LoadedProgram& loaded) { loaded.executable()->trim(); })
-      .def("inputs", [](const LoadedProgram& loaded) { return inputs_of(*loaded.executable()); })
-      .def("callable", &LoadedProgram::callable, py::kw_only(), py::arg("boxed"))
-      .def("bind", &bind<LoadedProgram>);
   py::register_exception<compiler::ReportedDefect>(module, "ReportedDefect", PyExc_RuntimeError);
   module.def("report_text", [](const std::string& message, const std::string& what, const std::string& text) {
     return compiler::report_text(message, what, text, "report", environment().report_dir);

@@ -77,6 +77,30 @@ with torch.no_grad():
 """
 )
 
+# What the process says about a graph that it has not compiled.
+LOOK = (
+    LOAD
+    + """
+import npugraph
+
+(artifact,) = npugraph.artifacts()
+assert artifact.stages == ["plan"] and artifact.graph() == artifact.program() == artifact.graph("plan")
+assert "matmul" in artifact.program() and [task.kind for task in artifact.tasks]
+assert artifact.counters["compiles"] == 0 and artifact.counters["eager_runs"] == 1
+assert "run 1 time" in artifact.explain() and list(artifact.changes()) == []
+assert artifact.buffers and artifact.memory["arena_bytes"] >= 0
+for stage in ("import", "lower"):
+    try:
+        artifact.graph(stage)
+    except ValueError as error:
+        assert artifact.name in str(error)
+    else:
+        raise AssertionError(stage)
+del artifact, function
+assert npugraph.artifacts() == []
+"""
+)
+
 LEGACY = (
     START
     + """
@@ -179,6 +203,11 @@ def test_text_of_a_compiled_graph(tmp_path, way) -> None:
     loaded = process(tmp_path, LOAD)
     assert compiles(loaded) == 0
     assert "kernel_builds" not in loaded
+
+
+def test_a_graph_from_a_text_is_an_artifact(tmp_path) -> None:
+    process(tmp_path, COMPILE, "alone")
+    assert compiles(process(tmp_path, LOOK)) == 0
 
 
 def test_text_of_another_build_says_what_to_do(tmp_path) -> None:
