@@ -24,10 +24,7 @@ CompiledCall::CompiledCall(std::shared_ptr<runtime::Executable> executable, runt
 
 void CompiledCall::set_results(std::vector<at::Tensor> results) {
   results_ = std::move(results);
-  places_.clear();
-  for (const at::Tensor& result : results_)
-    places_.push_back(npu::is_npu(result) ? npu::cpu_alias(result) : result.defined() ? result.detach() : result);
-  if (!environment().red_zones) memory_.resize(places_.size());  // theirs is memory of the runtime
+  if (!environment().red_zones) memory_.resize(results_.size());  // theirs is memory of the runtime
 }
 
 bool CompiledCall::runs_in_pool_alone() const {
@@ -51,7 +48,7 @@ void CompiledCall::bind() {
   if (moved) version_ = runtime::new_inputs_version();
   for (size_t i = 0; i < memory_.size(); ++i) {
     if (!results_[i].defined()) continue;
-    memory_[i] = {.object = places_[i].unsafeGetTensorImpl(),
+    memory_[i] = {.object = results_[i].unsafeGetTensorImpl(),
                   .data = results_[i].mutable_data_ptr(),
                   .bytes = static_cast<int64_t>(results_[i].nbytes())};
   }
@@ -61,11 +58,12 @@ void CompiledCall::bind() {
 void CompiledCall::take(size_t output) {
   const runtime::BoundOutput& made = outputs_[output];
   if (made.object == nullptr) return;
-  if (results_[output].defined() && made.input < 0 && made.data != results_[output].data_ptr()) {
+  const at::Tensor& place = results_[output];
+  if (place.defined() && made.input < 0 && made.data != place.data_ptr()) {
     const auto options = at::TensorOptions().dtype(bridge::to_torch(made.dtype));
     const at::Tensor from = at::from_blob(made.data, {made.sizes.data(), made.sizes.size()},
                                           {made.strides.data(), made.strides.size()}, options);
-    at::Tensor to = npu::is_npu(results_[output]) ? npu::cpu_alias(results_[output]) : places_[output];
+    at::Tensor to = npu::is_npu(place) ? npu::cpu_alias(place) : place.detach();
     to.copy_(from);
   }
   bridge::TorchHost::instance().release(made.object);

@@ -40,8 +40,7 @@ class CompiledCall {
   const runtime::CallingStream stream_;  // on which it was captured
   std::vector<at::Tensor> tensors_;
   std::vector<at::Tensor> results_;
-  std::vector<at::Tensor> places_;             // host aliases of results_
-  std::vector<runtime::ResultMemory> memory_;  // of places_
+  std::vector<runtime::ResultMemory> memory_;  // of results_; empty if results are only copied there
   std::vector<runtime::BoundOutput> outputs_;
   std::vector<int64_t> dims_;
   uint64_t version_ = 0;  // of bound_

@@ -13,19 +13,24 @@ namespace {
 // Bytes of operands that one thread reads and writes about as soon as two threads have begun.
 constexpr int64_t kFewBytes = 128 << 10;
 
+// INT64_MAX if they are not known.
 int64_t bytes_of(const program::Operand& operand, std::span<const int64_t> of_buffers) {
   int64_t bytes = size_of(operand.dtype);
   for (const program::Dim& size : operand.sizes) {
-    if (!size.is_constant()) return of_buffers.empty() ? kFewBytes : of_buffers[operand.buffer];
+    if (!size.is_constant()) return of_buffers.empty() ? INT64_MAX : of_buffers[operand.buffer];
     bytes *= size.constant;
   }
   return bytes;
 }
 
 bool has_few_bytes(const program::Task& task, std::span<const int64_t> of_buffers) {
-  int64_t bytes = 0;
-  for (const program::Operand& operand : task.operands) bytes += bytes_of(operand, of_buffers);
-  return bytes < kFewBytes;
+  int64_t left = kFewBytes;
+  for (const program::Operand& operand : task.operands) {
+    const int64_t bytes = bytes_of(operand, of_buffers);
+    if (bytes > left) return false;
+    left -= bytes;
+  }
+  return true;
 }
 
 // The operator of a task, which may be its variant that writes into memory: "aten.cat.out" of "aten.cat".
@@ -36,8 +41,8 @@ const ir::Op* operator_of(const program::Task& task) {
   return nullptr;
 }
 
-// Of the operators of torch, creations, and elementwise ones and copies with small operands: no other result is the same
-// bits for any number of threads.
+// Of the operators of torch, creations, and elementwise ones and copies with small operands: no other result is the
+// same bits for any number of threads.
 bool is_light(const program::Task& task, std::span<const int64_t> of_buffers) {
   if (task.kind != program::TaskKind::kAten) return false;
   if (npu::is_pool_operator(task.name)) return true;
