@@ -38,13 +38,10 @@ Tensor rotated_heads(const Tensor& x, int64_t head_size, const Tensor& cos, cons
   const Tensor c = cos.unsqueeze(-2), s = sin.unsqueeze(-2);
   const Tensor first = (wide(part[0]) * c - wide(part[1]) * s).to(x.scalar_type());
   const Tensor second = (wide(part[1]) * c + wide(part[0]) * s).to(x.scalar_type());
-  if (rotation == Rotation::kPairs) {
-    const Tensor turned = at::stack({first, second}, -1).flatten(-2);
-    if (size == head_size) return turned.flatten(-2);
-    return at::cat({turned, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
-  }
-  if (size == head_size) return at::cat({first, second}, -1).flatten(-2);
-  return at::cat({first, second, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
+  const Tensor turned =
+      rotation == Rotation::kPairs ? at::stack({first, second}, -1).flatten(-2) : at::cat({first, second}, -1);
+  if (size == head_size) return turned.flatten(-2);
+  return at::cat({turned, heads.narrow_symint(-1, size, head_size - size)}, -1).flatten(-2);
 }
 
 }  // namespace npugraph::npu_ops
