@@ -61,10 +61,10 @@ class Context : public JITLinkContext {
   llvm::Error notifyResolved(LinkGraph& graph) override {
     for (const llvm::jitlink::Symbol* symbol : graph.defined_symbols()) {
       if (!symbol->hasName()) continue;
-      const std::string name = symbol->getName().str();
-      if (symbol->isCallable()) note_function(name, symbol->getAddress().toPtr<void*>(), symbol->getSize());
-      if (symbol->getScope() == llvm::jitlink::Scope::Default)
-        out_.symbols.emplace(name, symbol->getAddress().toPtr<void*>());
+      const llvm::StringRef name = symbol->getName();
+      void* address = symbol->getAddress().toPtr<void*>();
+      if (symbol->isCallable()) note_function({name.data(), name.size()}, address, symbol->getSize());
+      if (symbol->getScope() == llvm::jitlink::Scope::Default) out_.symbols.emplace(name.str(), address);
     }
     return llvm::Error::success();
   }
