@@ -94,9 +94,8 @@ class Artifact:
 
     def graph(self, stage: str | None = None) -> str:
         """Returns the text of the graph after a stage, by default after the last graph pass, or of the Program if there
-        are no graphs. After an FX pass the text
-        is Python code, after "lower" and "plan" it is the text of the Program. Raises ``ValueError``, which lists the
-        stages, for an unknown stage."""
+        are no graphs. After an FX pass the text is Python code, after "lower" and "plan" it is the text of the Program.
+        Raises ``ValueError``, which lists the stages, for an unknown stage."""
         if stage in self._fx_stages:
             return self._fx_stages[stage].print_readable(print_output=False)
         return self._core.text(self._stage(stage))

@@ -84,16 +84,11 @@ std::vector<std::string> Artifact::graph_stages() const {
 }
 
 ir::Graph Artifact::graph(const std::string& stage) const {
-  if (is_saved_) {
-    throw UserError(
-        cat(name(), " is a saved Program and has no graphs; the text of \"", kPlan, "\" is that of the Program"));
-  }
-  if (stage == kLower || stage == kPlan) {
-    throw UserError(cat("after \"", stage, "\" ", name(),
-                        " is a Program and no graph any more; the last graph is that of \"", graph_stages().back(),
-                        "\""));
-  }
   const std::vector<std::string> names = graph_stages();
+  if (stage == kPlan || (stage == kLower && !is_saved_)) {
+    const std::string last = is_saved_ ? "" : cat("; the last graph is that of \"", names.back(), "\"");
+    throw UserError(cat("after \"", stage, "\" ", name(), " is a Program and no graph any more", last));
+  }
   const auto at = std::find(names.begin(), names.end(), stage);
   if (at == names.end()) fail_unknown(stage);
   return graph_after(imported_, static_cast<size_t>(at - names.begin()), request_, host_);
@@ -227,7 +222,7 @@ std::map<std::string, int64_t> Artifact::compile_counters() const {
                                              {"kernel_builds", result_.kernel_builds},
                                              {"kernel_build_ns", result_.kernel_build_ns},
                                              {"kernel_loads", result_.kernel_loads},
-                                             {"kernel_hits", std::max<int64_t>(kernels - made, 0)}};
+                                             {"kernel_hits", is_saved_ ? 0 : std::max<int64_t>(kernels - made, 0)}};
   for (const passes::PassRecord& pass : result_.passes) counters["pass." + pass.name] += pass.hits;
   return counters;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of one compile, or the Program that one has saved, and all queries about them. Python exposes these fields: they are frozen.
+// The products of one compile, or the Program that one has saved, and all queries about them. Python exposes these
+// fields: they are frozen.
 //
 // Thread-safe after construction.
 #pragma once
