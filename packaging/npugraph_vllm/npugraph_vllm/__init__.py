@@ -5,11 +5,14 @@
 process of the user, in the engine and in every worker.
 """
 
+import functools
+
 from npugraph_vllm.modules import prepare_imports
 
 __all__ = ["prepare_imports", "register"]
 
 
+@functools.cache
 def register() -> None:
     """Prepares vLLM and vllm-ascend for npugraph. A second call does nothing."""
     from npugraph_vllm import compilation, configuration, decompositions

@@ -16,21 +16,18 @@ import torch
 
 def tie_caches_to_build() -> None:
     """Makes the build of npugraph part of the names of vLLM's caches, so that another build, whose code does not fit,
-    compiles anew. A second call does nothing."""
+    compiles anew."""
     from vllm.config import VllmConfig
 
     from npugraph.made_with import MADE_WITH
 
     digest = VllmConfig.compute_hash
-    if getattr(digest, "_has_build", False):
-        return
 
     @functools.wraps(digest)
     def compute_hash(self: Any) -> str:
         text = repr((digest(self), sorted(MADE_WITH.items())))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
-    compute_hash._has_build = True
     VllmConfig.compute_hash = compute_hash
 
 

@@ -16,12 +16,10 @@ _RENAMED = {"enable": "enable_npugraph_ex", "enable_static_kernel": "enable_stat
 
 
 def install() -> None:
-    """Makes vLLM's arguments pass through ``adapt``. A second call does nothing."""
+    """Makes vLLM's arguments pass through ``adapt``."""
     from vllm.engine.arg_utils import EngineArgs
 
     create = EngineArgs.create_engine_config
-    if getattr(create, "_adapts", False):
-        return
 
     @functools.wraps(create)
     def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -29,7 +27,6 @@ def install() -> None:
         share_cores(self)
         return create(self, *args, **kwargs)
 
-    create_engine_config._adapts = True
     EngineArgs.create_engine_config = create_engine_config
 
 

@@ -18,13 +18,10 @@ _library = torch.library.Library("vllm", "FRAGMENT")
 
 
 def install() -> None:
-    """Registers the decompositions of operators that exist, and of others when they are defined. A second call does
-    nothing."""
+    """Registers the decompositions of operators that exist, and of others when they are defined."""
     from vllm.utils import torch_utils
 
     define = torch_utils.direct_register_custom_op
-    if getattr(define, "_decomposes", False):
-        return
 
     @functools.wraps(define)
     def direct_register_custom_op(op_name: str, op_func: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -36,7 +33,6 @@ def install() -> None:
             whole = getattr(torch.ops.vllm, f"{op_name}_whole")
             _register(op_name, functools.partial(_DECIDED[op_name], whole))
 
-    direct_register_custom_op._decomposes = True
     torch_utils.direct_register_custom_op = direct_register_custom_op
     for name in _PARTS:
         if hasattr(torch.ops.vllm, name):
