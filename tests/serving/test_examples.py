@@ -13,7 +13,8 @@ import torch
 from conftest import ROOT
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
-PROMPTS = ["The capital of France is", "Water boils at", "The three primary colours are"]
+# Each token of their answers is clearly more likely than the next best, by 0.2 in the logits.
+PROMPTS = ["The capital of France is", "The opposite of hot is", "The first president of the United States was"]
 LINES = [
     "The cat sits on the mat.",
     "A kitten rests on a rug.",

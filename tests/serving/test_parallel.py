@@ -61,6 +61,13 @@ def test_tensor_parallel(of: str, request: pytest.FixtureRequest, environment: d
     assert result["orphans"] == []
 
 
+def test_expert_parallel(experts: Model, environment: dict[str, str]) -> None:
+    result = run(experts, environment, {"tensor_parallel_size": 2, "enable_expert_parallel": True})
+    assert result["tokens"] == list(experts.expected.values())
+    assert result["error"] == "EngineDeadError"
+    assert result["orphans"] == []
+
+
 def test_pipeline_parallel(dense: Model, environment: dict[str, str]) -> None:
     result = run(dense, environment, {"pipeline_parallel_size": 2})
     assert result["tokens"] == list(dense.expected.values())

@@ -41,4 +41,9 @@ Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid)
   return at::where(valid.unsqueeze(-1), all, at::zeros({}, all.options()));
 }
 
+Tensor weighted(const Tensor& rows, const Tensor& weights) {
+  const Tensor products = wide(rows) * wide(weights).unsqueeze(-1);
+  return at::where((weights == 0).unsqueeze(-1), at::zeros({}, products.options()), products);
+}
+
 }  // namespace npugraph::npu_ops

@@ -23,7 +23,7 @@ void check_not_padded(const char* op, bool padded_mode) {
 Tensor summed_rows(const Tensor& rows, const Tensor& places, const SymInt& k, const OptionalTensor& probs) {
   const Tensor table = places.to(at::kLong).unflatten_symint(0, {-1, k});
   const Tensor parts = rows_or_zeros(wide(rows), table, table < at::Scalar(rows.sym_size(0)));
-  return (probs ? parts * wide(*probs).unsqueeze(-1) : parts).sum(1);
+  return (probs ? weighted(parts, *probs) : parts).sum(1);
 }
 
 Two moe_token_permute(const Tensor& tokens, const Tensor& indices, std::optional<int64_t> num_out_tokens, bool padded) {
@@ -240,7 +240,7 @@ void define_moe_permute(Definitions& npu) {
       "npu_moe_token_unpermute, and what its gradient needs of permuted_tokens: all with probs, nothing without");
   npu.composed("npu_moe_token_unpermute", &moe_token_unpermute,
                "out[i] = sum over j of probs[i, j] * permuted_tokens[sorted_indices[i * k + j]], in float32; rows that "
-               "npu_moe_token_permute left out are zeros");
+               "npu_moe_token_permute left out, and rows of probability 0, are zeros whatever they hold");
   npu.composed("npu_moe_token_unpermute_grad", &moe_token_unpermute_grad,
                "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute");
   npu.composed(

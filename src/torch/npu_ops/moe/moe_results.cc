@@ -33,7 +33,7 @@ Tensor moe_finalize_routing(const Tensor& expanded, const OptionalTensor& skip1,
   const Tensor rows = expanded.dim() == 3 ? expanded.flatten(0, 1) : expanded;
   Tensor parts = rows_or_zeros(wide(rows), places, places >= 0);
   if (bias) parts = parts + wide(*bias).index_select(0, experts->reshape(-1)).unflatten_symint(0, places.sym_sizes());
-  if (scales) parts = parts * wide(*scales).unsqueeze(-1);
+  if (scales) parts = weighted(parts, *scales);
   Tensor out = parts.sum(1);
   if (skip1) out = out + wide(*skip1);
   if (skip2) out = out + wide(*skip2);

@@ -334,6 +334,16 @@ def test_finalize_routing(mode: int) -> None:
     check(torch_npu.npu_moe_finalize_routing, none, finalize_routing, drop_pad_mode=mode, k=2)
 
 
+def test_rows_of_weight_zero_may_hold_anything() -> None:
+    rows, weights, places = normal(6, 4), normal(3, 2, seed=1), torch.randperm(6).int()
+    rows[places[1]], rows[places[4]] = torch.nan, torch.inf
+    weights.view(-1)[[1, 4]] = 0
+    of_finite_rows = lambda op: lambda rows, *rest: op(rows.nan_to_num(0, 0), *rest)  # noqa: E731
+    check(torch_npu.npu_moe_token_unpermute, (rows, places, weights), of_finite_rows(token_unpermute))
+    args = (rows, None, None, None, weights, places.view(3, 2).t().reshape(-1), None)
+    check(torch_npu.npu_moe_finalize_routing, args, of_finite_rows(finalize_routing))
+
+
 def test_gradient_of_finalize_routing() -> None:
     args = (normal(6, 4), normal(3, 4, seed=1), None, None, normal(3, 2, seed=2), torch.randperm(6).int(), None)
     check_gradient(torch_npu.npu_moe_finalize_routing, args, finalize_routing)
