@@ -11,8 +11,8 @@ namespace {
 
 using llvm::Value;
 
-// How far memory is prefetched ahead of the reads of all rows together. Not for one vector and rows of f32, which are
-// long enough for the processor to do it by itself.
+// How far memory is prefetched ahead of the reads of all rows together. Not for one vector and f32, whose rows are long
+// enough for the processor to do it by itself.
 constexpr int64_t kPrefetchBytes = 8192;
 
 class MatvecEmitter {
@@ -24,7 +24,7 @@ class MatvecEmitter {
         vectors_(vectors),
         target_(target),
         lanes_(target.lanes(DType::kF32)),
-        fetches_(vectors > 1 || (target.fetch_streams && kind != MatvecKind::kF32)),
+        fetches_(vectors > 1 || kind != MatvecKind::kF32),
         vector_(llvm::FixedVectorType::get(
             kind == MatvecKind::kI8Dot ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), lanes_)),
         matrix_(function->getArg(0)),
