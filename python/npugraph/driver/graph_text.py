@@ -5,7 +5,7 @@ operators, the functions of ``_FUNCTIONS`` and the pieces."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -79,21 +79,61 @@ def _word(value: Any) -> Any:
 
 Values = dict[str, Any]
 Run = Callable[..., Any]
+Read = Callable[[Values], Any]
 
 
 def function_of(data: Mapping[str, Any], pieces: Mapping[str, Run]) -> Run:
     """Returns the graph that ``described`` returned as a function of its inputs. ``pieces`` has the compiled pieces by
     name. Raises ``ValueError`` for an operator that this process lacks."""
-    steps = [(step["name"], _target(step, pieces), step["args"], step["kwargs"]) for step in data["steps"]]
-    inputs, output = data["inputs"], data["output"]
+    inputs, output = data["inputs"], _reader(data["output"])
+    dead = _dead_after(data)
+    steps = [
+        (
+            step["name"],
+            _target(step, pieces),
+            [_reader(word) for word in step["args"]],
+            {name: _reader(word) for name, word in step["kwargs"].items()},
+            dead[i],
+        )
+        for i, step in enumerate(data["steps"])
+    ]
 
     def run(*args: Any) -> Any:
         values = dict(zip(inputs, args, strict=True))
-        for name, target, given, named in steps:
-            values[name] = target(*_read(given, values), **{key: _read(word, values) for key, word in named.items()})
-        return _read(output, values)
+        for name, target, given, named, dead in steps:
+            values[name] = target(
+                *[read(values) for read in given], **{key: read(values) for key, read in named.items()}
+            )
+            for value in dead:
+                del values[value]
+        return output(values)
 
     return run
+
+
+def _dead_after(data: Mapping[str, Any]) -> list[list[str]]:
+    """Returns the values that no later step reads, of each step, so that their memory serves later ones."""
+    last: dict[str, int] = {}
+    for i, step in enumerate(data["steps"]):
+        last |= dict.fromkeys((step["name"], *_values_in(step["args"]), *_values_in(list(step["kwargs"].values()))), i)
+    returned = set(_values_in(data["output"]))
+    dead: list[list[str]] = [[] for _ in data["steps"]]
+    for value, i in last.items():
+        if value not in returned:
+            dead[i].append(value)
+    return dead
+
+
+def _values_in(word: Any) -> Iterator[str]:
+    if isinstance(word, list):
+        for item in word:
+            yield from _values_in(item)
+    elif isinstance(word, dict):
+        ((kind, content),) = word.items()
+        if kind == "value":
+            yield content
+        else:
+            yield from _values_in(content)
 
 
 def _target(step: Mapping[str, Any], pieces: Mapping[str, Run]) -> Run:
@@ -114,23 +154,30 @@ def _operator(name: str) -> Run:
     return found
 
 
-def _read(word: Any, values: Values) -> Any:
+def _reader(word: Any) -> Read:
+    """Returns a function that reads ``word``, given the values of the graph."""
     if isinstance(word, list):
-        return [_read(item, values) for item in word]
-    if not isinstance(word, dict):
-        return word
-    ((kind, content),) = word.items()
-    return _KINDS[kind](content, values)
+        items = [_reader(item) for item in word]
+        return lambda values: [read(values) for read in items]
+    if isinstance(word, dict):
+        ((kind, content),) = word.items()
+        return _READERS[kind](content)
+    return _constant(word)
 
 
-def _read_all(words: Sequence[Any], values: Values) -> list[Any]:
-    return [_read(word, values) for word in words]
+def _reader_of_all(kind: Callable[[list[Any]], Any], words: list[Any]) -> Read:
+    items = _reader(words)
+    return lambda values: kind(items(values))
 
 
-_KINDS: dict[str, Callable[[Any, Values], Any]] = {
-    "value": lambda content, values: values[content],
-    "tuple": lambda content, values: tuple(_read_all(content, values)),
-    "slice": lambda content, values: slice(*_read_all(content, values)),
-    "torch": lambda content, values: getattr(torch, content),
-    "device": lambda content, values: torch.device(content),
+def _constant(value: Any) -> Read:
+    return lambda values: value
+
+
+_READERS: dict[str, Callable[[Any], Read]] = {
+    "value": operator.itemgetter,
+    "tuple": lambda words: _reader_of_all(tuple, words),
+    "slice": lambda words: _reader_of_all(lambda bounds: slice(*bounds), words),
+    "torch": lambda name: _constant(getattr(torch, name)),
+    "device": lambda name: _constant(torch.device(name)),
 }

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import npugraph
+from npugraph.driver import graph_text
 from npugraph_ex.npu_fx_compiler import _CompiledFxArtifacts, _CompiledFxGraph
 
 START = """
@@ -231,6 +233,29 @@ def test_text_without_its_machine_code_generates_it_again(tmp_path) -> None:
     loaded = process(tmp_path, LOAD)
     assert compiles(loaded) == 0
     assert loaded["kernel_builds"] > 0
+
+
+def test_values_of_a_stored_graph_die_with_their_last_reader() -> None:
+    values: list[weakref.ref] = []
+    alive: list[list[bool]] = []
+
+    def double(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        alive.append([value() is not None for value in values])
+        result = x * 2
+        values.append(weakref.ref(result))
+        return result, x
+
+    def step(i: int, name: str) -> list[dict[str, Any]]:
+        call = {"name": f"call{i}", "piece": "double", "args": [{"value": name}], "kwargs": {}}
+        part = {"name": f"part{i}", "function": "operator.getitem", "args": [{"value": f"call{i}"}, 0], "kwargs": {}}
+        return [call, part]
+
+    steps = [*step(0, "x"), *step(1, "part0"), *step(2, "part1"), *step(3, "part1")]
+    output = {"tuple": [{"value": "part2"}, {"value": "part3"}]}
+    run = graph_text.function_of({"inputs": ["x"], "steps": steps, "output": output}, {"double": double})
+    results = run(torch.ones(1))
+    assert [result.item() for result in results] == [8, 8]
+    assert alive == [[], [True], [False, True], [False, True, True]]
 
 
 def test_cache_of_aot_autograd(tmp_path) -> None:
