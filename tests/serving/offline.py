@@ -42,6 +42,7 @@ if __name__ == "__main__":
                 "greedy": [output.outputs[0].text for output in greedy],
                 "programs": model.collective_rpc(programs)[0],
                 "compiles": model.collective_rpc(compiles)[0],
+                "in_advance": model.llm_engine.vllm_config.scheduler_config.async_scheduling,
             }
         )
     )

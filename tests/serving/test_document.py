@@ -50,6 +50,7 @@ def test_offline(first_start: Offline, expected: list[str]) -> None:
     log, result = first_start
     assert "died unexpectedly" not in log
     assert log.count("captures whole decode steps") == 1
+    assert not result["in_advance"]  # the device would only delay the tokens of a step that is over
     assert result["sampled"]
     assert result["greedy"] == expected
     assert result["programs"]

@@ -24,6 +24,7 @@ def install() -> None:
     @functools.wraps(create)
     def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
         adapt(self)
+        schedule_in_turn(self)
         share_cores(self)
         return create(self, *args, **kwargs)
 
@@ -41,6 +42,13 @@ def adapt(arguments: Any) -> None:
         _capture_whole_steps(arguments)
     if not _reads_key():
         _move(arguments, settings)
+
+
+def schedule_in_turn(arguments: Any) -> None:
+    """Has vLLM schedule a step when the last one is over, unless the user asks for another order. The device computes
+    while it is called, so a step that is scheduled in advance delays the tokens of the one before it."""
+    if arguments.async_scheduling is None:
+        arguments.async_scheduling = False
 
 
 def share_cores(arguments: Any) -> None:
