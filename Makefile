@@ -36,6 +36,7 @@ long: build  ## the tests that are too slow for `make test`: all parts, whatever
 	OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) --ignore=tests/python/device --ignore=tests/python/vllm $(ARGS) || failed=1; \
 	OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device || failed=1; \
 	.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error || failed=1; \
+	scripts/test_vllm || failed=1; \
 	exit $$failed
 
 bench: build  ## all benchmarks: a table; make bench ARGS="--json FILE" for JSON too
