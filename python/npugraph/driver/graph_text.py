@@ -100,11 +100,11 @@ def function_of(data: Mapping[str, Any], pieces: Mapping[str, Run]) -> Run:
 
     def run(*args: Any) -> Any:
         values = dict(zip(inputs, args, strict=True))
-        for name, target, given, named, dead in steps:
+        for name, target, given, named, dying in steps:
             values[name] = target(
                 *[read(values) for read in given], **{key: read(values) for key, read in named.items()}
             )
-            for value in dead:
+            for value in dying:
                 del values[value]
         return output(values)
 
