@@ -21,7 +21,7 @@ Tensor counts_of(const Tensor& ids, const c10::SymInt& n);
 Tensor only_best_groups(const Tensor& choice, int64_t groups, int64_t keep, int64_t summed);
 // Rows `places`, which may have any shape, of `x`; zeros where `valid` is false.
 Tensor rows_or_zeros(const Tensor& x, const Tensor& places, const Tensor& valid);
-// `rows` [tokens, k, n] times `weights` [tokens, k], in float32. Rows of weight 0 become zeros even where they are not
+// `rows` [..., n] times `weights` [...], in float32. Rows of weight 0 become zeros even where they are not
 // finite: callers give the pairs of other ranks a weight of 0 and any row, such as that of a padded token.
 Tensor weighted(const Tensor& rows, const Tensor& weights);
 

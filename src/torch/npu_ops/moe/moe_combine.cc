@@ -65,7 +65,7 @@ Tensor combined(const ExpertRanks& experts, const Home& home, const Tensor& expe
   Tensor weights = wide(expert_scales);
   if (experts.shared_slots() > 0)
     weights = at::cat({weights, weights.new_ones_symint({weights.sym_size(0), experts.shared_slots()})}, 1);
-  Tensor out = (parts * weights.unsqueeze(-1)).sum(1);
+  Tensor out = weighted(parts, weights).sum(1);
   if (shared_x) out = out + wide(*shared_x).reshape_symint(out.sym_sizes());
   if (special.copy + special.constant == 0) return out;
   const Tensor token = wide(*special.ori_x).reshape_symint(out.sym_sizes());

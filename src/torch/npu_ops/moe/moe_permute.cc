@@ -181,7 +181,7 @@ Four moe_token_unpermute_with_map_parts(const char* op, const Tensor& permuted, 
   Tensor rows = wide(permuted), of_rows = permuted.new_empty({0});
   if (probs) {
     of_rows = by_experts(*probs, pairs_of(*routing_map, permuted.sym_size(0), drop_and_pad));
-    rows = rows * wide(of_rows).unsqueeze(-1);
+    rows = weighted(rows, of_rows);
   }
   const Tensor out = summed_by_token(rows, out_index, token, shape[0]).to(permuted.scalar_type());
   return {out, out_index.to(at::kInt), token.to(at::kInt), of_rows};
