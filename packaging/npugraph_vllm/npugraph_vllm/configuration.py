@@ -16,7 +16,7 @@ _RENAMED = {"enable": "enable_npugraph_ex", "enable_static_kernel": "enable_stat
 
 
 def install() -> None:
-    """Makes vLLM's arguments pass through ``adapt``."""
+    """Makes vLLM's arguments pass through the functions below."""
     from vllm.engine.arg_utils import EngineArgs
 
     create = EngineArgs.create_engine_config

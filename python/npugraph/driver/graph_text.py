@@ -86,24 +86,21 @@ def function_of(data: Mapping[str, Any], pieces: Mapping[str, Run]) -> Run:
     """Returns the graph that ``described`` returned as a function of its inputs. ``pieces`` has the compiled pieces by
     name. Raises ``ValueError`` for an operator that this process lacks."""
     inputs, output = data["inputs"], _reader(data["output"])
-    dead = _dead_after(data)
     steps = [
         (
             step["name"],
             _target(step, pieces),
-            [_reader(word) for word in step["args"]],
+            _reader(step["args"]),
             {name: _reader(word) for name, word in step["kwargs"].items()},
-            dead[i],
+            dying,
         )
-        for i, step in enumerate(data["steps"])
+        for step, dying in zip(data["steps"], _dead_after(data), strict=True)
     ]
 
     def run(*args: Any) -> Any:
         values = dict(zip(inputs, args, strict=True))
         for name, target, given, named, dying in steps:
-            values[name] = target(
-                *[read(values) for read in given], **{key: read(values) for key, read in named.items()}
-            )
+            values[name] = target(*given(values), **{key: read(values) for key, read in named.items()})
             for value in dying:
                 del values[value]
         return output(values)
