@@ -93,6 +93,11 @@ Extreme combine_extremes(Ir& b, Combine combine, DType dtype, const Extreme& x, 
   return {b.CreateSelect(second, y.value, x.value), b.CreateSelect(second, y.index, x.index)};
 }
 
+Extreme with_later(Ir& b, Combine combine, DType dtype, const Extreme& x, const Extreme& later) {
+  Value* replaces = is_more_extreme(b, combine, dtype, x.value, later.value);
+  return {b.CreateSelect(replaces, later.value, x.value), b.CreateSelect(replaces, later.index, x.index)};
+}
+
 Extreme combine_lanes(Ir& b, Combine combine, DType dtype, Extreme extreme) {
   for (int lanes = lanes_of(extreme.value); lanes > 1; lanes /= 2) {
     const int half = lanes / 2;

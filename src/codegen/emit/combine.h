@@ -26,6 +26,9 @@ struct Extreme {
 // The more extreme of the two (by kMin or kMax; NaN is the most extreme), or that of the earlier iteration if they are
 // equal.
 Extreme combine_extremes(Ir& b, loop::Combine combine, DType dtype, const Extreme& x, const Extreme& y);
+// The same, faster, where `later` comes from a later iteration than x. x may also be the identity with index 0, which
+// loses unless all elements are equal to it; then 0 is the first of them.
+Extreme with_later(Ir& b, loop::Combine combine, DType dtype, const Extreme& x, const Extreme& later);
 Extreme combine_lanes(Ir& b, loop::Combine combine, DType dtype, Extreme extreme);
 
 }  // namespace npugraph::codegen

@@ -123,7 +123,7 @@ void BodyEmitter::accumulate(Carried& carried, int slot, Value* iteration) {
       const Extreme before = {carried.values[at], carried.values[at + 1]};
       Value* index = splat(b_, iteration, lanes_);
       if (across) index = b_.CreateAdd(index, lane_numbers(b_, lanes_));
-      Extreme after = combine_extremes(b_, reduction.combine, type, before, {next, index});
+      Extreme after = with_later(b_, reduction.combine, type, before, {next, index});
       if (mask != nullptr)
         after = {b_.CreateSelect(mask, after.value, before.value), b_.CreateSelect(mask, after.index, before.index)};
       carried.values[at] = after.value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that replace kernels of ATen that are wrong, or that promise less than passes need.
+// Kernels that replace kernels of ATen that are wrong or slow, or that promise less than passes need.
 #pragma once
 
 #include <ATen/core/operator_name.h>

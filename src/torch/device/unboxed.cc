@@ -73,9 +73,9 @@ void register_activation_gradients(torch::Library& library) {
 
 void register_reductions(torch::Library& library) {
   register_all<op::sum, op::sum_dim_IntList, op::mean, op::mean_dim, op::prod, op::prod_dim_int, op::amax, op::amin,
-               op::aminmax, op::max, op::min, op::max_dim, op::min_dim, op::argmax, op::argmin, op::any, op::any_dim,
-               op::all, op::all_dim, op::cumsum, op::cumprod, op::var_correction, op::std_correction,
-               op::var_mean_correction, op::linalg_vector_norm, op::logsumexp, op::nansum>(library);
+               op::aminmax, op::max, op::min, op::max_dim, op::min_dim, op::any, op::any_dim, op::all, op::all_dim,
+               op::cumsum, op::cumprod, op::var_correction, op::std_correction, op::var_mean_correction,
+               op::linalg_vector_norm, op::logsumexp, op::nansum>(library);
 }
 
 void register_order_and_search(torch::Library& library) {

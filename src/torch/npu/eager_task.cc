@@ -44,14 +44,14 @@ EagerTask::~EagerTask() {
   if (task_.destroy != nullptr) task_.destroy(task_.context);
 }
 
-std::optional<std::string> EagerTask::run(std::span<ng_buffer> buffers) const {
+std::optional<std::string> EagerTask::run(std::span<ng_buffer> buffers, std::span<const ng_scalar> scalars) const {
   ng_call call{.buffers = buffers.data(),
-               .scalars = nullptr,
+               .scalars = scalars.data(),
                .defined = nullptr,
                .workspace = nullptr,
                .host = nullptr,
                .num_buffers = static_cast<uint32_t>(buffers.size()),
-               .num_scalars = 0,
+               .num_scalars = static_cast<uint32_t>(scalars.size()),
                .num_defined = 0,
                .abi_version = NG_TASK_ABI_VERSION};
   const Bound bound(task_, call);

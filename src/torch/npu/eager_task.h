@@ -23,8 +23,9 @@ class EagerTask {
   EagerTask(const EagerTask&) = delete;
   EagerTask& operator=(const EagerTask&) = delete;
 
-  // Binds the task to these buffers and runs it. Returns nothing if it succeeds, else its message, which may be empty.
-  std::optional<std::string> run(std::span<ng_buffer> buffers) const;
+  // Binds the task to these buffers and scalars and runs it. Returns nothing if it succeeds, else its message, which may
+  // be empty.
+  std::optional<std::string> run(std::span<ng_buffer> buffers, std::span<const ng_scalar> scalars = {}) const;
 
  private:
   ng_task task_;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/bridge/place_of_extreme.h"
+
+#include <array>
+
+#include "codegen/kernel/kernel.h"
+#include "loop/builder.h"
+#include "target/target.h"
+#include "torch/npu/eager_task.h"
+
+namespace npugraph::bridge {
+namespace {
+
+constexpr int64_t kFewElements = 4096;
+
+// x [rows, n] -> places [rows]
+loop::Kernel kernel_for(loop::Combine combine, DType dtype) {
+  loop::Builder b(combine == loop::Combine::kMax ? "argmax" : "argmin");
+  const Expr rows = b.scalar("rows"), n = b.scalar("n");
+  const loop::BufferId x = b.in("x", dtype), places = b.out("places", DType::kI64);
+  b.parallel_for(rows, 1, [&](const Expr& row) {
+    loop::Builder::Extreme found;
+    b.vector_for(n, [&](const Expr& i) {
+      found = b.reduce_with_index(combine, loop::cast(b.load(x, row * n + i), DType::kF32));
+    });
+    b.store(places, row, found.index);
+  });
+  return b.finish();
+}
+
+// The task for rows of any number and length. Never destroyed, because threads may still run it when the process ends.
+template <loop::Combine combine, DType dtype>
+const npu::EagerTask& task() {
+  static const auto* made =
+      new npu::EagerTask(codegen::make_kernel_task(kernel_for(combine, dtype), target::host_target()));
+  return *made;
+}
+template <loop::Combine combine>
+const npu::EagerTask* task_of(at::ScalarType type) {
+  if (type == at::kFloat) return &task<combine, DType::kF32>();
+  if (type == at::kBFloat16) return &task<combine, DType::kBF16>();
+  if (type == at::kHalf && target::host_target().f16c) return &task<combine, DType::kF16>();
+  return nullptr;
+}
+
+bool has_rows(const at::Tensor& self, std::optional<int64_t> dim) {
+  const bool is_last = dim ? *dim == -1 || *dim == self.dim() - 1 : self.dim() == 1;
+  return is_last && self.dim() > 0 && self.is_contiguous() && self.numel() >= kFewElements;
+}
+
+}  // namespace
+
+std::optional<at::Tensor> place_of_extreme(Extreme extreme, const at::Tensor& self, std::optional<int64_t> dim,
+                                           bool keepdim) {
+  if (!has_rows(self, dim)) return std::nullopt;
+  const bool wants_max = extreme == Extreme::kMax;
+  const npu::EagerTask* task =
+      wants_max ? task_of<loop::Combine::kMax>(self.scalar_type()) : task_of<loop::Combine::kMin>(self.scalar_type());
+  if (task == nullptr) return std::nullopt;
+  const int64_t n = self.size(-1);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.back() = 1;
+  const at::Tensor places = at::empty(sizes, self.options().dtype(at::kLong));
+  std::array<ng_buffer, 2> buffers{npu::buffer_of(self, 0), npu::buffer_of(places, 0)};
+  const std::array<ng_scalar, 2> scalars{ng_scalar{.i = self.numel() / n}, ng_scalar{.i = n}};
+  if (task->run(buffers, scalars)) return std::nullopt;
+  return keepdim ? places : places.squeeze(-1);
+}
+
+}  // namespace npugraph::bridge
