@@ -2,6 +2,7 @@
 #include "torch/npu_ops/matmul/grouped_products.h"
 
 #include "torch/npu_ops/framework/call_arguments.h"
+#include "torch/npu_ops/matmul/generated_linear.h"
 #include "torch/npu_ops/parts/gates.h"
 
 namespace npugraph::npu_ops {
@@ -21,8 +22,10 @@ Tensor activated(const char* op, const Tensor& x, int64_t act_type) {
 
 // Products of floats, in their own type if no bias follows.
 Tensor plain_product(const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
-  if (!bias) return at::matmul(x, weight.to(x.scalar_type()));
-  return at::matmul(wide(x), wide(weight)) + wide(*bias);
+  if (bias) return at::matmul(wide(x), wide(weight)) + wide(*bias);
+  const Tensor right = weight.to(x.scalar_type());
+  const auto product = generated_linear(x, right.mT());
+  return product ? *product : at::matmul(x, right);
 }
 
 Tensor quantised_product(const char* op, const GroupedProduct& in, const QuantOperands& operands, int64_t group) {
