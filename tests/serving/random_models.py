@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -56,11 +57,16 @@ def write(folder: Path, tokenizer_of: str, model_type: str) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def generated_by_transformers(folder: Path) -> dict[str, list[int]]:
-    """Two prompts, and the tokens that follow each, taken greedily. They do not depend on rounding."""
+def generated_by_transformers(
+    folder: Path, change: Callable[[torch.nn.Module], None] = lambda _: None
+) -> dict[str, list[int]]:
+    """Two prompts, and the tokens that follow each, taken greedily. They do not depend on rounding. ``change`` changes
+    the model before it generates."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     coarse, fine = (AutoModelForCausalLM.from_pretrained(folder, dtype=dtype) for dtype in (torch.bfloat16, None))
     fine = fine.float()
+    for model in (coarse, fine):
+        change(model)
     results: dict[str, list[int]] = {}
     for prompt in _CANDIDATES:
         ids = tokenizer(prompt, return_tensors="pt")["input_ids"]

@@ -57,6 +57,21 @@ def _generate_logits(module: ModuleType) -> None:
     module.UnquantizedEmbeddingMethod.apply = apply
 
 
+def _keep_rows(module: ModuleType) -> None:
+    """Stores weights of int8, [k, n], so that the elements that one result sums up lie side by side, as the generated
+    products of int8 read them. The original casts them to the layout of the hardware, FRACTAL_NZ."""
+    import torch
+
+    cast = module.maybe_trans_nz
+
+    def maybe_trans_nz(weight: torch.Tensor, **kwargs: object) -> torch.Tensor:
+        if weight.dim() != 2 or weight.dtype != torch.int8:
+            return cast(weight, **kwargs)
+        return weight.t().contiguous().t()
+
+    module.maybe_trans_nz = maybe_trans_nz
+
+
 def _separate_groups(module: ModuleType) -> None:
     from npugraph_vllm.slot_mapping import separate_groups
 
@@ -70,6 +85,10 @@ _CHANGED = {
     "vllm.model_executor.layers.vocab_parallel_embedding": _generate_logits,
     "vllm_ascend.compilation.compiler_interface": _mend_compiler,
     "vllm_ascend.ops.triton.compute_slot_mapping": _replace_slot_mapping,
+    **{
+        f"vllm_ascend.quantization.methods.{name}": _keep_rows
+        for name in ("w8a8.w8a8_dynamic", "w8a8.w8a8_static", "w8a8_dynamic", "w8a8_static")
+    },
     "vllm_ascend.worker.block_table": _separate_groups,
 }
 

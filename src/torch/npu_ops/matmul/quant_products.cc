@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "torch/npu/int8_product.h"
+#include "torch/npu_ops/parts/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -54,7 +55,9 @@ Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::o
 }  // namespace
 
 Tensor int8_product(const Tensor& x1, const Tensor& x2) {
-  if (x2.dim() != 2 || x1.dim() < 2 || !npu::has_exact_int8_dot()) return npu::int8_product_in_double(x1, x2);
+  if (x2.dim() != 2 || x1.dim() < 2) return npu::int8_product_in_double(x1, x2);
+  // In graphs _int_mm is exact everywhere: as generated code, or as the kernel of torch/bridge/own_kernels.h.
+  if (has_memory(x1) && !npu::has_exact_int8_dot()) return npu::int8_product_in_double(x1, x2);
   std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
   shape.back() = x2.sym_size(1);
   return at::_int_mm(npu::without_overlap(x1.flatten(0, -2)), npu::without_overlap(x2)).view_symint(shape);

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model with weights of int8 (W8A8): its tokens are those of the definition, and its products are generated code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import int8
+import pytest
+import random_models
+import torch
+from safetensors.torch import load_file
+
+SMALL = {"max_model_len": 128, "max_num_seqs": 4, "gpu_memory_utilization": 0.1}
+
+
+@pytest.fixture(scope="module")
+def folders(smollm2: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model in bf16, and the same in int8."""
+    folder = tmp_path_factory.mktemp("models")
+    random_models.write(folder / "bf16", smollm2, "qwen3")
+    int8.write(folder / "bf16", folder / "int8")
+    return folder / "bf16", folder / "int8"
+
+
+def test_tokens_and_products(folders: tuple[Path, Path], environment: dict[str, str]) -> None:
+    bf16, quantised = folders
+    stored = load_file(quantised / int8.WEIGHTS)
+
+    def change(model: torch.nn.Module) -> None:
+        for name, layer in model.named_modules():
+            if name.endswith("_proj"):
+                exact = stored[f"{name}.weight"].float() * stored[f"{name}.weight_scale"].float()
+                layer.weight.data = exact.to(layer.weight.dtype)
+                layer.register_forward_pre_hook(lambda _, args: rounded(*args))
+
+    expected = random_models.generated_by_transformers(bf16, change)
+    result = generated_by_vllm(quantised, list(expected), environment)
+    assert result["tokens"] == list(expected.values())
+    names = [name for _, name in result["tasks"]]
+    assert "matmul._int_mm" in names
+    assert "aten._int_mm" not in names
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    """Each row in 255 steps, of which its largest magnitude is 127."""
+    scale = x.float().abs().amax(-1, keepdim=True) / 127
+    return ((x.float() / scale).round() * scale).to(x.dtype)
+
+
+def generated_by_vllm(model: Path, prompts: list[str], environment: dict[str, str]) -> dict[str, list]:
+    script = Path(__file__).with_name("batch.py")
+    arguments = [prompts, random_models.NEW_TOKENS, {"model": str(model), **SMALL}]
+    command = [sys.executable, script, *map(json.dumps, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"tokens"')))
