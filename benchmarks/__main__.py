@@ -36,6 +36,7 @@ from benchmarks import (
     report,
     servers,
     serving,
+    serving_int8,
     sides,
     smollm2_decode,
     smollm2_prefill,
@@ -70,6 +71,7 @@ BENCHMARKS = {
         pass_time,
         busy_machine,
         serving,
+        serving_int8,
         ge_instructions,
     )
 }

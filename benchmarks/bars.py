@@ -18,6 +18,7 @@ from benchmarks import (
     pass_time,
     peers,
     serving,
+    serving_int8,
     smollm2_decode,
     smollm2_models,
     training_step,
@@ -121,8 +122,9 @@ BARS = (
     FigureBar("pass_time", pass_time.PER_100_NODES, 15),
     EachBar(busy_machine.NAME, "", 1.0),
     *(
-        GeometricBar(serving.NAME, f" {users} users", 1.3, serving.OTHERS, most_behind=0, behind=1.3)
-        for users in serving.USERS
+        GeometricBar(module.NAME, f" {users} users", 1.3, module.OTHERS, most_behind=0, behind=1.3)
+        for module in (serving, serving_int8)
+        for users in module.USERS
     ),
     FigureBar("ge_instructions", ge_instructions.RATIO, 1.01),
 )

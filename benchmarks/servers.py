@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -21,8 +23,6 @@ import psutil
 from benchmarks import peers, processes, serving_load, sides
 
 PEERS = processes.ROOT / ".venv-serving-peers"
-FOLDER = processes.ROOT / "build/models/smollm2"  # SmolLM2-135M-Instruct in bf16
-GGUF = processes.ROOT / "build/models/smollm2-bf16.gguf"  # the same weights for llama.cpp
 OURS_014 = f"{sides.OURS}-0.14"
 PAIRS = {sides.OURS: "0.30", OURS_014: "0.14"}  # the pair of vLLM and vllm-ascend on which a side of ours runs
 MAX_TOKENS = 1024  # of a prompt and its answer
@@ -31,6 +31,23 @@ MEMORY = "0.2"  # of the free memory of the host: 64 users need less than 2 GB f
 READY_SECONDS, END_SECONDS = 600, 60
 LOGS = processes.ROOT / "build/servers"  # what the latest server of each side has printed
 POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Model:
+    """SmolLM2-135M-Instruct with weights of one kind, in files that are written once."""
+
+    folder: Path  # for vLLM and transformers
+    kind: str  # of weights, as llama.cpp names it
+
+    @property
+    def gguf(self) -> Path:
+        """The file for llama.cpp."""
+        return self.folder.with_name(f"{self.folder.name}-{self.kind.lower()}.gguf")
+
+
+BF16 = Model(processes.ROOT / "build/models/smollm2", "BF16")
+INT8 = Model(processes.ROOT / "build/models/smollm2-int8", "Q8_0")  # 8 bits everywhere, with scales of other blocks
 
 
 def python_of(side: str) -> str:
@@ -45,14 +62,14 @@ def client_python() -> str:
     return next(python for python in candidates if Path(python).exists())
 
 
-def command(side: str, options: Sequence[str] = ()) -> list[str]:
+def command(side: str, model: Model, options: Sequence[str] = ()) -> list[str]:
     """The command that starts ``side``, but for its port. ``options`` come behind those of the command."""
-    model = [str(FOLDER), f"--served-model-name={serving_load.MODEL}"]
+    named = [str(model.folder), f"--served-model-name={serving_load.MODEL}"]
     if side in PAIRS:
-        return [python_of(side), "-m", "npugraph", "serve", *model, *options]
+        return [python_of(side), "-m", "npugraph", "serve", *named, *options]
     if side == peers.VLLM_CPU:
-        return [python_of(side), "-m", "vllm.entrypoints.cli.main", "serve", *model, *options]
-    return [str(PEERS / "bin/llama-server"), "--model", str(GGUF), *options]
+        return [python_of(side), "-m", "vllm.entrypoints.cli.main", "serve", *named, *options]
+    return [str(PEERS / "bin/llama-server"), "--model", str(model.gguf), *options]
 
 
 def options_for(side: str, threads: int) -> list[str]:
@@ -139,9 +156,9 @@ class Server:
 
 
 @contextmanager
-def started(side: str, options: Sequence[str], cache: Path) -> Iterator[Server]:
+def started(side: str, model: Model, options: Sequence[str], cache: Path) -> Iterator[Server]:
     """A server of ``side`` that takes requests. Raises RuntimeError, which names its log, if it does not get there."""
-    program = command(side, options)
+    program = command(side, model, options)
     if not Path(program[0]).exists():
         raise RuntimeError(f"{program[0]} is missing: {made_by(side)} makes it")
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -158,17 +175,26 @@ def made_by(side: str) -> str:
     return f"scripts/setup_vllm {PAIRS[side]}" if side in PAIRS else "scripts/setup_serving_peers"
 
 
-def write_models(side: str) -> None:
-    """Writes the files that ``side`` loads, unless they are there."""
-    if not (FOLDER / "generation_config.json").exists():
-        subprocess.run([sys.executable, processes.ROOT / "examples/serving/smollm2.py", FOLDER], check=True)
-    if side == peers.LLAMA and not GGUF.exists():
+def write_files(side: str, model: Model) -> None:
+    """Writes the files of ``model`` that ``side`` loads, unless they are there."""
+    if not (BF16.folder / "generation_config.json").exists():
+        run_example("smollm2.py", BF16.folder)
+    if model == INT8 and not model.folder.exists():
+        part = model.folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        run_example("int8.py", BF16.folder, part)
+        part.rename(model.folder)
+    if side == peers.LLAMA and not model.gguf.exists():
         from npugraph.demo import smollm2
 
         program = PEERS / "bin/llama-quantize"
         if not program.exists():
             raise RuntimeError(f"{program} is missing: {made_by(side)} makes it")
-        part = GGUF.with_suffix(".part")
-        arguments = ["--allow-requantize", smollm2.weights_file(), part, "BF16"]
+        part = model.gguf.with_suffix(".part")
+        arguments = ["--allow-requantize", smollm2.weights_file(), part, model.kind]
         subprocess.run([program, *arguments], check=True, capture_output=True)
-        part.rename(GGUF)
+        part.rename(model.gguf)
+
+
+def run_example(name: str, *arguments: Path) -> None:
+    subprocess.run([sys.executable, processes.ROOT / "examples/serving" / name, *arguments], check=True)

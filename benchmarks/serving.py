@@ -22,6 +22,7 @@ from pathlib import Path
 
 from benchmarks import peers, processes, servers, serving_load
 from benchmarks.harness import Request, Result, SideResult
+from benchmarks.servers import Model
 from benchmarks.serving_load import Load, Record, median, percentile
 
 NAME = "serving"
@@ -39,38 +40,42 @@ WARM_UP_SEED = -1
 
 
 def run(request: Request) -> Iterator[Result]:
-    known = QUICK_USERS if request.wants_few else USERS
-    wanted = [users for users in known if any(request.wants(NAME, case_name(case, users)) for case in CASES)]
-    chosen = [side for side in SIDES if side in request.sides]
+    yield from compare(request, NAME, servers.BF16, QUICK_USERS if request.wants_few else USERS, SIDES)
+
+
+def compare(request: Request, name: str, model: Model, known: Sequence[int], sides: Sequence[str]) -> Iterator[Result]:
+    """Measures ``model`` for the benchmark ``name``: ``sides``, with each of the ``known`` numbers of users."""
+    wanted = [users for users in known if any(request.wants(name, case_name(case, users)) for case in CASES)]
+    chosen = [side for side in sides if side in request.sides]
     if not wanted or not chosen:
         return
     rounds = {side: itertools.count() for side in chosen}
     with tempfile.TemporaryDirectory() as cache:
 
         def take(side: str) -> processes.Sample:
-            servers.write_models(side)
+            servers.write_files(side, model)
             seed = next(rounds[side])
             loads = {users: make_load(seed, users, request.quick) for users in wanted}
-            return measure(side, loads, Path(cache))
+            return measure(side, model, loads, Path(cache))
 
         taken, notes = processes.take_turns(chosen, 1 if request.quick else ROUNDS, take)
     for users in wanted:
         records = {side: [sample["records"][users] for sample in samples] for side, samples in taken.items()}
-        yield from results(users, records, notes)
+        yield from results(name, users, records, notes)
 
 
 def make_load(seed: int, users: int, quick: bool) -> Load:
     requests, sizes = (QUICK_REQUESTS, QUICK_SIZES) if quick else (REQUESTS[users], SIZES)
-    return serving_load.make(seed, users, requests, folder=servers.FOLDER, **sizes)
+    return serving_load.make(seed, users, requests, folder=servers.BF16.folder, **sizes)
 
 
-def measure(side: str, loads: dict[int, Load], cache: Path) -> processes.Sample:
+def measure(side: str, model: Model, loads: dict[int, Load], cache: Path) -> processes.Sample:
     """Returns ``records``: what came of each of ``loads``, by the number of users. ``seconds`` are those of all."""
     if side == "eager":
-        records = {users: serving_load.generate(servers.FOLDER, load, sys.executable) for users, load in loads.items()}
+        records = {users: serving_load.generate(model.folder, load, sys.executable) for users, load in loads.items()}
     else:
         threads = len(os.sched_getaffinity(0))
-        with servers.started(side, servers.options_for(side, threads), cache) as server:
+        with servers.started(side, model, servers.options_for(side, threads), cache) as server:
             records = {users: serve(server.url, users, load) for users, load in loads.items()}
     return {"records": records, "seconds": sum(record.seconds for record in records.values())}
 
@@ -78,11 +83,11 @@ def measure(side: str, loads: dict[int, Load], cache: Path) -> processes.Sample:
 def serve(url: str, users: int, load: Load) -> Record:
     """Sends ``load``, after as many users have brought the server to work in batches of their number."""
     python = servers.client_python()
-    serving_load.send(url, serving_load.make(WARM_UP_SEED, users, 1, folder=servers.FOLDER, **WARM_UP), python)
+    serving_load.send(url, serving_load.make(WARM_UP_SEED, users, 1, folder=servers.BF16.folder, **WARM_UP), python)
     return serving_load.send(url, load, python)
 
 
-def results(users: int, records: dict[str, list[Record]], notes: dict[str, str]) -> Iterator[Result]:
+def results(name: str, users: int, records: dict[str, list[Record]], notes: dict[str, str]) -> Iterator[Result]:
     figures: dict[str, Callable[[Record], float]] = {
         PER_TOKEN: lambda record: record.seconds / max(1, record.tokens()),
         FIRST: lambda record: median(record.first()),
@@ -94,7 +99,7 @@ def results(users: int, records: dict[str, list[Record]], notes: dict[str, str])
             SideResult(side, [figure(record) for record in taken], share_of(failed[side], taken))
             for side, taken in records.items()
         ]
-        result = Result(NAME, case_name(case, users), compared, notes=dict(notes))
+        result = Result(name, case_name(case, users), compared, notes=dict(notes))
         result.notes |= more_notes(case, records)
         result.notes |= {f"failure of {side}": failures[0][:200] for side, failures in failed.items() if failures}
         yield result

@@ -89,10 +89,13 @@ class Report:
 def main(arguments: list[str] | None = None) -> int:
     parsed = parse_arguments(arguments)
     machine.pin(parsed.threads)
-    servers.write_models(parsed.side)
+    servers.write_files(parsed.side, servers.BF16)
     report = Report(machine.describe())
     print(f"{report.machine['processor']}, {report.machine['threads']} threads, {parsed.side}", flush=True)
-    with tempfile.TemporaryDirectory() as cache, servers.started(parsed.side, parsed.option, Path(cache)) as server:
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        servers.started(parsed.side, servers.BF16, parsed.option, Path(cache)) as server,
+    ):
         compare(server, report, parsed.quick)
         with sampled(server, report, parsed.minutes):
             keep_busy(server, report, parsed)
@@ -118,7 +121,7 @@ def compare(server: Server, report: Report, quick: bool) -> None:
     """Sends the requests together, then one after the other, and adds the differences to ``report``."""
     count, sizes = (QUICK_REQUESTS, QUICK_SIZES) if quick else (REQUESTS, SIZES)
     # The salt keeps the requests alone from the cache that the others have filled.
-    together = serving_load.make(0, count, 1, folder=servers.FOLDER, return_token_ids=True, **sizes)
+    together = serving_load.make(0, count, 1, folder=servers.BF16.folder, return_token_ids=True, **sizes)
     alone = [[body | {"cache_salt": "alone", **TWO_BEST} for bodies in together for body in bodies]]
     records = [serving_load.send(server.url, load, servers.client_python()) for load in (together, alone)]
     report.requests = count
@@ -152,7 +155,7 @@ def bench_serve(server: Server, side: str, seed: int, quick: bool) -> dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "base-url": server.url,
-            "model": servers.FOLDER,
+            "model": servers.BF16.folder,
             "served-model-name": serving_load.MODEL,
             "dataset-name": "random",
             "random-input-len": 256,
