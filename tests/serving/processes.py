@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import psutil
 
@@ -24,21 +25,25 @@ SMALL = [
     "1",
     "4",
 ]
+# What a user types before the model.
+OURS = (sys.executable, "-m", "npugraph", "serve")
+VLLM = (str(Path(sys.executable).with_name("vllm")), "serve")
 DIED = re.compile("(died|exited) unexpectedly")  # what vLLM says of a process that was killed
 GRACE = 120  # seconds until a process that should end counts as one that hangs
 
 
 class Server:
-    """``python -m npugraph serve`` on a free port, from its start to the end of its last process."""
+    """A server of ``program`` on a free port, from its start to the end of its last process."""
 
-    def __init__(self, model: str, *options: str, environment: Mapping[str, str], port: int | None = None) -> None:
-        self.port = port or free_port()
+    def __init__(
+        self, model: str, *options: str, environment: Mapping[str, str], program: Sequence[str] = OURS
+    ) -> None:
+        self.port = free_port()
         self.root = f"http://localhost:{self.port}"
         self._lines: list[str] = []
         self._ready = threading.Event()
-        command = [sys.executable, "-m", "npugraph", "serve", model, f"--port={self.port}", *options]
         self.process = subprocess.Popen(
-            command,
+            [*program, model, f"--port={self.port}", *options],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -105,10 +110,14 @@ def session(leader: int) -> list[psutil.Process]:
     return found
 
 
+def serving(model: str, *options: str, environment: Mapping[str, str]) -> AbstractContextManager[Server]:
+    """A small server of ours that is ready. It is stopped at the end, which must be clean."""
+    return ready(Server(model, *SMALL, *options, environment=environment))
+
+
 @contextmanager
-def serving(model: str, *options: str, environment: Mapping[str, str]) -> Iterator[Server]:
-    """A small server that is ready. It is stopped at the end, which must be clean."""
-    server = Server(model, *SMALL, *options, environment=environment)
+def ready(server: Server) -> Iterator[Server]:
+    """``server`` once it is ready. It is stopped at the end, which must be clean."""
     try:
         yield server.wait_until_ready()
         assert server.stop() == 0, server.output

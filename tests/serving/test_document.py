@@ -6,17 +6,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 import torch
 from offline import PROMPTS
-from processes import READY, free_port
+from processes import VLLM, Server, ready
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.2}
@@ -68,11 +66,9 @@ def test_second_start_compiles_nothing(
 
 
 def test_online(smollm2: str, environment: dict[str, str], expected: list[str]) -> None:
-    with server(smollm2, environment) as url:
+    with served(smollm2, environment) as server:
         for prompt, text in zip(PROMPTS, expected, strict=True):
-            answer = post(
-                f"{url}/v1/completions", {"model": smollm2, "prompt": prompt, "max_tokens": 20, "temperature": 0}
-            )
+            answer = complete(server, {"model": smollm2, "prompt": prompt, "max_tokens": 20, "temperature": 0})
             assert answer["choices"][0]["text"] == text
 
 
@@ -87,45 +83,11 @@ def offline(model: str, environment: dict[str, str]) -> Offline:
     return Offline(log, json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"sampled"'))))
 
 
-@contextmanager
-def server(model: str, environment: dict[str, str], *arguments: str) -> Iterator[str]:
-    """A server as the document starts it, on a free port. Yields its URL, and ends it as Ctrl+C does."""
-    port = free_port()
+def served(model: str, environment: dict[str, str], *options: str) -> AbstractContextManager[Server]:
+    """A server as the document starts it."""
     small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
-    command = [str(Path(sys.executable).with_name("vllm")), "serve", model, "--additional-config", CONFIG]
-    with subprocess.Popen(
-        [*command, f"--port={port}", *small, *arguments],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if READY in line:
-                    break
-            else:
-                pytest.fail("".join(lines))
-            url = f"http://localhost:{port}"
-            while process.poll() is None and not answers(url):
-                pass  # the server listens right after this line
-            yield url
-        finally:
-            process.terminate()
-            process.communicate()
+    return ready(Server(model, "--additional-config", CONFIG, *small, *options, environment=environment, program=VLLM))
 
 
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health") as response:
-            return response.status == 200
-    except urllib.error.URLError:
-        return False
-
-
-def post(url: str, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as response:
-        return json.load(response)
+def complete(server: Server, body: dict[str, Any]) -> Any:
+    return httpx.post(f"{server.root}/v1/completions", json=body, timeout=60).raise_for_status().json()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import random_models
 from conftest import ROOT
-from test_document import post, server
+from test_document import complete, served
 
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.08}
 
@@ -79,9 +79,9 @@ def test_pipeline_parallel(dense: Model, environment: dict[str, str]) -> None:
 def test_data_parallel(dense: Model, environment: dict[str, str]) -> None:
     def tokens(prompt: str) -> list[int]:
         request = {"prompt": prompt, "max_tokens": random_models.NEW_TOKENS, "temperature": 0, "return_token_ids": True}
-        return post(f"{url}/v1/completions", request | {"model": dense.folder})["choices"][0]["token_ids"]
+        return complete(server, request | {"model": dense.folder})["choices"][0]["token_ids"]
 
-    with server(dense.folder, environment, "--data-parallel-size=2") as url, ThreadPoolExecutor() as users:
+    with served(dense.folder, environment, "--data-parallel-size=2") as server, ThreadPoolExecutor() as users:
         prompts = list(dense.expected) * 2
         assert list(users.map(tokens, prompts)) == [dense.expected[prompt] for prompt in prompts]
 
