@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -124,6 +126,14 @@ def ready(server: Server) -> Iterator[Server]:
         assert not DIED.search(server.output), server.output
     finally:
         server.kill()
+
+
+def printed(script: Path, *arguments: object, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The lines of JSON that a script prints in a process of its own, which must succeed."""
+    command = [sys.executable, script, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
 
 
 def free_port() -> int:

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from conftest import ROOT
+from processes import printed
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 # Each token of their answers is clearly more likely than the next best, by 0.2 in the logits.
@@ -23,12 +21,9 @@ LINES = [
 ]
 
 
-def example(name: str, *arguments: str | Path, environment: dict[str, str]) -> list[Any]:
+def example(name: str, *arguments: object, environment: dict[str, str]) -> list[dict[str, Any]]:
     """The lines of JSON that an example prints."""
-    command = [sys.executable, ROOT / "examples" / "serving" / name, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return printed(ROOT / "examples" / "serving" / name, *arguments, environment=environment)
 
 
 def test_offline_batch(smollm2: str, environment: dict[str, str], tmp_path: Path) -> None:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from processes import printed
 from tiny_models import FAMILIES, write
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -38,14 +37,7 @@ def served(folders: dict[str, Path], environment: dict[str, str]) -> dict[str, d
     """What vLLM generates, by family."""
     script = Path(__file__).with_name("batch.py")
     models = [json.dumps({"model": str(folder), **SMALL}) for folder in folders.values()]
-    done = subprocess.run(
-        [sys.executable, script, json.dumps(PROMPTS), json.dumps(LENGTH), *models],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"tokens"')]
+    results = printed(script, json.dumps(PROMPTS), json.dumps(LENGTH), *models, environment=environment)
     return dict(zip(folders, results, strict=True))
 
 

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import int8
 import pytest
 import random_models
 import torch
+from processes import printed
 from safetensors.torch import load_file
 
 SMALL = {"max_model_len": 128, "max_num_seqs": 4, "gpu_memory_utilization": 0.1}
@@ -38,7 +37,9 @@ def test_tokens_and_products(folders: tuple[Path, Path], environment: dict[str, 
                 layer.register_forward_pre_hook(lambda _, args: rounded(*args))
 
     expected = random_models.generated_by_transformers(bf16, change)
-    result = generated_by_vllm(quantised, list(expected), environment)
+    arguments = [list(expected), random_models.NEW_TOKENS, {"model": str(quantised), **SMALL}]
+    script = Path(__file__).with_name("batch.py")
+    (result,) = printed(script, *map(json.dumps, arguments), environment=environment)
     assert result["tokens"] == list(expected.values())
     names = [name for _, name in result["tasks"]]
     assert "matmul._int_mm" in names
@@ -49,12 +50,3 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
     """Each row in 255 steps, of which its largest magnitude is 127."""
     scale = x.float().abs().amax(-1, keepdim=True) / 127
     return ((x.float() / scale).round() * scale).to(x.dtype)
-
-
-def generated_by_vllm(model: Path, prompts: list[str], environment: dict[str, str]) -> dict[str, list]:
-    script = Path(__file__).with_name("batch.py")
-    arguments = [prompts, random_models.NEW_TOKENS, {"model": str(model), **SMALL}]
-    command = [sys.executable, script, *map(json.dumps, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"tokens"')))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import random_models
 from conftest import ROOT
+from processes import printed
 from test_document import complete, served
 
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.08}
@@ -41,10 +42,9 @@ def experts(tmp_path_factory: pytest.TempPathFactory, smollm2: str) -> Model:
 
 def run(model: Model, environment: dict[str, str], arguments: dict[str, Any]) -> dict[str, Any]:
     script = Path(__file__).with_name("ranks.py")
-    command = [sys.executable, script, model.folder, json.dumps(list(model.expected)), json.dumps(SMALL | arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"tokens"')))
+    prompts, settings = json.dumps(list(model.expected)), json.dumps(SMALL | arguments)
+    (result,) = printed(script, model.folder, prompts, settings, environment=environment)
+    return result
 
 
 @pytest.mark.parametrize("of", ["dense", "experts"])
