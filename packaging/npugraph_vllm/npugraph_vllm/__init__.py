@@ -20,4 +20,5 @@ def register() -> None:
     prepare_imports()
     configuration.install()
     compilation.tie_caches_to_build()
+    compilation.allow_returned_arguments()
     decompositions.install()

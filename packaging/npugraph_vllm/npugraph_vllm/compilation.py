@@ -31,6 +31,12 @@ def tie_caches_to_build() -> None:
     VllmConfig.compute_hash = compute_hash
 
 
+def allow_returned_arguments() -> None:
+    """Lets operators return an argument, as those of vllm-ascend do where there is nothing to reduce. Compiled graphs
+    of npugraph copy such a result. Torch warns of it, or raises an error where the variable ``CI`` is set."""
+    torch._functorch.config.error_on_custom_op_aliasing = False
+
+
 def mend_compiler(module: ModuleType) -> None:
     """Changes ``vllm_ascend.compilation.compiler_interface`` of pair 0.14: its compiler keeps what it compiled, and
     ``enable_static_kernel`` works."""
