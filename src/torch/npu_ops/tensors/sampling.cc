@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choice of the next token from logits.
 #include <limits>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/tensors/cut_logits.h"
 #include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
@@ -22,14 +25,15 @@ Tensor top_k_top_p(const Tensor& logits, const OptionalTensor& p, const Optional
   constexpr const char* kOp = "npu_top_k_top_p";
   check_floating(kOp, "logits", logits);
   check_dims(kOp, "logits", logits, 2, 2);
+  if (k) check_rows(kOp, "k", *k, logits);
+  if (p) check_rows(kOp, "p", *p, logits);
+  if (std::optional<Tensor> cut = cut_logits(logits, p, k)) return *std::move(cut);
   auto [sorted, places] = at::sort(logits, /*stable=*/true, -1, /*descending=*/false);
   if (k) {
-    check_rows(kOp, "k", *k, logits);
     const Tensor smallest = (k->to(at::kLong).neg() + at::Scalar(logits.sym_size(-1))).clamp_min(0).unsqueeze(-1);
     sorted = sorted.masked_fill(sorted < sorted.gather(-1, smallest), kNever);
   }
   if (p) {
-    check_rows(kOp, "p", *p, logits);
     const Tensor below = wide(sorted).softmax(-1).cumsum(-1);
     const Tensor dropped = below <= 1 - wide(*p).unsqueeze(-1);
     const Tensor last = at::zeros_like(dropped.slice(-1, 0, 1));

@@ -40,6 +40,28 @@ def test_top_k_keeps_what_equals_the_kth() -> None:
     check(torch_npu.npu_top_k_top_p, (torch.tensor([[1.0, 2.0, 2.0, 0.0]]), None, torch.tensor([1])), top_k_top_p)
 
 
+@pytest.mark.parametrize("spread", [0.1, 3.0])
+@pytest.mark.parametrize("n", [1025, 6000])
+def test_long_rows_are_cut_as_short_ones(n: int, spread: float) -> None:
+    logits = (normal(8, n) * spread * 16).round() / 16  # many elements are equal
+    logits[1, ::2] = -torch.inf
+    logits[2] = 1.0
+    k = torch.tensor([1, 50, 999, 1, 1024, n - 1, n, 2 * n])
+    p = torch.tensor([0.5, 0.9, 0.25, 0.0, 0.95, 0.999, 1.0, 0.1])
+    run = torch_npu.npu_top_k_top_p
+    check(run, (logits, p, k), top_k_top_p, compiled=False)
+    check(run, (logits, p), top_k_top_p, compiled=False)
+    check(run, (logits, None, k), top_k_top_p, compiled=False)
+
+
+def test_rows_whose_probabilities_are_nan_keep_their_greatest_logits() -> None:
+    logits = normal(3, 2000)
+    logits[0, 7], logits[1, 7], logits[2] = torch.nan, torch.inf, -torch.inf
+    for rows in (logits, logits[1:]):
+        kept = torch_npu.npu_top_k_top_p(rows, torch.full((len(rows),), 0.5), torch.full((len(rows),), 3))
+        assert (kept > -torch.inf).logical_or(kept.isnan()).sum(-1).tolist() == [3, 3, 0][-len(rows) :]
+
+
 def sample(logits, top_k, top_p, q=None, min_ps=None, input_is_logits=True, eps=1e-8):
     places, masked = [], torch.full_like(logits, -torch.inf)
     for i, row in enumerate(logits):
