@@ -78,6 +78,12 @@ def _separate_groups(module: ModuleType) -> None:
     separate_groups(module)
 
 
+def _replace_draws(module: ModuleType) -> None:
+    from npugraph_vllm.sampling import replace_draws
+
+    replace_draws(module)
+
+
 # Name of a module -> what is done to it once it has run.
 _CHANGED = {
     "torchvision.extension": _define_vision_operators,
@@ -89,6 +95,7 @@ _CHANGED = {
         f"vllm_ascend.quantization.methods.{name}": _keep_rows
         for name in ("w8a8.w8a8_dynamic", "w8a8.w8a8_static", "w8a8_dynamic", "w8a8_static")
     },
+    "vllm_ascend.sample.sampler": _replace_draws,
     "vllm_ascend.worker.block_table": _separate_groups,
 }
 
