@@ -2,6 +2,7 @@
 #include "torch/bridge/own_kernels.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <vector>
 
 #include "torch/bridge/place_of_extreme.h"
@@ -55,24 +56,29 @@ void index_put_(Stack& stack) {
   stack.emplace_back(std::move(self));
 }
 
-template <Extreme extreme>
+template <loop::Combine extreme>
 void place(Stack& stack) {
   const bool keepdim = torch::jit::pop(stack).toBool();
   const auto dim = torch::jit::pop(stack).toOptional<int64_t>();
   const at::Tensor self = torch::jit::pop(stack).toTensor();
   std::optional<at::Tensor> places = place_of_extreme(extreme, self, dim, keepdim);
-  if (!places) places = extreme == Extreme::kMax ? at::argmax(self, dim, keepdim) : at::argmin(self, dim, keepdim);
+  if (!places)
+    places = extreme == loop::Combine::kMax ? at::argmax(self, dim, keepdim) : at::argmin(self, dim, keepdim);
   stack.emplace_back(*std::move(places));
 }
 
 }  // namespace
 
 StackKernel own_kernel(const c10::OperatorName& name) {
-  if (name.name == at::_ops::index_put_::name) return &index_put_;
-  if (name.name == at::_ops::argmax::name && name.overload_name.empty()) return &place<Extreme::kMax>;
-  if (name.name == at::_ops::argmin::name && name.overload_name.empty()) return &place<Extreme::kMin>;
-  if (name.name != at::_ops::_int_mm::name) return nullptr;
-  return name.overload_name.empty() ? &int_mm : name.overload_name == "out" ? &int_mm_out : nullptr;
+  static const std::unordered_map<c10::OperatorName, StackKernel> kernels{
+      {{at::_ops::_int_mm::name, ""}, &int_mm},
+      {{at::_ops::_int_mm::name, "out"}, &int_mm_out},
+      {{at::_ops::index_put_::name, ""}, &index_put_},
+      {{at::_ops::argmax::name, ""}, &place<loop::Combine::kMax>},
+      {{at::_ops::argmin::name, ""}, &place<loop::Combine::kMin>},
+  };
+  const auto found = kernels.find(name);
+  return found == kernels.end() ? nullptr : found->second;
 }
 
 }  // namespace npugraph::bridge

@@ -2,6 +2,7 @@
 #include "torch/bridge/place_of_extreme.h"
 
 #include <array>
+#include <vector>
 
 #include "codegen/kernel/kernel.h"
 #include "loop/builder.h"
@@ -36,11 +37,9 @@ const npu::EagerTask& task() {
   return *made;
 }
 template <loop::Combine combine>
-const npu::EagerTask* task_of(at::ScalarType type) {
-  if (type == at::kFloat) return &task<combine, DType::kF32>();
-  if (type == at::kBFloat16) return &task<combine, DType::kBF16>();
-  if (type == at::kHalf && target::host_target().f16c) return &task<combine, DType::kF16>();
-  return nullptr;
+const npu::EagerTask& task_of(DType dtype) {
+  if (dtype == DType::kF32) return task<combine, DType::kF32>();
+  return dtype == DType::kBF16 ? task<combine, DType::kBF16>() : task<combine, DType::kF16>();
 }
 
 bool has_rows(const at::Tensor& self, std::optional<int64_t> dim) {
@@ -50,20 +49,19 @@ bool has_rows(const at::Tensor& self, std::optional<int64_t> dim) {
 
 }  // namespace
 
-std::optional<at::Tensor> place_of_extreme(Extreme extreme, const at::Tensor& self, std::optional<int64_t> dim,
+std::optional<at::Tensor> place_of_extreme(loop::Combine extreme, const at::Tensor& self, std::optional<int64_t> dim,
                                            bool keepdim) {
-  if (!has_rows(self, dim)) return std::nullopt;
-  const bool wants_max = extreme == Extreme::kMax;
-  const npu::EagerTask* task =
-      wants_max ? task_of<loop::Combine::kMax>(self.scalar_type()) : task_of<loop::Combine::kMin>(self.scalar_type());
-  if (task == nullptr) return std::nullopt;
+  const auto dtype = npu::generated_dtype(self.scalar_type());
+  if (!dtype || !has_rows(self, dim)) return std::nullopt;
+  const bool wants_max = extreme == loop::Combine::kMax;
+  const npu::EagerTask& task = wants_max ? task_of<loop::Combine::kMax>(*dtype) : task_of<loop::Combine::kMin>(*dtype);
   const int64_t n = self.size(-1);
   std::vector<int64_t> sizes = self.sizes().vec();
   sizes.back() = 1;
   const at::Tensor places = at::empty(sizes, self.options().dtype(at::kLong));
   std::array<ng_buffer, 2> buffers{npu::buffer_of(self, 0), npu::buffer_of(places, 0)};
   const std::array<ng_scalar, 2> scalars{ng_scalar{.i = self.numel() / n}, ng_scalar{.i = n}};
-  if (task->run(buffers, scalars)) return std::nullopt;
+  if (task.run(buffers, scalars)) return std::nullopt;
   return keepdim ? places : places.squeeze(-1);
 }
 

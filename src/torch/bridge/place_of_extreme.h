@@ -7,14 +7,14 @@
 
 #include <ATen/ATen.h>
 
+#include "loop/kernel.h"
+
 namespace npugraph::bridge {
 
-enum class Extreme : uint8_t { kMax, kMin };
-
-// The place of the first extreme, or of the first NaN, of each row of a CPU tensor: [rows...] in int64, with `keepdim`
-// [rows..., 1]. Nothing if the rows are not along its last dimension and contiguous, if there are so few elements that
-// ATen is as fast, or if generated code does not compare elements of their type.
-std::optional<at::Tensor> place_of_extreme(Extreme extreme, const at::Tensor& self, std::optional<int64_t> dim,
+// The place of the first greatest (kMax) or least (kMin) element, or of the first NaN, of each row of a CPU tensor:
+// [rows...] in int64, with `keepdim` [rows..., 1]. Nothing if the rows are not along its last dimension and contiguous,
+// if there are so few elements that ATen is as fast, or if generated code does not compare elements of their type.
+std::optional<at::Tensor> place_of_extreme(loop::Combine extreme, const at::Tensor& self, std::optional<int64_t> dim,
                                            bool keepdim);
 
 }  // namespace npugraph::bridge

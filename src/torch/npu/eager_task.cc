@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu/eager_task.h"
 
+#include "target/target.h"
 #include "torch/npu/eager_host.h"
 
 namespace npugraph::npu {
@@ -28,6 +29,13 @@ class Bound {
 };
 
 }  // namespace
+
+std::optional<DType> generated_dtype(at::ScalarType type) {
+  if (type == at::kFloat) return DType::kF32;
+  if (type == at::kBFloat16) return DType::kBF16;
+  if (type == at::kHalf && target::host_target().f16c) return DType::kF16;
+  return std::nullopt;
+}
 
 ng_buffer buffer_of(const at::Tensor& tensor, int32_t dtype) {
   return {.data = tensor.numel() == 0 ? nullptr : tensor.data_ptr(),

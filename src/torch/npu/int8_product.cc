@@ -12,8 +12,8 @@ bool are_products(const at::Tensor& x1, const at::Tensor& x2) {
          x2.scalar_type() == at::kChar;
 }
 
-}  // namespace
-
+// Whether at::_int_mm adds in 32 bits. Without AVX-512 VNNI, or if oneDNN may not use it, it adds pairs of products in
+// 16 bits, where they saturate.
 bool has_exact_int8_dot() {
   static const bool is_limited =
       std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
@@ -23,6 +23,8 @@ bool has_exact_int8_dot() {
   return false;
 #endif
 }
+
+}  // namespace
 
 at::Tensor without_overlap(const at::Tensor& x) {
   const bool by_rows = x.sym_stride(1) == 1 && x.sym_stride(0) >= x.sym_size(1);

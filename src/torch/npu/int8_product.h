@@ -6,10 +6,6 @@
 
 namespace npugraph::npu {
 
-// Whether at::_int_mm adds in 32 bits. Without AVX-512 VNNI, or if oneDNN may not use it, it adds pairs of products in
-// 16 bits, where they saturate.
-bool has_exact_int8_dot();
-
 // `x` [m, n], whose sizes may be symbolic, or a copy if its rows or columns overlap, as after
 // expand: at::_int_mm reads such matrices wrongly.
 at::Tensor without_overlap(const at::Tensor& x);

@@ -10,6 +10,7 @@
 
 #include "codegen/attention/varlen.h"
 #include "torch/npu/eager_host.h"
+#include "torch/npu/eager_task.h"
 #include "torch/npu_ops/parts/in_memory.h"
 
 namespace npugraph::npu_ops {
@@ -188,7 +189,7 @@ Tensor result_for(const Tensor& query, const Sequences& queries, int64_t size, a
 }  // namespace
 
 std::optional<Attention> attend_varlen(const VarlenCall& call) {
-  const auto dtype = generated_dtype(call.query.scalar_type());
+  const auto dtype = npu::generated_dtype(call.query.scalar_type());
   if (!dtype || !has_memory(call.query) || !are_plain(call) || !fits(call.query, call.queries)) return std::nullopt;
   if (call.keys.lengths.size() != static_cast<size_t>(call.queries.count())) return std::nullopt;
   if (call.wants_lse && !all_see_keys(call)) return std::nullopt;

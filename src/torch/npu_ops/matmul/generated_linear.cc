@@ -31,7 +31,7 @@ bool wants_gradient(const Tensor& input, const Tensor& weight) {
 
 std::optional<Tensor> generated_linear(const Tensor& input, const Tensor& weight) {
   if (!has_memory(input) || !has_memory(weight) || wants_gradient(input, weight)) return std::nullopt;
-  const auto dtype = generated_dtype(input.scalar_type());
+  const auto dtype = npu::generated_dtype(input.scalar_type());
   const bool fits = weight.dim() == 2 && input.dim() > 0 && input.numel() > 0 && input.size(-1) == weight.size(1);
   if (!dtype || !fits || weight.scalar_type() != input.scalar_type()) return std::nullopt;
   const Tensor rows = input.reshape({-1, input.size(-1)});

@@ -56,11 +56,12 @@ Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::o
 
 Tensor int8_product(const Tensor& x1, const Tensor& x2) {
   if (x2.dim() != 2 || x1.dim() < 2) return npu::int8_product_in_double(x1, x2);
-  // In graphs _int_mm is exact everywhere: as generated code, or as the kernel of torch/bridge/own_kernels.h.
-  if (has_memory(x1) && !npu::has_exact_int8_dot()) return npu::int8_product_in_double(x1, x2);
   std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
   shape.back() = x2.sym_size(1);
-  return at::_int_mm(npu::without_overlap(x1.flatten(0, -2)), npu::without_overlap(x2)).view_symint(shape);
+  const Tensor rows = x1.flatten(0, -2);
+  if (has_memory(x1)) return npu::int8_product(rows, x2).view_symint(shape);
+  // In graphs _int_mm is exact everywhere: as generated code, or as the kernel of torch/bridge/own_kernels.h.
+  return at::_int_mm(npu::without_overlap(rows), npu::without_overlap(x2)).view_symint(shape);
 }
 
 Tensor read_weight_as(const char* op, const char* name, const Tensor& weight, std::optional<int64_t> code,
