@@ -76,10 +76,11 @@ class Report:
     def problems(self) -> list[str]:
         wrong = [difference for difference in self.differences if not difference.close]
         failed = sum(run["failed"] for run in self.load)
+        errors = [error for run in self.load for error in run["errors"]]
         found = {
             f"{len(self.failures)} requests failed: {self.failures[:1]}": self.failures,
             f"{len(wrong)} answers differ where no two tokens are close: {wrong[:3]}": wrong,
-            f"{failed} requests of vllm bench serve failed": failed,
+            f"{failed} requests of vllm bench serve failed: {errors[:1]}": failed,
             f"memory grew by a factor of {self.growth():.3f}, more than {GROWTH}": self.growth() > GROWTH,
             "the server has ended": not self.alive,
         }
@@ -170,13 +171,13 @@ def bench_serve(server: Server, side: str, seed: int, quick: bool) -> dict[str, 
         flags = [text for name, value in options.items() for text in (f"--{name}", str(value))]
         program = [servers.python_of(side), "-m", "vllm.entrypoints.cli.main", "bench", "serve", *flags]
         environment = servers.environment_of(side, Path(folder))
-        more = ["--save-result", "--ignore-eos", "--disable-tqdm"]
+        more = ["--save-result", "--save-detailed", "--ignore-eos", "--disable-tqdm"]
         done = subprocess.run([*program, *more], env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"vllm bench serve ended with status {done.returncode}:\n{done.stderr[-4000:]}")
         result = json.loads(Path(folder, "result.json").read_text())
     kept = ("completed", "failed", "duration", "output_throughput", "median_ttft_ms", "median_itl_ms")
-    return {name: result[name] for name in kept}
+    return {name: result[name] for name in kept} | {"errors": [error for error in result["errors"] if error]}
 
 
 @contextmanager
