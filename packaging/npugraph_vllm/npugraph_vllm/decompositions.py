@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of vLLM and vllm-ascend as what they are made of, so that the compiler sees products and not calls.
 
-Both define operators to hide code from torch.compile. Eager calls still take the kernels that they registered.
+Both define operators to hide code from torch.compile. Eager calls, which latent attention and experts make in captured
+steps, take the kernels that they registered, except for those of ``_KERNELS``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn import functional
 
 _collectives = torch.ops._c10d_functional
 _library = torch.library.Library("vllm", "FRAGMENT")
@@ -25,7 +25,7 @@ def install() -> None:
 
     @functools.wraps(define)
     def direct_register_custom_op(op_name: str, op_func: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        define(op_name, op_func, *args, **kwargs)
+        define(op_name, _KERNELS.get(op_name, op_func), *args, **kwargs)
         if op_name in _PARTS:
             _register(op_name, _PARTS[op_name])
         elif op_name in _DECIDED:
@@ -54,7 +54,7 @@ def _register(name: str, parts: Callable[..., Any]) -> None:
 
 
 def _unquantized_gemm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    return functional.linear(x, weight, bias)
+    return torch.ops.npu.npu_linear(x, weight, bias)  # a generated product, in graphs and in eager calls
 
 
 def _rotary_embedding(*args: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,6 +108,8 @@ _PARTS = {
     "npu_rotary_embedding": _rotary_embedding,
     "unquantized_gemm": _unquantized_gemm,
 }
+# Operators whose parts are kernels, too.
+_KERNELS = {"unquantized_gemm": _unquantized_gemm}
 # Operators that are parts with some settings of vLLM. With others the function calls ``whole``, a second operator with
 # the kernels of the first, which stays in the graph.
 _DECIDED = {
