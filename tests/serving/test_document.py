@@ -49,7 +49,7 @@ def test_offline(first_start: Offline, expected: list[str]) -> None:
     assert "died unexpectedly" not in log
     assert log.count("captures whole decode steps") == 1
     assert not result["in_advance"]  # the device would only delay the tokens of a step that is over
-    assert result["sampled"]
+    assert result["sampled"]  # tokens; the first one drawn may end the text
     assert result["greedy"] == expected
     assert result["programs"]
     assert all(opaque_products == 0 for _, opaque_products in result["programs"])
