@@ -38,7 +38,7 @@ if __name__ == "__main__":
     print(
         json.dumps(
             {
-                "sampled": list(outputs[0].outputs[0].token_ids),
+                "sampled": outputs[0].outputs[0].text,
                 "greedy": [output.outputs[0].text for output in greedy],
                 "programs": model.collective_rpc(programs)[0],
                 "compiles": model.collective_rpc(compiles)[0],
