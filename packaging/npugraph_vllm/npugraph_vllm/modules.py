@@ -4,8 +4,10 @@ their name, so the order in which plug-ins are loaded does not matter."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -27,24 +29,6 @@ def _define_vision_operators(extension: ModuleType) -> None:
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         extension._npugraph_library = library  # the operators live as long as it does
-
-
-def _replace_slot_mapping(module: ModuleType) -> None:
-    from npugraph_vllm.slot_mapping import replace_kernel
-
-    replace_kernel(module)
-
-
-def _mend_compiler(module: ModuleType) -> None:
-    from npugraph_vllm.compilation import mend_compiler
-
-    mend_compiler(module)
-
-
-def _mend_source_check(module: ModuleType) -> None:
-    from npugraph_vllm.compilation import mend_source_check
-
-    mend_source_check(module)
 
 
 def _generate_logits(module: ModuleType) -> None:
@@ -72,31 +56,28 @@ def _keep_rows(module: ModuleType) -> None:
     module.maybe_trans_nz = maybe_trans_nz
 
 
-def _separate_groups(module: ModuleType) -> None:
-    from npugraph_vllm.slot_mapping import separate_groups
+def _function(module: str, name: str) -> Callable[[ModuleType], None]:
+    """A function of this package, whose module is imported when it is called: such modules import torch."""
 
-    separate_groups(module)
+    def call(changed: ModuleType) -> None:
+        getattr(importlib.import_module(f"npugraph_vllm.{module}"), name)(changed)
 
-
-def _replace_draws(module: ModuleType) -> None:
-    from npugraph_vllm.sampling import replace_draws
-
-    replace_draws(module)
+    return call
 
 
 # Name of a module -> what is done to it once it has run.
 _CHANGED = {
     "torchvision.extension": _define_vision_operators,
-    "vllm.compilation.caching": _mend_source_check,
+    "vllm.compilation.caching": _function("compilation", "mend_source_check"),
     "vllm.model_executor.layers.vocab_parallel_embedding": _generate_logits,
-    "vllm_ascend.compilation.compiler_interface": _mend_compiler,
-    "vllm_ascend.ops.triton.compute_slot_mapping": _replace_slot_mapping,
+    "vllm_ascend.compilation.compiler_interface": _function("compilation", "mend_compiler"),
+    "vllm_ascend.ops.triton.compute_slot_mapping": _function("slot_mapping", "replace_kernel"),
     **{
         f"vllm_ascend.quantization.methods.{name}": _keep_rows
         for name in ("w8a8.w8a8_dynamic", "w8a8.w8a8_static", "w8a8_dynamic", "w8a8_static")
     },
-    "vllm_ascend.sample.sampler": _replace_draws,
-    "vllm_ascend.worker.block_table": _separate_groups,
+    "vllm_ascend.sample.sampler": _function("sampling", "replace_draws"),
+    "vllm_ascend.worker.block_table": _function("slot_mapping", "separate_groups"),
 }
 
 
