@@ -57,10 +57,20 @@ def test_vllm_takes_the_place_of_the_process(monkeypatch, capsys) -> None:
     started = []
     monkeypatch.setattr(serve, "_versions", lambda: COMPLETE)
     monkeypatch.setattr(os, "execv", lambda *command: started.append(command))
+    monkeypatch.setattr(os, "environ", {})
     tools.main(["serve", "a folder", "--uds", "path", "--help=all"])
     given = ["serve", "a folder", GRAPHS, *OURS, "--uds", "path", "--help=all"]
     assert started == [(sys.executable, [sys.executable, "-m", "vllm.entrypoints.cli.main", *given])]
     assert "vllm serve 'a folder'" in capsys.readouterr().err
+    assert os.environ == {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "75"}
+
+
+def test_variables_of_the_user_stay(monkeypatch) -> None:
+    monkeypatch.setattr(serve, "_versions", lambda: COMPLETE)
+    monkeypatch.setattr(os, "execv", lambda *_: None)
+    monkeypatch.setattr(os, "environ", {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "9"})
+    tools.main(["serve", "folder", "--uds", "path"])
+    assert os.environ["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"] == "9"
 
 
 @pytest.mark.parametrize(
