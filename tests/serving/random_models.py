@@ -21,6 +21,8 @@ _CANDIDATES = (
     "The quick brown fox",
     "To be or not to be",
     "import torch",
+    "How many",
+    "The sea is blue",
 )
 # The tokens that are generated. Few of them have greater gaps between their logits than many.
 _GENERATED = slice(1000, 1064)
@@ -58,10 +60,13 @@ def write(folder: Path, tokenizer_of: str, model_type: str) -> None:
 
 
 def generated_by_transformers(
-    folder: Path, change: Callable[[torch.nn.Module], None] = lambda _: None
+    folder: Path,
+    change: Callable[[torch.nn.Module], None] = lambda _: None,
+    length: int = NEW_TOKENS,
+    least_gap: float = _GAP,
 ) -> dict[str, list[int]]:
-    """Two prompts, and the tokens that follow each, taken greedily. They do not depend on rounding. ``change`` changes
-    the model before it generates."""
+    """Two prompts, and the ``length`` tokens that follow each, taken greedily. They do not depend on rounding that
+    moves the two greatest logits by less than ``least_gap``. ``change`` changes the model before it generates."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     coarse, fine = (AutoModelForCausalLM.from_pretrained(folder, dtype=dtype) for dtype in (torch.bfloat16, None))
     fine = fine.float()
@@ -70,20 +75,20 @@ def generated_by_transformers(
     results: dict[str, list[int]] = {}
     for prompt in _CANDIDATES:
         ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-        tokens, gap = _generate(coarse, ids)
-        if gap >= _GAP and tokens == _generate(fine, ids)[0]:
+        tokens, gap = _generate(coarse, ids, length)
+        if gap >= least_gap and tokens == _generate(fine, ids, length)[0]:
             results[prompt] = tokens
         if len(results) == _ENOUGH:
             return results
     raise AssertionError(f"{folder}: only {len(results)} prompts have tokens that do not depend on rounding")
 
 
-def _generate(model: torch.nn.Module, ids: torch.Tensor) -> tuple[list[int], float]:
+def _generate(model: torch.nn.Module, ids: torch.Tensor, length: int) -> tuple[list[int], float]:
     result = model.generate(
         ids,
         attention_mask=torch.ones_like(ids),
         do_sample=False,
-        max_new_tokens=NEW_TOKENS,
+        max_new_tokens=length,
         pad_token_id=0,
         output_logits=True,
         return_dict_in_generate=True,
