@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "torch/bridge/place_of_extreme.h"
+#include "torch/npu/generated_product.h"
 #include "torch/npu/int8_product.h"
 
 namespace npugraph::bridge {
@@ -22,6 +23,14 @@ void int_mm_out(Stack& stack) {
   at::Tensor out = torch::jit::pop(stack).toTensor();
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
   stack.emplace_back(npu::int8_product_out(out, self, mat2));
+}
+
+template <at::Tensor (*kernel_of_aten)(const at::Tensor&, const at::Tensor&), int64_t dims>
+void product(Stack& stack) {
+  const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
+  std::optional<at::Tensor> product = npu::faster_product(self, mat2, dims);
+  if (!product) product = kernel_of_aten(self, mat2);
+  stack.emplace_back(*std::move(product));
 }
 
 template <typename T>
@@ -73,6 +82,8 @@ StackKernel own_kernel(const c10::OperatorName& name) {
   static const std::unordered_map<c10::OperatorName, StackKernel> kernels{
       {{at::_ops::_int_mm::name, ""}, &int_mm},
       {{at::_ops::_int_mm::name, "out"}, &int_mm_out},
+      {{at::_ops::mm::name, ""}, &product<&at::mm, 2>},
+      {{at::_ops::bmm::name, ""}, &product<&at::bmm, 3>},
       {{at::_ops::index_put_::name, ""}, &index_put_},
       {{at::_ops::argmax::name, ""}, &place<loop::Combine::kMax>},
       {{at::_ops::argmin::name, ""}, &place<loop::Combine::kMin>},

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/npu_ops/parts/in_memory.h"
+#include "torch/npu/in_memory.h"
 
-namespace npugraph::npu_ops {
+#include <algorithm>
+
+namespace npugraph::npu {
 
 bool has_memory(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet kStandsForAnother({c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
@@ -9,4 +11,9 @@ bool has_memory(const at::Tensor& tensor) {
          !tensor.key_set().has_any(kStandsForAnother);
 }
 
-}  // namespace npugraph::npu_ops
+bool wants_gradient(std::initializer_list<const at::Tensor*> tensors) {
+  return at::GradMode::is_enabled() &&
+         std::ranges::any_of(tensors, [](const at::Tensor* tensor) { return tensor->requires_grad(); });
+}
+
+}  // namespace npugraph::npu

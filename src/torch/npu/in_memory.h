@@ -2,11 +2,16 @@
 // Tensors whose memory kernels may read and write themselves.
 #pragma once
 
+#include <initializer_list>
+
 #include <ATen/ATen.h>
 
-namespace npugraph::npu_ops {
+namespace npugraph::npu {
 
 // False for tensors that stand for others: fake and functional ones, and those of other devices.
 bool has_memory(const at::Tensor& tensor);
 
-}  // namespace npugraph::npu_ops
+// Whether autograd records calls with these tensors, for which such kernels have no gradient.
+bool wants_gradient(std::initializer_list<const at::Tensor*> tensors);
+
+}  // namespace npugraph::npu

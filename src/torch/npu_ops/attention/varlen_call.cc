@@ -11,7 +11,7 @@
 #include "codegen/attention/varlen.h"
 #include "torch/npu/eager_host.h"
 #include "torch/npu/eager_task.h"
-#include "torch/npu_ops/parts/in_memory.h"
+#include "torch/npu/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -190,7 +190,8 @@ Tensor result_for(const Tensor& query, const Sequences& queries, int64_t size, a
 
 std::optional<Attention> attend_varlen(const VarlenCall& call) {
   const auto dtype = npu::generated_dtype(call.query.scalar_type());
-  if (!dtype || !has_memory(call.query) || !are_plain(call) || !fits(call.query, call.queries)) return std::nullopt;
+  if (!dtype || !npu::has_memory(call.query) || !are_plain(call) || !fits(call.query, call.queries))
+    return std::nullopt;
   if (call.keys.lengths.size() != static_cast<size_t>(call.queries.count())) return std::nullopt;
   if (call.wants_lse && !all_see_keys(call)) return std::nullopt;
   const auto stored = stored_of(call, call.query.size(1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/matmul/grouped_products.h"
 
+#include "torch/npu/generated_product.h"
 #include "torch/npu_ops/framework/call_arguments.h"
-#include "torch/npu_ops/matmul/generated_linear.h"
 #include "torch/npu_ops/parts/gates.h"
 
 namespace npugraph::npu_ops {
@@ -24,7 +24,7 @@ Tensor activated(const char* op, const Tensor& x, int64_t act_type) {
 Tensor plain_product(const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
   if (bias) return at::matmul(wide(x), wide(weight)) + wide(*bias);
   const Tensor right = weight.to(x.scalar_type());
-  const auto product = generated_linear(x, right.mT());
+  const auto product = npu::generated_product(x, right);
   return product ? *product : at::matmul(x, right);
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "torch/npu/in_memory.h"
 #include "torch/npu/int8_product.h"
-#include "torch/npu_ops/parts/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -59,7 +59,7 @@ Tensor int8_product(const Tensor& x1, const Tensor& x2) {
   std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
   shape.back() = x2.sym_size(1);
   const Tensor rows = x1.flatten(0, -2);
-  if (has_memory(x1)) return npu::int8_product(rows, x2).view_symint(shape);
+  if (npu::has_memory(x1)) return npu::int8_product(rows, x2).view_symint(shape);
   // In graphs _int_mm is exact everywhere: as generated code, or as the kernel of torch/bridge/own_kernels.h.
   return at::_int_mm(npu::without_overlap(rows), npu::without_overlap(x2)).view_symint(shape);
 }

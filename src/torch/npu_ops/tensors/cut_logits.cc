@@ -12,7 +12,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "torch/npu_ops/parts/in_memory.h"
+#include "torch/npu/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -103,9 +103,8 @@ void cut_row(Row row, First first, float* out) {
 }
 
 bool fits(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k) {
-  if (!has_memory(logits) || logits.numel() == 0) return false;
-  if (at::GradMode::is_enabled() && logits.requires_grad()) return false;
-  return (!p || has_memory(*p)) && (!k || (has_memory(*k) && (*k > 0).all().item<bool>()));
+  if (!npu::has_memory(logits) || npu::wants_gradient({&logits}) || logits.numel() == 0) return false;
+  return (!p || npu::has_memory(*p)) && (!k || (npu::has_memory(*k) && (*k > 0).all().item<bool>()));
 }
 
 }  // namespace
