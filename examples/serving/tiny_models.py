@@ -66,12 +66,14 @@ FAMILIES: dict[str, tuple[type[PretrainedConfig], dict]] = {
 }
 
 
-def write(family: str, tokenizer: Path, folder: Path) -> None:
-    """Writes weights, configuration and tokenizer into ``folder``, which is made if it does not exist."""
+def write(family: str, tokenizer: Path, folder: Path, dtype: torch.dtype = torch.float32, **sizes: int) -> None:
+    """Writes weights, configuration and tokenizer into ``folder``, which is made if it does not exist. ``sizes`` take
+    the place of those in FAMILIES."""
     words = AutoTokenizer.from_pretrained(tokenizer)
     make, settings = FAMILIES[family]
-    config = make(vocab_size=len(words), bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, **settings)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    ends = {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
+    config = make(vocab_size=len(words), **ends, **(settings | sizes))
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     _randomise(model)
     model.save_pretrained(folder)
     words.save_pretrained(folder)
