@@ -60,7 +60,7 @@ from ray._private.state import available_resources_per_node
 
 ray.init(logging_level="ERROR", log_to_driver=False)
 free = available_resources_per_node()
-for node in ray.nodes():
+for node in sorted(ray.nodes(), key=lambda node: node["NodeManagerAddress"]):  # Ray has them in any order
     used = node["Resources"]["NPU"] - free[node["NodeID"]].get("NPU", 0)
     print(f"host {node['NodeManagerAddress']}: {used:g} NPU in use")
 END
