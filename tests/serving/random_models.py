@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import torch
@@ -62,11 +63,12 @@ def write(folder: Path, tokenizer_of: str, model_type: str) -> None:
 def generated_by_transformers(
     folder: Path,
     change: Callable[[torch.nn.Module], None] = lambda _: None,
-    length: int = NEW_TOKENS,
+    least: int = NEW_TOKENS,
     least_gap: float = _GAP,
 ) -> dict[str, list[int]]:
-    """Two prompts, and the ``length`` tokens that follow each, taken greedily. They do not depend on rounding that
-    moves the two greatest logits by less than ``least_gap``. ``change`` changes the model before it generates."""
+    """Two prompts, and the tokens that follow each, taken greedily: from ``least`` to NEW_TOKENS. They do not depend on
+    rounding that moves the two greatest logits by less than ``least_gap``. ``change`` changes the model before it
+    generates."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     coarse, fine = (AutoModelForCausalLM.from_pretrained(folder, dtype=dtype) for dtype in (torch.bfloat16, None))
     fine = fine.float()
@@ -75,24 +77,27 @@ def generated_by_transformers(
     results: dict[str, list[int]] = {}
     for prompt in _CANDIDATES:
         ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-        tokens, gap = _generate(coarse, ids, length)
-        if gap >= least_gap and tokens == _generate(fine, ids, length)[0]:
-            results[prompt] = tokens
+        (tokens, gaps), (exact, _) = (_generate(model, ids) for model in (coarse, fine))
+        steps = zip(tokens, exact, gaps, strict=True)
+        sure = [token for token, _, _ in takewhile(lambda step: step[0] == step[1] and step[2] >= least_gap, steps)]
+        if len(sure) >= least:
+            results[prompt] = sure
         if len(results) == _ENOUGH:
             return results
     raise AssertionError(f"{folder}: only {len(results)} prompts have tokens that do not depend on rounding")
 
 
-def _generate(model: torch.nn.Module, ids: torch.Tensor, length: int) -> tuple[list[int], float]:
+def _generate(model: torch.nn.Module, ids: torch.Tensor) -> tuple[list[int], list[float]]:
+    """NEW_TOKENS tokens, and for each how far its logit is from the next one, in standard deviations."""
     result = model.generate(
         ids,
         attention_mask=torch.ones_like(ids),
         do_sample=False,
-        max_new_tokens=length,
+        max_new_tokens=NEW_TOKENS,
         pad_token_id=0,
         output_logits=True,
         return_dict_in_generate=True,
     )
     logits = torch.cat(result.logits).float()[:, _GENERATED]
     first, second = logits.topk(2).values.unbind(-1)
-    return result.sequences[0, ids.shape[1] :].tolist(), ((first - second) / logits.std(-1)).min().item()
+    return result.sequences[0, ids.shape[1] :].tolist(), ((first - second) / logits.std(-1)).tolist()
