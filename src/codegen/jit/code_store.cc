@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/jit/code_store.h"
 
+#include <algorithm>
+#include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 
@@ -15,9 +18,14 @@ struct Piece {
   std::shared_ptr<const MachineCode> code;
 };
 
+struct PiecesOfTarget {
+  std::string cpu, features;
+  std::map<std::string, Piece, std::less<>> pieces;
+};
+
 struct Store {
-  std::mutex mutex;  // guards the map, not its pieces
-  std::map<std::string, Piece> pieces;
+  std::mutex mutex;  // guards the list and its maps, not the pieces
+  std::list<PiecesOfTarget> targets;
 };
 
 Store& store() {
@@ -25,16 +33,25 @@ Store& store() {
   return *instance;
 }
 
-Piece& find_piece(const std::string& key) {
+// Calls of operators look up several pieces each, so a piece that exists is found without a new string.
+Piece& find_piece(const target::Target& target, std::string_view name) {
   const std::lock_guard lock(store().mutex);
-  return store().pieces[key];
+  auto& targets = store().targets;
+  auto of_target = std::ranges::find_if(targets, [&](const PiecesOfTarget& known) {
+    return known.cpu == target.cpu && known.features == target.features;
+  });
+  if (of_target == targets.end())
+    of_target = targets.insert(targets.end(), {.cpu = target.cpu, .features = target.features, .pieces = {}});
+  auto& pieces = of_target->pieces;
+  const auto found = pieces.find(name);
+  return found != pieces.end() ? found->second : pieces[std::string(name)];
 }
 
 }  // namespace
 
 const MachineCode& stored_code(const target::Target& target, std::string_view name,
                                const std::function<void(llvm::Module&)>& fill) {
-  Piece& piece = find_piece(cat(target.cpu, " ", target.features, " ", name));
+  Piece& piece = find_piece(target, name);
   std::call_once(piece.made, [&] {
     piece.code = make_code(target, cat("piece ", name), [&] {
       IrModule ir = make_ir_module(name, target);
