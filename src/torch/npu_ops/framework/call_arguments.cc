@@ -9,16 +9,32 @@ std::vector<int64_t> values_of(const Tensor& integers) {
   return {first, first + numbers.numel()};
 }
 
+namespace {
+
+// Operators with many arguments look up most of them in each call. Our operators are never removed, nor their schemas.
+const ArgumentPositions& positions_in(const c10::FunctionSchema& schema) {
+  thread_local std::unordered_map<const c10::FunctionSchema*, ArgumentPositions> known;
+  const auto [entry, is_new] = known.try_emplace(&schema);
+  if (is_new) {
+    for (size_t i = 0; i < schema.arguments().size(); ++i) entry->second.emplace(schema.arguments()[i].name(), i);
+  }
+  return entry->second;
+}
+
+}  // namespace
+
 CallArguments::CallArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack)
-    : op_(op.operator_name().name.substr(op.operator_name().name.find(':') + 2)), schema_(op.schema()), stack_(stack) {
-  const auto given = torch::jit::last(*stack, schema_.arguments().size());
+    : op_(op.operator_name().name.substr(op.operator_name().name.find(':') + 2)),
+      positions_(positions_in(op.schema())),
+      stack_(stack) {
+  const auto given = torch::jit::last(*stack, positions_.size());
   arguments_.assign(given.begin(), given.end());
 }
 
 const c10::IValue* CallArguments::find(Names names) const {
   for (const char* name : names) {
-    const auto index = schema_.argumentIndexWithName(name);
-    if (index && !arguments_[*index].isNone()) return &arguments_[*index];
+    const auto position = positions_.find(name);
+    if (position != positions_.end() && !arguments_[position->second].isNone()) return &arguments_[position->second];
   }
   return nullptr;
 }

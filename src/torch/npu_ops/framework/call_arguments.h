@@ -13,6 +13,8 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -29,6 +31,9 @@ template <auto* Kernel>
 torch::CppFunction boxed() {
   return torch::CppFunction::makeFromBoxedFunction<Kernel>();
 }
+
+// Positions of the arguments of an operator, by their names.
+using ArgumentPositions = std::unordered_map<std::string_view, size_t>;
 
 class CallArguments {
  public:
@@ -63,7 +68,7 @@ class CallArguments {
   const c10::IValue* find(Names names) const;  // null if None or not in the schema
 
   std::string op_;
-  const c10::FunctionSchema& schema_;
+  const ArgumentPositions& positions_;
   torch::jit::Stack* stack_;
   std::vector<c10::IValue> arguments_;
 };
