@@ -7,8 +7,9 @@ from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 
+import tiny_models
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 NEW_TOKENS = 12
 _CANDIDATES = (
@@ -26,38 +27,21 @@ _CANDIDATES = (
     "The sea is blue",
 )
 # The tokens that are generated. Few of them have greater gaps between their logits than many.
-_GENERATED = slice(1000, 1064)
+_GENERATED = slice(1000, 1016)
 # The least gap between the two greatest logits, in standard deviations of the logits of these tokens. The sums of
 # several ranks round differently, and move logits by less than this.
 _GAP = 0.04
 _ENOUGH = 2
-_SIZES = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "max_position_embeddings": 512,
-    "tie_word_embeddings": False,
-    "initializer_range": 0.3,
-}
-_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "norm_topk_prob": True}
 
 
-def write(folder: Path, tokenizer_of: str, model_type: str) -> None:
-    """Writes a model in bf16, with the tokenizer of another model. ``model_type``: qwen3 or qwen3_moe"""
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_of)
-    experts = _EXPERTS if model_type == "qwen3_moe" else {}
-    config = AutoConfig.for_model(model_type, vocab_size=len(tokenizer), **_SIZES, **experts)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
+def write(folder: Path, tokenizer_of: str, family: str) -> None:
+    """Writes a model of a family of examples/serving/tiny_models.py in bf16, with the tokenizer of another model."""
+    tiny_models.write(family, Path(tokenizer_of), folder, torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     with torch.no_grad():
         generated = model.lm_head.weight[_GENERATED].clone()
         model.lm_head.weight.zero_()[_GENERATED] = generated
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def generated_by_transformers(

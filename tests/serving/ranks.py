@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates with several ranks, greedily, then loses a worker in the middle of a request. Prints what came of it as
-JSON on the last line. usage: ranks.py MODEL PROMPTS ARGUMENTS      PROMPTS, ARGUMENTS of LLM: as JSON"""
+JSON on the last line. usage: ranks.py MODEL PROMPTS LENGTH ARGUMENTS      PROMPTS, ARGUMENTS of LLM: as JSON"""
 
 import json
 import os
@@ -8,7 +8,6 @@ import signal
 import sys
 
 import psutil
-from random_models import NEW_TOKENS
 from vllm import LLM, SamplingParams
 
 
@@ -41,9 +40,9 @@ if __name__ == "__main__":
     model = LLM(
         model=sys.argv[1],
         additional_config={"npugraph_ex_config": {"enable": True, "enable_static_kernel": False}},
-        **json.loads(sys.argv[3]),
+        **json.loads(sys.argv[4]),
     )
-    outputs = model.generate(json.loads(sys.argv[2]), SamplingParams(temperature=0, max_tokens=NEW_TOKENS))
+    outputs = model.generate(json.loads(sys.argv[2]), SamplingParams(temperature=0, max_tokens=int(sys.argv[3])))
     tokens = [list(output.outputs[0].token_ids) for output in outputs]
     tasks_of_ranks = model.collective_rpc(tasks)
     workers = [psutil.Process(pid) for pid in model.collective_rpc(process_of)]

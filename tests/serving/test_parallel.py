@@ -22,10 +22,10 @@ SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.08
 
 
 class Model:
-    """A random model of a type, and what transformers generates with it."""
+    """A random model of a family, and what transformers generates with it."""
 
-    def __init__(self, folder: Path, tokenizer_of: str, model_type: str) -> None:
-        random_models.write(folder, tokenizer_of, model_type)
+    def __init__(self, folder: Path, tokenizer_of: str, family: str) -> None:
+        random_models.write(folder, tokenizer_of, family)
         self.folder = str(folder)
         self.expected = random_models.generated_by_transformers(folder)
 
@@ -37,13 +37,13 @@ def dense(tmp_path_factory: pytest.TempPathFactory, smollm2: str) -> Model:
 
 @pytest.fixture(scope="module")
 def experts(tmp_path_factory: pytest.TempPathFactory, smollm2: str) -> Model:
-    return Model(tmp_path_factory.mktemp("qwen3_moe"), smollm2, "qwen3_moe")
+    return Model(tmp_path_factory.mktemp("qwen3-moe"), smollm2, "qwen3-moe")
 
 
 def run(model: Model, environment: dict[str, str], arguments: dict[str, Any]) -> dict[str, Any]:
     script = Path(__file__).with_name("ranks.py")
     prompts, settings = json.dumps(list(model.expected)), json.dumps(SMALL | arguments)
-    (result,) = printed(script, model.folder, prompts, settings, environment=environment)
+    (result,) = printed(script, model.folder, prompts, random_models.NEW_TOKENS, settings, environment=environment)
     return result
 
 
