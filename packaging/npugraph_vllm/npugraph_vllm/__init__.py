@@ -19,6 +19,6 @@ def register() -> None:
 
     prepare_imports()
     configuration.install()
-    compilation.tie_caches_to_build()
+    compilation.tie_caches_to_build_and_device()
     compilation.allow_returned_arguments()
     decompositions.install()

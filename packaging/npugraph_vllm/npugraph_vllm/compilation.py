@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 
-def tie_caches_to_build() -> None:
-    """Makes the build of npugraph part of the names of vLLM's caches, so that another build, whose code does not fit,
-    compiles anew."""
+def tie_caches_to_build_and_device() -> None:
+    """Makes the build of npugraph and the index of the device part of the names of vLLM's caches. Code of another build
+    does not fit. Graphs name their device, and a worker has another one on a host of its own than beside other
+    workers."""
     from vllm.config import VllmConfig
 
     from npugraph.made_with import MADE_WITH
@@ -24,8 +25,9 @@ def tie_caches_to_build() -> None:
     digest = VllmConfig.compute_hash
 
     @functools.wraps(digest)
-    def compute_hash(self: Any) -> str:
-        text = repr((digest(self), sorted(MADE_WITH.items())))
+    def compute_hash(self: Any, *args: Any, **kwargs: Any) -> str:
+        device = torch.accelerator.current_device_index()
+        text = repr((digest(self, *args, **kwargs), sorted(MADE_WITH.items()), device))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     VllmConfig.compute_hash = compute_hash
