@@ -11,7 +11,6 @@ as everywhere. A side that is faster at rest has to stay faster in each case.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import statistics
@@ -21,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import processes, sides
+from benchmarks import machine, processes, sides
 from benchmarks.harness import Request, Result, SideResult
 
 NAME = "busy_machine"
@@ -30,7 +29,6 @@ ROUNDS, QUICK_ROUNDS = 8, 2
 LOADS = (2, 4, 8)
 SERVERS = 4
 QUOTA_US, PERIOD_US = 150_000, 100_000
-PR_SET_CHILD_SUBREAPER = 36  # an option of prctl(2)
 CPU_GROUPS = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")  # cgroups of version 1 and 2
 
 LOOP = "while True: pass"
@@ -144,9 +142,8 @@ def beside(server: Server, command: Sequence[str], count: int) -> Iterator[list[
 
 
 def end(load: subprocess.Popen) -> None:
-    """Ends the process and all processes that it has started. Waits for all of them, so that their time counts as this
-    process's own and not as that of others (``machine.ForeignLoad``)."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """Ends the process and all processes that it has started."""
+    machine.adopt_orphans()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(load.pid, 9)
     load.wait()

@@ -20,7 +20,7 @@ from typing import IO
 
 import psutil
 
-from benchmarks import peers, processes, serving_load, sides
+from benchmarks import machine, peers, processes, serving_load, sides
 
 PEERS = processes.ROOT / ".venv-serving-peers"
 OURS_014 = f"{sides.OURS}-0.14"
@@ -147,11 +147,13 @@ class Server:
 
     def stop(self) -> None:
         known = self.processes() if self.alive() else []
+        machine.adopt_orphans()
         self._process.send_signal(signal.SIGTERM)
         _, left = psutil.wait_procs(known, END_SECONDS)
         for process in left:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+        psutil.wait_procs(left)
         self._process.wait()
 
 

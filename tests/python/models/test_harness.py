@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -284,3 +286,32 @@ def test_a_result_has_no_share_of_a_limit_that_cannot_be_measured() -> None:
     limits = machine.Limits(["read"], lambda: {"read": 2.0 ** next(speeds)})
     limits.set_share(unknown, "MBU", "read", 2.0**49)
     assert unknown.limit == "" and "differ" in unknown.notes["MBU"]
+
+
+# A server that ends, with status 0, before its own child does.
+SERVER = """
+import os, signal, subprocess, sys
+busy = "import time; sum(range(10**7)); print('busy', flush=True); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", busy])
+signal.signal(signal.SIGTERM, lambda *_: (child.terminate(), os._exit(0)))
+child.wait()
+"""
+STARTS_A_SERVER = """
+import os, sys
+from pathlib import Path
+from benchmarks import machine, servers
+
+servers.LOGS = Path(sys.argv[1])
+with (servers.LOGS / "log").open("w") as log:
+    server = servers.Server([sys.executable, "-c", sys.argv[2]], os.environ, log)
+    while (servers.LOGS / "log").read_text() != "busy\\n":
+        assert server.alive()
+    before = machine.own_seconds()
+    server.stop()
+    print(before <= machine.own_seconds())
+"""
+
+
+def test_the_time_of_a_server_is_that_of_the_benchmark_once_it_has_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS_A_SERVER, tmp_path, SERVER]
+    assert subprocess.run(command, cwd=processes.ROOT, stdout=subprocess.PIPE, check=True).stdout == b"True\n"
