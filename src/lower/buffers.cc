@@ -121,6 +121,18 @@ program::Operand BufferMap::operand(ir::ValueId id, program::Access access) cons
   return window(host, value.tensor(), places_.window(id), access);
 }
 
+program::Operand BufferMap::out_argument(ir::ValueId id) const {
+  program::Operand operand = this->operand(id, program::Access::kWrite);
+  const std::vector<Expr>& sizes = graph_.value(id).tensor().sizes;
+  std::vector<Expr> strides = places_.window(id).strides;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    if (!sizes[dim].is_int(1)) continue;
+    strides[dim] = dim + 1 == sizes.size() ? Expr(1) : sizes[dim + 1] * strides[dim + 1];
+    operand.strides[dim] = program_.dim(strides[dim]);
+  }
+  return operand;
+}
+
 program::Operand BufferMap::operand(ir::NodeId cat, const Part& part) const {
   return window(host(graph_.node(cat).results[0]), graph_.value(part.value).tensor(), part.window,
                 program::Access::kWrite);

@@ -21,6 +21,9 @@ class BufferMap {
 
   // The window of a value whose buffer exists.
   program::Operand operand(ir::ValueId id, program::Access access) const;
+  // The window of a result, for a kernel of the host that writes it. Dimensions of one element have the strides that
+  // they have in contiguous tensors, whatever they are in the value: kernels step from batch to batch by them.
+  program::Operand out_argument(ir::ValueId id) const;
   // The window of a part in its concatenation, whose buffer exists, for a task that writes it.
   program::Operand operand(ir::NodeId cat, const Part& part) const;
   // The parts of a concatenation that is taken apart (see PartPlaces), else null.

@@ -295,7 +295,7 @@ void Lowering::lower_out_variant(const ir::Node& node, const OutVariant& variant
   for (size_t i = 0; i < variant.out_args.size(); ++i) {
     const ir::ValueId result = node.results[i];
     buffers_->add_result(result, true);
-    task.operands.push_back(buffers_->operand(result, Access::kWrite));
+    task.operands.push_back(buffers_->out_argument(result));
     args[variant.out_args[i]] = TensorRef{static_cast<int32_t>(task.operands.size()) - 1};
     is_out[variant.out_args[i]] = true;
   }

@@ -172,3 +172,12 @@ def test_parts_without_elements_at_one_place() -> None:
         return second.index_put_((torch.tensor([1, 0]),), first[:2])
 
     check(compute, lambda: (torch.zeros(4, 0),))
+
+
+@pytest.mark.parametrize("fn", [torch.triu, torch.tril])
+def test_triangles_of_matrices_beside_a_dimension_of_one_element(fn: Callable[..., torch.Tensor]) -> None:
+    def compute(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        part = x[:, ::2]  # its stride in dimension 1 is that of two elements
+        return fn(part), torch.cat([part, torch.cat([fn(part), part.roll(1, 0)], -1)], -1)
+
+    check(compute, lambda: (torch.randn(2, 1, 4, 8, dtype=torch.float64)[..., ::2],))
