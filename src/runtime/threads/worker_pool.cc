@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/fork.h"
 #include "base/trace.h"
 #include "runtime/threads/crew.h"
 #include "runtime/threads/fp_control.h"
@@ -39,6 +40,7 @@ int32_t processors() {
 thread_local bool inside_region = false;
 thread_local int32_t replays_of_this_thread = 0;
 thread_local int32_t id_of_this_thread = 0;  // of our own workers
+thread_local bool team_outlives_fork = false;
 
 // While one of these lives, a thread of the team works for the pool. Regions set their own control word; the destructor
 // restores that of the thread.
@@ -178,13 +180,23 @@ bool WorkerPool::Impl::await_work(int32_t id, const std::atomic<bool>& over) {
 WorkerPool::WorkerPool() {
   const int32_t fixed = environment().threads;
   impl_ = new Impl(std::min(fixed > 0 ? fixed : processors(), kMaxThreads));
-  // The child has neither the workers nor the other threads of the parent, so what they held or counted is dropped.
-  pthread_atfork(nullptr, nullptr, [] {
-    Impl*& impl = instance().impl_;
-    auto* fresh = new Impl(impl->wanted.load(std::memory_order_relaxed));
-    fresh->replays.store(replays_of_this_thread, std::memory_order_relaxed);
-    impl = fresh;
-  });
+  // Handlers run before a fork in the reverse order of their registration. That of fork.h locks mutexes, which threads of
+  // the team may want when they end, so it is registered first.
+  fork_generation();
+  pthread_atfork(
+      [] {
+        const Team& team = instance().impl_->team;
+        team_outlives_fork = team.end_threads != nullptr && team.end_threads();
+      },
+      nullptr,
+      // The child has neither the workers nor the other threads of the parent, so what they held or counted is dropped.
+      [] {
+        Impl*& impl = instance().impl_;
+        auto* fresh = new Impl(impl->wanted.load(std::memory_order_relaxed));
+        fresh->replays.store(replays_of_this_thread, std::memory_order_relaxed);
+        if (team_outlives_fork) fresh->team = impl->team;
+        impl = fresh;
+      });
 }
 
 WorkerPool& WorkerPool::instance() {

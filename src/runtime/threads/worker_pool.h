@@ -26,6 +26,9 @@ struct Team {
   int32_t (*thread)() = nullptr;
   // Inside of run(): how many threads it runs in.
   int32_t (*count)() = nullptr;
+  // Ends the threads of the calling thread's team; its next run() makes new ones. False if that is impossible now. Called
+  // before a fork, so that the child has no team whose threads are missing. Null: no team outlives a fork.
+  bool (*end_threads)() = nullptr;
 };
 
 class WorkerPool {
@@ -37,7 +40,8 @@ class WorkerPool {
   int32_t size() const;
   // Takes effect at the next region. Ignored when NPUGRAPH_THREADS is set.
   void set_size(int32_t threads);
-  // Takes effect at the next region. A child of fork(), where the team has lost its threads, goes back to threads of its own.
+  // Takes effect at the next region. A child of fork() keeps the team if its threads were ended before the fork, and has
+  // threads of its own otherwise.
   void set_team(Team team);
 
   // Runs body for disjoint ranges that cover [begin, end): at most min(4 * size(), (end - begin) / grain) ranges of one

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/threads/fp_control.h"
 
@@ -147,6 +149,37 @@ TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
 #endif
   pool.set_team({});
   EXPECT_EQ(ranges_of(0, 9999, 10), ranges);
+  pool.set_size(size);
+}
+
+// Returns how often a region in the child of a fork ran on `team`.
+int teams_run_in_child(const Team& team) {
+  WorkerPool& pool = WorkerPool::instance();
+  pool.set_team(team);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int teams = teams_run;
+    ranges_of(0, 9999, 10);
+    _exit(teams_run - teams);
+  }
+  pool.set_team({});
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+TEST(WorkerPool, ATeamWhoseThreadsEndedOutlivesAFork) {
+  WorkerPool& pool = WorkerPool::instance();
+  const int32_t size = pool.size();
+  pool.set_size(2);
+  if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
+  Team team = team_of_two();
+  EXPECT_EQ(teams_run_in_child(team), 0);
+  team.end_threads = [] { return false; };
+  EXPECT_EQ(teams_run_in_child(team), 0);
+  team.end_threads = [] { return true; };
+  EXPECT_EQ(teams_run_in_child(team), 1);
   pool.set_size(size);
 }
 

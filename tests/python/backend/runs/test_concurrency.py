@@ -170,6 +170,7 @@ def test_recursion(options) -> None:
 
 
 def test_fork() -> None:
+    """A child computes on torch's threads, as its parent does, and so does torch."""
     script = """
     import os
     import torch
@@ -178,14 +179,21 @@ def test_fork() -> None:
     fn = lambda x: torch.mm(x, x) + 1
     compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True)
     npugraph._C.set_num_threads(2)
-    x = torch.randn(64, 64)
+    torch.set_num_threads(2)
+    x = torch.randn(512, 512)
+
+    def threads():
+        return set(os.listdir("/proc/self/task"))
+
     with torch.no_grad():
-        expected = fn(x)  # torch cannot compute it in a child of a process that has run parallel regions
+        expected = fn(x)
         compiled(x)
         child = os.fork()
         if child == 0:
-            ok = all(torch.allclose(compiled(x), expected, rtol=1e-4, atol=1e-4) for _ in range(5))
-            os._exit(0 if ok else 3)
+            ok = torch.allclose(fn(x), expected, rtol=1e-4, atol=1e-4)
+            before = threads()
+            ok = ok and all(torch.allclose(compiled(x), expected, rtol=1e-4, atol=1e-4) for _ in range(5))
+            os._exit(0 if ok and threads() == before else 3)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0, status
         assert torch.allclose(compiled(x), expected, rtol=1e-4, atol=1e-4)
