@@ -28,6 +28,9 @@ _DEFAULTS = {"gpu_memory_utilization": _MEMORY, "max_num_seqs": _REQUESTS}
 # Seconds. A server that closes an idle connection before its client does loses a request that is on its way then.
 # Clients close theirs after up to a minute; vLLM's 5 seconds can pass unnoticed on a host that is busy.
 _KEPT_OPEN = ("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75")
+# How vLLM makes its other processes. One that is spawned imports vLLM again, which takes as long as all the rest of a
+# start. torch's threads outlive a fork here (WorkerPool).
+_FORKED = ("VLLM_WORKER_MULTIPROC_METHOD", "fork")
 _DESCRIPTION = f"""
 Serves a model through vLLM's OpenAI-compatible server, with the CPU of this host as the device. The command checks that
 vLLM, vllm-ascend and npugraph-vllm are installed in versions that are tested together. Then it runs "vllm serve" with
@@ -36,8 +39,12 @@ these options, unless you give them yourself:
   --gpu-memory-utilization {_MEMORY}  weights and KV cache take this part of the free memory of the host
   --max-num-seqs {_REQUESTS}             so many requests are decoded at once; others wait
 
-It also sets npugraph_ex_config.enable in --additional-config, so that decode steps are captured as graphs, and the
-variable {_KEPT_OPEN[0]} to {_KEPT_OPEN[1]}: idle connections are closed after so many seconds.
+It also sets npugraph_ex_config.enable in --additional-config, so that decode steps are captured as graphs, and these
+variables of the environment:
+
+  {_KEPT_OPEN[0]}={_KEPT_OPEN[1]}    idle connections are closed after so many seconds
+  {_FORKED[0]}={_FORKED[1]}  processes of the engine start without importing vLLM again
+
 "python -m npugraph serve MODEL --help=all" lists the options of vLLM. docs/serving.md is the guide.
 """
 
@@ -63,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _USAGE
     command = ["serve", arguments.model, *options]
     print("serve: vllm", shlex.join(command), file=sys.stderr, flush=True)
-    os.environ.setdefault(*_KEPT_OPEN)
+    for variable in (_KEPT_OPEN, _FORKED):
+        os.environ.setdefault(*variable)
     # The server takes the place of this process, so signals and the exit code are the server's own.
     os.execv(sys.executable, [sys.executable, "-m", "vllm.entrypoints.cli.main", *command])
 

@@ -62,15 +62,16 @@ def test_vllm_takes_the_place_of_the_process(monkeypatch, capsys) -> None:
     given = ["serve", "a folder", GRAPHS, *OURS, "--uds", "path", "--help=all"]
     assert started == [(sys.executable, [sys.executable, "-m", "vllm.entrypoints.cli.main", *given])]
     assert "vllm serve 'a folder'" in capsys.readouterr().err
-    assert os.environ == {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "75"}
+    assert os.environ == {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "75", "VLLM_WORKER_MULTIPROC_METHOD": "fork"}
 
 
 def test_variables_of_the_user_stay(monkeypatch) -> None:
     monkeypatch.setattr(serve, "_versions", lambda: COMPLETE)
     monkeypatch.setattr(os, "execv", lambda *_: None)
-    monkeypatch.setattr(os, "environ", {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "9"})
+    theirs = {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "9", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+    monkeypatch.setattr(os, "environ", dict(theirs))
     tools.main(["serve", "folder", "--uds", "path"])
-    assert os.environ["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"] == "9"
+    assert os.environ == theirs
 
 
 @pytest.mark.parametrize(
