@@ -37,6 +37,7 @@ from benchmarks import (
     servers,
     serving,
     serving_int8,
+    serving_start,
     sides,
     smollm2_decode,
     smollm2_prefill,
@@ -72,6 +73,7 @@ BENCHMARKS = {
         busy_machine,
         serving,
         serving_int8,
+        serving_start,
         ge_instructions,
     )
 }

@@ -17,8 +17,10 @@ from benchmarks import (
     memory,
     pass_time,
     peers,
+    servers,
     serving,
     serving_int8,
+    serving_start,
     smollm2_decode,
     smollm2_models,
     training_step,
@@ -125,6 +127,10 @@ BARS = (
         GeometricBar(module.NAME, f" {users} users", 1.3, module.OTHERS, most_behind=0, behind=1.3)
         for module in (serving, serving_int8)
         for users in module.USERS
+    ),
+    *(
+        Bar(serving_start.NAME, side, 1 / 2, side=serving_start.SECOND, other=serving_start.FIRST)
+        for side in servers.PAIRS
     ),
     FigureBar("ge_instructions", ge_instructions.RATIO, 1.01),
 )

@@ -8,7 +8,6 @@ sample is a process. ``dynamo`` is the cost that no backend can avoid, so ratios
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,6 @@ CALLS = 5
 STEADY = "call 2 over call 5"
 MOST_SAMPLES = 3
 LEAST_PHASE = 0.01  # share of the compile; shorter phases are not shown
-CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE")
 
 
 def run(request: Request) -> Iterator[Result]:
@@ -64,9 +62,7 @@ def compare(name: str, cases: Sequence[str], side_names: Sequence[str], rounds: 
 def take_sample(side: str, name: str, reference: Path) -> processes.Sample:
     """Runs ``samples.cold_start`` in a process that sees no cache of an earlier one."""
     with tempfile.TemporaryDirectory() as home:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(CACHE_VARIABLES)}
-        environment |= {"HOME": home, "TMPDIR": home}
-        arguments = (side, name, reference, CALLS)
+        arguments, environment = (side, name, reference, CALLS), processes.environment_at(Path(home))
         return processes.run_module(
             "benchmarks.samples.cold_start", arguments, peers.interpreter(side), environment=environment
         )

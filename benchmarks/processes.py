@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 Sample = dict[str, Any]
 Times = Mapping[str, Any]
 Contenders = Callable[[Times], Collection[str]]
+CACHE_VARIABLES = ("TORCHINDUCTOR_", "TRITON_", "XDG_", "NPUGRAPH_CACHE", "VLLM_CACHE_ROOT")
 
 
 def compare(
@@ -87,3 +88,9 @@ def run_module(
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip()[-4000:] or f"exit {done.returncode}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def environment_at(home: Path) -> dict[str, str]:
+    """The variables of a process whose caches all lie in the folder ``home``."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith(CACHE_VARIABLES)}
+    return known | {"HOME": str(home), "TMPDIR": str(home)}

@@ -82,9 +82,11 @@ def options_for(side: str, threads: int) -> list[str]:
 
 
 def environment_of(side: str, cache: Path) -> dict[str, str]:
-    """The variables of the server of ``side``. What vLLM keeps of a start lies in ``cache``."""
-    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    known |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CACHE_ROOT": str(cache / side)}
+    """The variables of the server of ``side``. What it keeps of a start lies in a folder of ``cache``."""
+    home = cache / side
+    home.mkdir(exist_ok=True)
+    known = {name: value for name, value in processes.environment_at(home).items() if name != "PYTHONPATH"}
+    known |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     if side == peers.VLLM_CPU:
         known |= {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0))))}
         # The documentation of vLLM advises these libraries for its best performance.
