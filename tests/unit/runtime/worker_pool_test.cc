@@ -122,12 +122,23 @@ Team team_of_two() {
           [] { return number_in_team; }};
 }
 
-TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
+class TeamOfTheHost : public testing::Test {
+ protected:
+  void SetUp() override {
+    pool.set_size(2);
+    // With one processor there are no regions. SmallLoopsStayInTheCaller and SizeFollowsTheHost test that case.
+    if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
+  }
+  void TearDown() override {
+    pool.set_team({});
+    pool.set_size(size);
+  }
+
   WorkerPool& pool = WorkerPool::instance();
   const int32_t size = pool.size();
-  pool.set_size(2);
-  // With one processor there are no regions. SmallLoopsStayInTheCaller and SizeFollowsTheHost test that case.
-  if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
+};
+
+TEST_F(TeamOfTheHost, RunsRegions) {
   pool.set_team(team_of_two());
   const uint64_t regions = pool.regions();
   const int teams = teams_run;
@@ -149,38 +160,32 @@ TEST(WorkerPool, RegionsRunOnTheTeamOfTheHost) {
 #endif
   pool.set_team({});
   EXPECT_EQ(ranges_of(0, 9999, 10), ranges);
-  pool.set_size(size);
 }
 
-// Returns how often a region in the child of a fork ran on `team`.
-int teams_run_in_child(const Team& team) {
-  WorkerPool& pool = WorkerPool::instance();
-  pool.set_team(team);
+// Returns how often the team was run for a region in the child of a fork.
+int teams_run_in_child() {
   const pid_t child = fork();
   if (child == 0) {
     const int teams = teams_run;
     ranges_of(0, 9999, 10);
     _exit(teams_run - teams);
   }
-  pool.set_team({});
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   return WEXITSTATUS(status);
 }
 
-TEST(WorkerPool, ATeamWhoseThreadsEndedOutlivesAFork) {
-  WorkerPool& pool = WorkerPool::instance();
-  const int32_t size = pool.size();
-  pool.set_size(2);
-  if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
+TEST_F(TeamOfTheHost, OutlivesAForkIfItsThreadsEnded) {
   Team team = team_of_two();
-  EXPECT_EQ(teams_run_in_child(team), 0);
+  pool.set_team(team);
+  EXPECT_EQ(teams_run_in_child(), 0);
   team.end_threads = [] { return false; };
-  EXPECT_EQ(teams_run_in_child(team), 0);
+  pool.set_team(team);
+  EXPECT_EQ(teams_run_in_child(), 0);
   team.end_threads = [] { return true; };
-  EXPECT_EQ(teams_run_in_child(team), 1);
-  pool.set_size(size);
+  pool.set_team(team);
+  EXPECT_EQ(teams_run_in_child(), 1);
 }
 
 template <typename Body>
@@ -188,11 +193,7 @@ void with_team(Body body) {
   WorkerPool::instance().with_team([](void* arg) { (*static_cast<Body*>(arg))(); }, &body);
 }
 
-TEST(WorkerPool, ATeamThatStandsByRunsManyRegions) {
-  WorkerPool& pool = WorkerPool::instance();
-  const int32_t size = pool.size();
-  pool.set_size(2);
-  if (pool.size() < 2) GTEST_SKIP() << "one processor: nothing is given to a team";
+TEST_F(TeamOfTheHost, StandsByForManyRegions) {
   const auto ranges = ranges_of(0, 9999, 10);
   pool.set_team(team_of_two());
   const int teams = teams_run;
@@ -221,7 +222,6 @@ TEST(WorkerPool, ATeamThatStandsByRunsManyRegions) {
   bool ran = false;
   with_team([&] { ran = true; });
   EXPECT_TRUE(ran);
-  pool.set_size(size);
 }
 
 TEST(WorkerPool, SizeFollowsTheHost) {
