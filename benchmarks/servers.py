@@ -85,7 +85,8 @@ def environment_of(side: str, cache: Path) -> dict[str, str]:
     """The variables of the server of ``side``. What it keeps of a start lies in a folder of ``cache``."""
     home = cache / side
     home.mkdir(exist_ok=True)
-    known = {name: value for name, value in processes.environment_at(home).items() if name != "PYTHONPATH"}
+    known = processes.environment_at(home)
+    known.pop("PYTHONPATH", None)
     known |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     if side == peers.VLLM_CPU:
         known |= {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0))))}

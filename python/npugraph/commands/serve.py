@@ -29,7 +29,7 @@ _DEFAULTS = {"gpu_memory_utilization": _MEMORY, "max_num_seqs": _REQUESTS}
 # Clients close theirs after up to a minute; vLLM's 5 seconds can pass unnoticed on a host that is busy.
 _KEPT_OPEN = ("VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "75")
 # How vLLM makes its other processes. One that is spawned imports vLLM again, which takes as long as all the rest of a
-# start. torch's threads outlive a fork here (WorkerPool).
+# start. Parallel regions run in a forked process, too, because npugraph ends torch's threads before the fork.
 _FORKED = ("VLLM_WORKER_MULTIPROC_METHOD", "fork")
 _DESCRIPTION = f"""
 Serves a model through vLLM's OpenAI-compatible server, with the CPU of this host as the device. The command checks that
