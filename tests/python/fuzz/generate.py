@@ -210,6 +210,7 @@ class _Builder:
         # Storages whose values may differ in the last bits -> the coarsest type to which the values were rounded.
         self.rounded: dict[int, torch.dtype] = {}
         self.promoted = torch.float64  # the coarsest type of values that were rounded and then promoted
+        self.either_zero: set[int] = set()  # storages in which eager may have 0.0 or -0.0
         self.reinterpreted: set[int] = set()  # storages whose bits are also read as another type
         self.written: set[int] = set()  # storages
         self.unused: dict[str, None] = {}  # values that no later step reads, in order
@@ -281,7 +282,7 @@ class _Builder:
         if len(shapes) != 1 or len(results[0]) > 4 or not all(_is_usable(t) for result in results for t in result):
             return False
         self.note_features(operator, slots, results[0])
-        self.note_rounding(operator, slots, results[0])
+        self.note_freedom(operator, slots, results[0])
         self.note_use(operator, slots)
         self.keep(source, operator.statement, results)
         return True
@@ -325,9 +326,12 @@ class _Builder:
         jumps = operator.jumps or (operator.kinked and self.family.gradients)
         if jumps and any(storage_key(t) in self.rounded for t in slots.tensors()):
             return False
+        if operator.reads_bits and any(storage_key(t) in self.either_zero for t in slots.tensors()):
+            return False
         if operator.write is Write.NONE:
             return True
-        if self.rounds(operator, slots) and storage_key(slots.tensors()[0]) in self.reinterpreted:
+        is_free = self.rounds(operator, slots) or self.leaves_zeros_open(operator, slots)
+        if is_free and storage_key(slots.tensors()[0]) in self.reinterpreted:
             return False
         for env in self.envs:
             target = env[slots.used["x"]]
@@ -360,10 +364,18 @@ class _Builder:
             storage_key(t) in self.rounded for t in operands
         )
 
-    def note_rounding(self, operator: Operator, slots: Slots, results: list[torch.Tensor]) -> None:
+    def leaves_zeros_open(self, operator: Operator, slots: Slots) -> bool:
         operands = slots.tensors()
+        chooses = operator.either_zero and any(t.is_floating_point() for t in operands)
+        return chooses or any(storage_key(t) in self.either_zero for t in operands)
+
+    def note_freedom(self, operator: Operator, slots: Slots, results: list[torch.Tensor]) -> None:
+        """Notes the storages in which a right result may differ from eager's: in last bits, or in the sign of zeros."""
+        operands = slots.tensors()
+        written = [operands[0]] if operator.write is not Write.NONE else []
+        if self.leaves_zeros_open(operator, slots):
+            self.either_zero |= {storage_key(t) for t in (*results, *written)}
         if self.rounds(operator, slots):
-            written = [operands[0]] if operator.write is not Write.NONE else []
             roundings = [operands[0].dtype] if operator.inexact else []
             roundings += [self.rounded[key] for t in operands if (key := storage_key(t)) in self.rounded]
             for t in (*results, *written):

@@ -39,13 +39,13 @@ class Operator:
     inexact: bool = False  # results may differ in rounding
     jumps: bool = False  # a small change of an operand can change the result much
     kinked: bool = False  # a small change of an operand can change the gradient much
+    either_zero: bool = False  # where 0.0 and -0.0 are the extreme, torch returns one or the other by their places
+    reads_bits: bool = False  # 0.0 and -0.0 give different results
     statement: bool = False  # has no result
 
 
-def _pure(
-    features: str, *templates: str, inexact: bool = False, jumps: bool = False, kinked: bool = False
-) -> list[Operator]:
-    return [Operator(t, tuple(features.split(", ")), inexact=inexact, jumps=jumps, kinked=kinked) for t in templates]
+def _pure(features: str, *templates: str, **properties: bool) -> list[Operator]:
+    return [Operator(t, tuple(features.split(", ")), **properties) for t in templates]
 
 
 def _write(features: str, *templates: str, how: Write = Write.ELEMENTWISE, inexact: bool = False) -> list[Operator]:
@@ -69,14 +69,14 @@ VIEWS = [
     *_pure("split", "{x}.chunk(2, {d})", "{x}.split(1, {d})", "{x}.split({x}.shape[{d}] - 1, {d})", "{x}.unbind({d})"),
     *_pure("diagonal", "{x}.diagonal()", "{x}.diagonal(1, {d}, {e})"),
     *_pure("overlapping view", "{x}.unfold({d}, 2, 1)"),
-    *_pure("view of other dtype", "{x:f32}.view(torch.int32)", jumps=True),
+    *_pure("view of other dtype", "{x:f32}.view(torch.int32)", jumps=True, reads_bits=True),
 ]
 
 POINTWISE = [
     *_pure("pointwise", "{x} + {y:broadcast}", "{x:number} - {y:broadcast_number}", "{x} * {y:broadcast}"),
     *_pure("pointwise", "{x:number} + {v}", "{x} * {w}", "{v} - {x:number}", "-{x:number}", "{x:float} / 2"),
     *_pure("pointwise", "{x:number}.abs()", "{x:number}.relu()", "{x:number}.clamp(-1, 2)", kinked=True),
-    *_pure("pointwise", "torch.maximum({x}, {y:broadcast})", kinked=True),
+    *_pure("pointwise", "torch.maximum({x}, {y:broadcast})", kinked=True, either_zero=True),
     *_pure("pointwise", "torch.add({x:number}, {y:broadcast_number}, alpha=2)", "{x:number}.square()"),
     *_pure("pointwise", "torch.addcmul({x:number}, {y:same}, {z:same}, value=2)", "{x:float}.lerp({y:same}, 0.5)"),
     *_pure(
@@ -93,9 +93,10 @@ POINTWISE = [
 REDUCTIONS = [
     *_pure("reduction", "{x}.sum()", "{x}.sum({d})", "{x}.sum({d}, keepdim=True)", "{x:float}.mean({d})", inexact=True),
     *_pure("reduction", "{x:float}.var({d})", "{x:float}.logsumexp({d})", "{x:number}.cumsum({d})", inexact=True),
-    *_pure("reduction", "{x}.amax({d})", "{x}.amin()", "{x:number}.max({d}).values", kinked=True),
+    *_pure("reduction", "{x}.amax({d})", "{x}.amin()", "{x:number}.max({d}).values", kinked=True, either_zero=True),
     *_pure("reduction", "{x}.any()", "{x}.all({d})", "{x}.count_nonzero()", "{x:number}.argmax()", jumps=True),
-    *_pure("reduction", "{x:number}.sort({d}, stable=True)", "{x:number}.max({d})", jumps=True),
+    *_pure("reduction", "{x:number}.sort({d}, stable=True)", jumps=True),
+    *_pure("reduction", "{x:number}.max({d})", jumps=True, either_zero=True),
     *_pure("matmul", "{x:matrix} @ {y:same}.mT", "{x:matrix}.mT @ {y:same}", "{x:matrix} @ {y:matrix}", inexact=True),
     *_pure(
         "matmul", "F.linear({x:float}, {y:matrix})", "{x:matrix} @ {y:row}", "{x:batch}.bmm({y:same}.mT)", inexact=True
@@ -113,10 +114,15 @@ LAYOUT = [
     *_pure("rearrangement", "{x}.flip({d})", "{x}.roll(1, {d})", "{x}.repeat(2, *[1] * {r})", "{x:plane}.tril()"),
     *_pure("rearrangement of parts", "torch.cat([{x:plane}, {x}.tril()], -1)", "torch.cat([{x}, {x}.flip(-1)], -1)"),
     *_pure("rearrangement of parts", "torch.cat([{x:plane}, torch.cat([{x}.triu(), {x}.roll(1, {d})], -1)], -1)"),
-    *_pure("rearrangement of reduced rows", "{x:plane}.amax({d}, keepdim=True).tril() + {x}", kinked=True),
-    *_pure("rearrangement of reduced rows", "{x:plane}.amin({d}, keepdim=True).triu(1) * {x}", kinked=True),
-    *_pure("rearrangement of reduced rows", "{x:plane}.amax(-1, keepdim=True).flip(-1) * {x}", kinked=True),
-    *_pure("rearrangement of reduced rows", "{x:plane}.amax(-1, keepdim=True).roll(1, -1) + {x}", kinked=True),
+    *_pure(
+        "rearrangement of reduced rows",
+        "{x:plane}.amax({d}, keepdim=True).tril() + {x}",
+        "{x:plane}.amin({d}, keepdim=True).triu(1) * {x}",
+        "{x:plane}.amax(-1, keepdim=True).flip(-1) * {x}",
+        "{x:plane}.amax(-1, keepdim=True).roll(1, -1) + {x}",
+        kinked=True,
+        either_zero=True,
+    ),
     *_pure("rearrangement", "F.pad({x}, (1, 0))", "{x}.repeat_interleave(2, {d})"),
     *_pure("constant", "torch.tensor([1, 2, 3])", "torch.tensor(2.0)", "{x:number} * torch.tensor([[1.5], [2.0]])"),
     *_pure("constant", "torch.tensor([True, False])", "torch.tensor([[1, 2], [3, 4]]).mT"),
