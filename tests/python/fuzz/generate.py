@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -324,9 +324,9 @@ class _Builder:
     def is_allowed(self, operator: Operator, slots: Slots) -> bool:
         """Whether eager's result is the only right one."""
         jumps = operator.jumps or (operator.kinked and self.family.gradients)
-        if jumps and any(storage_key(t) in self.rounded for t in slots.tensors()):
+        if jumps and _any_in(self.rounded, slots.tensors()):
             return False
-        if operator.reads_bits and any(storage_key(t) in self.either_zero for t in slots.tensors()):
+        if operator.reads_bits and _any_in(self.either_zero, slots.tensors()):
             return False
         if operator.write is Write.NONE:
             return True
@@ -360,14 +360,12 @@ class _Builder:
 
     def rounds(self, operator: Operator, slots: Slots) -> bool:
         operands = slots.tensors()
-        return (operator.inexact and operands[0].is_floating_point()) or any(
-            storage_key(t) in self.rounded for t in operands
-        )
+        return (operator.inexact and operands[0].is_floating_point()) or _any_in(self.rounded, operands)
 
     def leaves_zeros_open(self, operator: Operator, slots: Slots) -> bool:
         operands = slots.tensors()
         chooses = operator.either_zero and any(t.is_floating_point() for t in operands)
-        return chooses or any(storage_key(t) in self.either_zero for t in operands)
+        return chooses or _any_in(self.either_zero, operands)
 
     def note_freedom(self, operator: Operator, slots: Slots, results: list[torch.Tensor]) -> None:
         """Notes the storages in which a right result may differ from eager's: in last bits, or in the sign of zeros."""
@@ -410,6 +408,10 @@ class _Builder:
             rounding=self.promoted if self.rounded or self.family.gradients else None,
             features=frozenset(self.features),
         )
+
+
+def _any_in(storages: Container[int], tensors: Iterable[torch.Tensor]) -> bool:
+    return any(storage_key(t) in storages for t in tensors)
 
 
 def _tuple(sizes: Sizes) -> str:
