@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints as JSON how many bytes kernels of ATen read in a decode step of a model, and how many bytes of weights the
-step reads at least. usage: shares.py MODEL ARGUMENTS      ARGUMENTS of LLM: as JSON"""
+"""Prints as JSON how many bytes a decode step of a model moves. usage: shares.py MODEL ARGUMENTS
+ARGUMENTS of LLM: as JSON
+
+- weights: of the weights that a step reads at least
+- cached: of one token in the smaller cache of a layer
+- programs: for each Program, whether it has a buffer of the size of a cache
+- steps: for requests of each length in CONTEXTS
+    - aten: that kernels of ATen read, by operator
+    - of_caches: that a kernel of ATen reads at most, of those with a cache among their arguments
+    - allocated: how much more the device held at the peak of a step than before it
+    - rewritten: of how many tokens the values in a cache changed at most
+    - moved: whether a cache has another address than before
+"""
 
 import json
 import os
@@ -11,9 +22,13 @@ from math import prod
 from pathlib import Path
 
 import torch
+from torch.utils import _pytree
 from vllm import LLM, SamplingParams
 
-REQUESTS, PROMPT, STEPS = 4, 300, 3
+import npugraph
+
+REQUESTS, STEPS = 4, 3
+CONTEXTS = 300, 1900
 TYPES = {"double": 8, "long int": 8, "float": 4, "int": 4, "c10::BFloat16": 2, "c10::Half": 2}
 
 
@@ -55,18 +70,16 @@ def bytes_read(call, calls):
     return sum(sizes[1:] if call["name"] == "aten::_index_put_impl_" else sizes)
 
 
-def of_aten(trace):
-    """Bytes that calls of ATen read, by operator. A call that makes others counts as these."""
+def reading_calls(trace):
+    """The calls of ATen that read memory. A call that makes others counts as these."""
     calls = [e for e in trace["traceEvents"] if e.get("cat") == "cpu_op" and e["name"].startswith("aten::")]
     calls.sort(key=lambda call: (call["tid"], call["ts"] + call["dur"], -call["ts"]))  # calls after those they make
-    found, last = Counter(), None
+    last = None
     for call in calls:
         makes_others = last and last["tid"] == call["tid"] and last["ts"] >= call["ts"]
-        name = call["name"].removeprefix("aten::")
-        if not makes_others and reads_memory(name):
-            found[name] += bytes_read(call, calls)
+        if not makes_others and reads_memory(call["name"].removeprefix("aten::")):
+            yield call, bytes_read(call, calls)
             last = call
-    return found
 
 
 def weights_of(model, config):
@@ -77,6 +90,76 @@ def weights_of(model, config):
     return sum(size * (share if ".experts." in name else 1) for name, size in sizes.items() if "embed" not in name)
 
 
+def caches_of(worker):
+    """The caches of all layers of a worker."""
+    layers = worker.vllm_config.compilation_config.static_forward_context.values()
+    leaves = _pytree.tree_leaves([getattr(layer, "kv_cache", None) for layer in layers])
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
+
+
+def decoded(llm, prompt):
+    """Requests with ``prompt`` tokens each, until all of them are decoded. Returns their names."""
+    names = [f"{prompt}-{request}" for request in range(REQUESTS)]
+    for request, name in enumerate(names):
+        ids = [(7 * i + 13 * request) % 4000 + 5 for i in range(prompt)]
+        sampling = SamplingParams(temperature=0, max_tokens=100, ignore_eos=True)
+        llm.llm_engine.add_request(name, {"prompt_token_ids": ids}, sampling)
+    generated = 0
+    while generated < 4 * REQUESTS:
+        generated = sum(len(output.outputs[0].token_ids) for output in llm.llm_engine.step())
+    return names
+
+
+def traced(llm):
+    """The trace of STEPS steps."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        for _ in range(STEPS):
+            llm.llm_engine.step()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        profile.export_chrome_trace(str(path))
+        return json.loads(path.read_text())
+
+
+def allocated(llm):
+    """How many bytes a step allocates at its peak."""
+    torch.npu.reset_peak_memory_stats()
+    before = torch.npu.memory_allocated()
+    llm.llm_engine.step()
+    return torch.npu.max_memory_allocated() - before
+
+
+def changes(llm, caches, tokens):
+    """Of how many tokens a step changes the values in a cache at most. Each has room for ``tokens``."""
+    before = [cache.clone() for cache in caches]
+    llm.llm_engine.step()
+    changed = [
+        (cache.view(torch.uint8) != old.view(torch.uint8)).view(*cache.shape, -1).any(-1).sum().item()
+        for cache, old in zip(caches, before, strict=True)
+    ]
+    return max(count * tokens / cache.numel() for count, cache in zip(changed, caches, strict=True))
+
+
+def of_step(llm, prompt, caches, tokens):
+    names = decoded(llm, prompt)
+    addresses = [cache.data_ptr() for cache in caches]
+    sizes = {cache.numel() for cache in caches}
+    aten, of_caches = Counter(), 0
+    for call, size in reading_calls(traced(llm)):
+        aten[call["name"].removeprefix("aten::")] += size
+        if any(prod(shape) in sizes for shape, _ in tensors_of(call)):
+            of_caches = max(of_caches, size)
+    step = {
+        "aten": {name: size / STEPS for name, size in aten.most_common()},
+        "of_caches": of_caches,
+        "allocated": allocated(llm),
+        "rewritten": changes(llm, caches, tokens),
+        "moved": addresses != [cache.data_ptr() for cache in llm.collective_rpc(caches_of)[0]],
+    }
+    llm.llm_engine.abort_request(names)
+    return step
+
+
 if __name__ == "__main__":
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # so that the steps are calls of this process
     llm = LLM(
@@ -84,21 +167,12 @@ if __name__ == "__main__":
         additional_config={"npugraph_ex_config": {"enable": True, "enable_static_kernel": False}},
         **json.loads(sys.argv[2]),
     )
-    for request in range(REQUESTS):
-        ids = [(7 * i + 13 * request) % 4000 + 5 for i in range(PROMPT)]
-        sampling = SamplingParams(temperature=0, max_tokens=100, ignore_eos=True)
-        llm.llm_engine.add_request(str(request), {"prompt_token_ids": ids}, sampling)
-    generated = 0
-    while generated < 4 * REQUESTS:  # then all of them are decoded
-        generated = sum(len(output.outputs[0].token_ids) for output in llm.llm_engine.step())
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
-        for _ in range(STEPS):
-            llm.llm_engine.step()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "trace.json")
-        profile.export_chrome_trace(str(path))
-        aten = of_aten(json.loads(path.read_text()))
-    (weights,) = llm.collective_rpc(
-        lambda worker: weights_of(worker.get_model(), llm.llm_engine.vllm_config.model_config.hf_text_config)
-    )
-    print(json.dumps({"aten": {name: size / STEPS for name, size in aten.most_common()}, "weights": weights}))
+    config = llm.llm_engine.vllm_config
+    (weights,) = llm.collective_rpc(lambda worker: weights_of(worker.get_model(), config.model_config.hf_text_config))
+    (caches,) = llm.collective_rpc(caches_of)
+    tokens = config.cache_config.num_gpu_blocks * config.cache_config.block_size
+    steps = [of_step(llm, prompt, caches, tokens) for prompt in CONTEXTS]
+    buffers = {f"bytes({cache.nbytes})" for cache in caches}
+    programs = [any(text in artifact.program() for text in buffers) for artifact in npugraph.artifacts()]
+    cached = min(cache.nbytes for cache in caches) / tokens
+    print(json.dumps({"weights": weights, "cached": cached, "programs": programs, "steps": steps}))
