@@ -2,14 +2,16 @@
 """Prints as JSON how many bytes a decode step of a model moves. usage: shares.py MODEL ARGUMENTS
 ARGUMENTS of LLM: as JSON
 
-- weights: of the weights that a step reads at least
-- cached: of one token in the smaller cache of a layer
+- weights: bytes of the weights that a step reads at least
+- cache: bytes of the smallest cache of a layer
+- cached: bytes that one token takes in it
 - programs: for each Program, whether it has a buffer of the size of a cache
-- steps: for requests of each length in CONTEXTS
-    - aten: that kernels of ATen read, by operator
-    - of_caches: that a kernel of ATen reads at most, of those with a cache among their arguments
-    - allocated: how much more the device held at the peak of a step than before it
-    - rewritten: of how many tokens the values in a cache changed at most
+- graphs: for each captured decode step, the bytes of its arena and those that the last replay copied
+- steps: a step of requests of each length in CONTEXTS
+    - aten: bytes that kernels of ATen read, by operator
+    - of_caches: the most bytes that one of these kernels reads which has a cache among its arguments
+    - allocated: bytes that the device holds at the peak of a step beyond those before it
+    - rewritten: the most tokens whose values change in one cache
     - moved: whether a cache has another address than before
 """
 
@@ -97,8 +99,14 @@ def caches_of(worker):
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
 
 
+def graphs_of(worker):
+    """The memory of the captured decode steps."""
+    entries = worker.model_runner.model.concrete_aclgraph_entries.values()
+    return [entry.aclgraph._memory() for entry in entries if entry.aclgraph]
+
+
 def decoded(llm, prompt):
-    """Requests with ``prompt`` tokens each, until all of them are decoded. Returns their names."""
+    """Adds requests with ``prompt`` tokens each, and runs steps until all of them are decoded. Returns their names."""
     names = [f"{prompt}-{request}" for request in range(REQUESTS)]
     for request, name in enumerate(names):
         ids = [(7 * i + 13 * request) % 4000 + 5 for i in range(prompt)]
@@ -122,15 +130,15 @@ def traced(llm):
 
 
 def allocated(llm):
-    """How many bytes a step allocates at its peak."""
+    """The bytes that the device holds at the peak of a step beyond those before it."""
     torch.npu.reset_peak_memory_stats()
     before = torch.npu.memory_allocated()
     llm.llm_engine.step()
     return torch.npu.max_memory_allocated() - before
 
 
-def changes(llm, caches, tokens):
-    """Of how many tokens a step changes the values in a cache at most. Each has room for ``tokens``."""
+def rewritten(llm, caches, tokens):
+    """The most tokens whose values a step changes in one of the caches. Each cache has room for ``tokens``."""
     before = [cache.clone() for cache in caches]
     llm.llm_engine.step()
     changed = [
@@ -141,6 +149,7 @@ def changes(llm, caches, tokens):
 
 
 def of_step(llm, prompt, caches, tokens):
+    """What steps of requests with ``prompt`` tokens each move."""
     names = decoded(llm, prompt)
     addresses = [cache.data_ptr() for cache in caches]
     sizes = {cache.numel() for cache in caches}
@@ -153,7 +162,7 @@ def of_step(llm, prompt, caches, tokens):
         "aten": {name: size / STEPS for name, size in aten.most_common()},
         "of_caches": of_caches,
         "allocated": allocated(llm),
-        "rewritten": changes(llm, caches, tokens),
+        "rewritten": rewritten(llm, caches, tokens),
         "moved": addresses != [cache.data_ptr() for cache in llm.collective_rpc(caches_of)[0]],
     }
     llm.llm_engine.abort_request(names)
@@ -174,5 +183,7 @@ if __name__ == "__main__":
     steps = [of_step(llm, prompt, caches, tokens) for prompt in CONTEXTS]
     buffers = {f"bytes({cache.nbytes})" for cache in caches}
     programs = [any(text in artifact.program() for text in buffers) for artifact in npugraph.artifacts()]
-    cached = min(cache.nbytes for cache in caches) / tokens
-    print(json.dumps({"weights": weights, "cached": cached, "programs": programs, "steps": steps}))
+    (graphs,) = llm.collective_rpc(graphs_of)
+    cache = min(cache.nbytes for cache in caches)
+    sizes = {"weights": weights, "cache": cache, "cached": cache / tokens}
+    print(json.dumps(sizes | {"programs": programs, "graphs": graphs, "steps": steps}))

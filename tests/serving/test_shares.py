@@ -54,15 +54,20 @@ def test_share_of_aten(moved: dict[str, Any]) -> None:
 
 
 def test_no_copy_of_caches(moved: dict[str, Any]) -> None:
-    """Compiled code has no cache among its buffers. With longer requests, kernels of ATen would read more if they
-    copied a cache, and the device would allocate more if anything did."""
+    """Compiled code has no cache among its buffers, and the arena of a captured step has no room for a copy. A copy of
+    a whole cache by ATen, or to memory that a step allocates, would have its size. A copy of what the requests have in
+    it would grow with their lengths."""
     short, long = moved["steps"]
     growth = moved["cached"] * REQUESTS * (CONTEXTS[1] - CONTEXTS[0])
     assert moved["programs"], moved
     assert not any(moved["programs"]), moved
+    assert moved["graphs"], moved
+    for graph in moved["graphs"]:
+        assert graph["arena_bytes"] + graph["copied_bytes_per_replay"] < growth, moved
     assert sum(long["aten"].values()) - sum(short["aten"].values()) < growth, moved
     assert long["allocated"] - short["allocated"] < growth, moved
     for step in moved["steps"]:
         assert step["of_caches"] < growth, moved
+        assert step["allocated"] < moved["cache"], moved
         assert not step["moved"], moved
         assert 0 < step["rewritten"] <= REQUESTS, moved  # the cache is written in place, where the new tokens belong
