@@ -8,6 +8,7 @@ import sys
 from vllm import LLM, SamplingParams
 
 PROMPTS = ["The capital of France is", "Hello, how are you?"]
+LENGTH = 20  # tokens that are generated greedily for each
 
 
 def programs(worker):
@@ -34,7 +35,7 @@ if __name__ == "__main__":
         **json.loads(sys.argv[2] if len(sys.argv) > 2 else "{}"),
     )
     outputs = model.generate("Hello, how are you?")
-    greedy = model.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=20))
+    greedy = model.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=LENGTH))
     print(
         json.dumps(
             {

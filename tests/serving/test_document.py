@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-import torch
-from offline import PROMPTS
+from greedy import Reference
+from offline import LENGTH, PROMPTS
 from processes import DIED, VLLM, Server, ready
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 # The model ends the sampled prompt at once with a probability of 12 %; it does not with the numbers of this seed.
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.2, "seed": 1}
@@ -28,16 +27,8 @@ class Offline(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def expected(smollm2: str) -> list[str]:
-    """What transformers generates: 20 tokens for each prompt, greedily, in bf16."""
-    tokenizer = AutoTokenizer.from_pretrained(smollm2)
-    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.bfloat16)
-    texts = []
-    for prompt in PROMPTS:
-        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-        result = model.generate(ids, do_sample=False, max_new_tokens=20)
-        texts.append(tokenizer.decode(result[0, ids.shape[1] :]))
-    return texts
+def reference(smollm2: str) -> Reference:
+    return Reference(smollm2)
 
 
 @pytest.fixture(scope="module")
@@ -45,32 +36,31 @@ def first_start(smollm2: str, environment: dict[str, str]) -> Offline:
     return offline(smollm2, environment)
 
 
-def test_offline(first_start: Offline, expected: list[str]) -> None:
+def test_offline(first_start: Offline, reference: Reference) -> None:
     log, result = first_start
     assert not DIED.search(log)
     assert log.count("captures whole decode steps") == 1
     assert not result["in_advance"]  # the device would only delay the tokens of a step that is over
     assert result["sampled"]
-    assert result["greedy"] == expected
+    for prompt, text in zip(PROMPTS, result["greedy"], strict=True):
+        reference.check(prompt, text, LENGTH)
     assert result["programs"]
     assert all(opaque_products == 0 for _, opaque_products in result["programs"])
 
 
-def test_second_start_compiles_nothing(
-    first_start: Offline, smollm2: str, environment: dict[str, str], expected: list[str]
-) -> None:
+def test_second_start_compiles_nothing(first_start: Offline, smollm2: str, environment: dict[str, str]) -> None:
     assert first_start.result["compiles"] > 0
     second = offline(smollm2, environment).result
     assert second["compiles"] == 0
     assert second["programs"]
-    assert second["greedy"] == expected
+    assert second["greedy"] == first_start.result["greedy"]
 
 
-def test_online(smollm2: str, environment: dict[str, str], expected: list[str]) -> None:
+def test_online(smollm2: str, environment: dict[str, str], reference: Reference) -> None:
     with served(smollm2, environment) as server:
-        for prompt, text in zip(PROMPTS, expected, strict=True):
-            answer = complete(server, {"model": smollm2, "prompt": prompt, "max_tokens": 20, "temperature": 0})
-            assert answer["choices"][0]["text"] == text
+        for prompt in PROMPTS:
+            answer = complete(server, {"model": smollm2, "prompt": prompt, "max_tokens": LENGTH, "temperature": 0})
+            reference.check(prompt, answer["choices"][0]["text"], LENGTH)
 
 
 def offline(model: str, environment: dict[str, str]) -> Offline:

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from conftest import ROOT
+from greedy import Reference
 from processes import printed
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
-# Each token of their answers is clearly more likely than the next best, by 0.2 in the logits.
 PROMPTS = ["The capital of France is", "The opposite of hot is", "The first president of the United States was"]
 LINES = [
     "The cat sits on the mat.",
@@ -31,13 +31,9 @@ def test_offline_batch(smollm2: str, environment: dict[str, str], tmp_path: Path
     file.write_text("\n".join(PROMPTS))
     printed = example("offline_batch.py", smollm2, file, "--length", "12", environment=environment)
     assert [line["prompt"] for line in printed] == PROMPTS
-
-    tokenizer = AutoTokenizer.from_pretrained(smollm2)
-    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.bfloat16)
-    for prompt, line in zip(PROMPTS, printed, strict=True):
-        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-        result = model.generate(ids, do_sample=False, max_new_tokens=12)
-        assert line["text"] == tokenizer.decode(result[0, ids.shape[1] :], skip_special_tokens=True)
+    reference = Reference(smollm2)
+    for line in printed:
+        reference.check(line["prompt"], line["text"], 12)
 
 
 def test_embedding(minilm: str, environment: dict[str, str], tmp_path: Path) -> None:

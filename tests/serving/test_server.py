@@ -17,13 +17,12 @@ import adapters
 import httpx
 import openai
 import pytest
-import torch
 from conftest import ROOT
+from greedy import Reference
 from processes import Server, serving
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 BASE = "smollm2"
-# Seed and size of two adapters under which the first tokens of the answer are no close call.
+# Seed and size of two adapters.
 ADAPTERS = {"first": (1, 0.06), "second": (9, 0.08)}
 PROMPT = "The capital of France is"
 TOKENS = 8
@@ -32,7 +31,7 @@ TOKENS = 8
 @dataclass
 class Served:
     server: Server
-    texts: dict[str, str]  # from each model to what transformers generates for PROMPT, greedily
+    references: dict[str, Reference]  # of each model
 
     @property
     def client(self) -> openai.OpenAI:
@@ -51,15 +50,12 @@ class Served:
 @pytest.fixture(scope="module")
 def served(smollm2: str, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("adapters")
-    tokenizer = AutoTokenizer.from_pretrained(smollm2)
-    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.bfloat16)
-    texts = {BASE: generate(model, tokenizer)}
+    references = {BASE: Reference(smollm2)}
     for name, (seed, size) in ADAPTERS.items():
-        factors = adapters.weights(model, seed, size)
+        references[name] = copy.deepcopy(references[BASE])
+        factors = adapters.weights(references[name].model, seed, size)
         adapters.write(factors, folder / name)
-        merged = copy.deepcopy(model)
-        adapters.merge(merged, factors)
-        texts[name] = generate(merged, tokenizer)
+        adapters.merge(references[name].model, factors)
     # Graphs of vllm-ascend 0.14 take adapters for one number of tokens alone.
     eager = ["--enforce-eager"] if version("vllm").startswith("0.14.") else []
     options = [
@@ -72,26 +68,21 @@ def served(smollm2: str, environment: dict[str, str], tmp_path_factory: pytest.T
         *(f"{name}={folder / name}" for name in ADAPTERS),
     ]
     with serving(smollm2, *options, environment=environment) as server:
-        yield Served(server, texts)
-
-
-def generate(model: torch.nn.Module, tokenizer: object) -> str:
-    ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
-    result = model.generate(ids, do_sample=False, max_new_tokens=TOKENS)
-    return tokenizer.decode(result[0, ids.shape[1] :])
+        yield Served(server, references)
 
 
 def test_each_model_gives_what_transformers_gives(served: Served) -> None:
     assert [model.id for model in served.client.models.list()] == [BASE, *ADAPTERS]
-    assert len(set(served.texts.values())) == len(served.texts)
-    for name, text in served.texts.items():
-        assert served.complete(model=name).choices[0].text == text
+    texts = {name: served.complete(model=name).choices[0].text for name in served.references}
+    assert len(set(texts.values())) == len(texts)
+    for name, text in texts.items():
+        served.references[name].check(PROMPT, text, TOKENS)
 
 
 def test_streams_join_to_the_whole_answer(served: Served) -> None:
     chunks = list(served.complete(stream=True))
     assert len(chunks) > 1
-    assert "".join(chunk.choices[0].text for chunk in chunks) == served.texts[BASE]
+    assert "".join(chunk.choices[0].text for chunk in chunks) == served.complete().choices[0].text
 
     question = {"model": BASE, "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 8, "temperature": 0}
     whole = served.client.chat.completions.create(**question).choices[0].message.content
@@ -196,4 +187,4 @@ def test_a_client_that_goes_away_leaves_nothing_running(served: Served) -> None:
     while served.metric("vllm:num_requests_running") > 0:
         pass  # the engine hears of it with its next step
     assert served.metric("vllm:generation_tokens_total") < before + 2 * 480
-    assert served.complete().choices[0].text == served.texts[BASE]
+    served.references[BASE].check(PROMPT, served.complete().choices[0].text, TOKENS)
