@@ -36,14 +36,13 @@ if __name__ == "__main__":
     )
     outputs = model.generate("Hello, how are you?")
     greedy = model.generate(PROMPTS, SamplingParams(temperature=0, max_tokens=LENGTH))
-    print(
-        json.dumps(
-            {
-                "sampled": outputs[0].outputs[0].text,
-                "greedy": [output.outputs[0].text for output in greedy],
-                "programs": model.collective_rpc(programs)[0],
-                "compiles": model.collective_rpc(compiles)[0],
-                "in_advance": model.llm_engine.vllm_config.scheduler_config.async_scheduling,
-            }
-        )
-    )
+    result = {
+        "sampled": outputs[0].outputs[0].text,
+        "greedy": [output.outputs[0].text for output in greedy],
+        "programs": model.collective_rpc(programs)[0],
+        "compiles": model.collective_rpc(compiles)[0],
+        "in_advance": model.llm_engine.vllm_config.scheduler_config.async_scheduling,
+    }
+    client = model.llm_engine.engine_core
+    client.shutdown()
+    print(json.dumps(result | {"receives": client.output_queue_thread.is_alive()}))

@@ -132,7 +132,7 @@ def printed(script: Path, *arguments: object, environment: Mapping[str, str]) ->
     """The lines of JSON that a script prints in a process of its own, which must succeed."""
     command = [sys.executable, script, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
 
 

@@ -70,7 +70,7 @@ _CHANGED = {
     "torchvision.extension": _define_vision_operators,
     "vllm.compilation.caching": _function("compilation", "mend_source_check"),
     "vllm.model_executor.layers.vocab_parallel_embedding": _generate_logits,
-    "vllm.v1.engine.core_client": _function("engines", "end_with_client"),
+    "vllm.v1.engine.core_client": _function("engines", "mend_ends"),
     "vllm_ascend.compilation.compiler_interface": _function("compilation", "mend_compiler"),
     "vllm_ascend.ops.triton.compute_slot_mapping": _function("slot_mapping", "replace_kernel"),
     **{
