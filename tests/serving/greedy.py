@@ -8,9 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-# Logits of SmolLM2 are between 16 and 32, where two neighbours of bf16 are 1/8 apart; each of two may be off by one. So
-# transformers in bf16 chooses either of two tokens that are this close, by the processor's order of sums.
-CLOSE = 0.25
+from benchmarks.serving_soak import CLOSE
 
 
 class Reference:
@@ -22,7 +20,8 @@ class Reference:
 
     def check(self, prompt: str, text: str, length: int) -> None:
         """Asserts that ``text`` has ``length`` tokens, and that each is the best one after the tokens before it, or has
-        a logit within CLOSE of the best one."""
+        a logit within CLOSE of the best one. Of tokens that are this close, transformers itself chooses in bf16 by the
+        processor's order of sums."""
         start, ids = (self.tokenizer(part, return_tensors="pt")["input_ids"][0] for part in (prompt, prompt + text))
         torch.testing.assert_close(ids[: len(start)], start)
         generated = ids[len(start) :]

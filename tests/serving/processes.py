@@ -128,12 +128,21 @@ def ready(server: Server) -> Iterator[Server]:
         server.kill()
 
 
+def run_command(*command: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """What a command, which must succeed, has written."""
+    done = subprocess.run([*map(str, command)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
 def printed(script: Path, *arguments: object, environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """The lines of JSON that a script prints in a process of its own, which must succeed."""
-    command = [sys.executable, script, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+    return objects(run_command(sys.executable, script, *arguments, environment=environment).stdout)
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The objects of JSON in ``text``, each of which has a line."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith('{"')]
 
 
 def free_port() -> int:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from greedy import Reference
 from offline import LENGTH, PROMPTS
-from processes import DIED, VLLM, Server, ready
+from processes import DIED, VLLM, Server, objects, ready, run_command
 
 # The model ends the sampled prompt at once with a probability of 12 %; it does not with the numbers of this seed.
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.2, "seed": 1}
@@ -67,12 +66,9 @@ def test_online(smollm2: str, environment: dict[str, str], reference: Reference)
 def offline(model: str, environment: dict[str, str]) -> Offline:
     """Runs ``offline.py`` in a process of its own."""
     script = Path(__file__).with_name("offline.py")
-    done = subprocess.run(
-        [sys.executable, script, model, json.dumps(SMALL)], env=environment, capture_output=True, text=True
-    )
-    log = done.stdout + done.stderr
-    assert done.returncode == 0, log
-    return Offline(log, json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"sampled"'))))
+    done = run_command(sys.executable, script, model, json.dumps(SMALL), environment=environment)
+    (result,) = objects(done.stdout)
+    return Offline(done.stdout + done.stderr, result)
 
 
 def served(model: str, environment: dict[str, str], *options: str) -> AbstractContextManager[Server]:

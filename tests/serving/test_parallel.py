@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import random_models
 from conftest import ROOT
-from processes import printed
+from processes import printed, run_command
 from test_document import complete, served
 
 SMALL = {"max_model_len": 256, "max_num_seqs": 4, "gpu_memory_utilization": 0.08}
@@ -96,8 +96,7 @@ def test_two_hosts(dense: Model, environment: dict[str, str]) -> None:
     small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
     prompt, tokens = next(iter(dense.expected.items()))
     command = [script, sys.prefix, dense.folder, prompt, "--tensor-parallel-size=2", *small]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_command(*command, environment=environment)
     *hosts, answer = done.stdout.splitlines()
     assert hosts == ["host 10.77.0.1: 1 NPU in use", "host 10.77.0.2: 1 NPU in use"]
     assert json.loads(answer)["choices"][0]["token_ids"] == tokens

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import openai
 import pytest
 from conftest import ROOT
 from greedy import Reference
-from processes import Server, serving
+from processes import Server, run_command, serving
 
 BASE = "smollm2"
 # Seed and size of two adapters.
@@ -131,9 +130,7 @@ def test_answers_keep_to_a_form(served: Served, form: dict[str, object], fits: s
 
 def test_the_example_of_a_client(served: Served) -> None:
     script = ROOT / "examples" / "serving" / "client.py"
-    command = [sys.executable, script, "--url", f"{served.server.root}/v1", "--model", BASE, "Hello!"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_command(sys.executable, script, "--url", f"{served.server.root}/v1", "--model", BASE, "Hello!")
     *answer, last = done.stdout.splitlines()
     assert "".join(answer).strip()
     assert set(json.loads(last)) == {"city", "country"}
@@ -142,9 +139,7 @@ def test_the_example_of_a_client(served: Served) -> None:
 def test_the_chat_of_the_command_line(served: Served) -> None:
     vllm = Path(sys.executable).with_name("vllm")
     command = [vllm, "complete", "--url", f"{served.server.root}/v1", "--model-name", BASE, "--quick", PROMPT]
-    done = subprocess.run([*command, f"--max-tokens={TOKENS}"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    assert run_command(*command, f"--max-tokens={TOKENS}").stdout.strip()
 
 
 def test_a_page_from_a_file_may_ask(served: Served) -> None:
