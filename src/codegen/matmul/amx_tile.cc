@@ -119,6 +119,12 @@ class AmxEmitter {
     return operand == passing_ ? llvm::Intrinsic::x86_tileloaddt164 : llvm::Intrinsic::x86_tileloadd64;
   }
 
+  // Of rows and columns.
+  llvm::Intrinsic::ID product() const {
+    if (kind_ == TileKind::kU8Quads) return llvm::Intrinsic::x86_tdpbsud;
+    return kind_ == TileKind::kI8Quads ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbf16ps;
+  }
+
   // Multiplies as many steps as registers are configured for.
   void multiply(Value* step) {
     Value* stride = t_->row_stride;
@@ -127,12 +133,11 @@ class AmxEmitter {
     for (int v = 0; v < vectors_; ++v)
       call(load_of(Passing::kPanel),
            {number(kFirstColumns + v), bytes(panel, v * kSide * kStepBytes), b_.getInt64(columns_ * kStepBytes)});
-    const auto product = kind_ == TileKind::kI8Quads ? llvm::Intrinsic::x86_tdpbssd : llvm::Intrinsic::x86_tdpbf16ps;
     for (int r = 0; r < kAmxRows / kSide; ++r)
       call(load_of(Passing::kRows), {number(kFirstRows + r), bytes(rows, times(stride, r * kSide)), stride});
     for (int r = 0; r < kAmxRows / kSide; ++r) {
       for (int v = 0; v < vectors_; ++v)
-        call(product, {number(2 * r + v), number(kFirstRows + r), number(kFirstColumns + v)});
+        call(product(), {number(2 * r + v), number(kFirstRows + r), number(kFirstColumns + v)});
     }
   }
 

@@ -41,15 +41,16 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   // Tiles may take i8 as bf16, which holds it exactly.
   const bool as_bf16 = plan.b.dtype == DType::kBF16 || (plan.b.dtype == DType::kI8 && form == Form::kPackA);
   const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
-  const bool quads = plan.a.dtype == DType::kI8 && plan.b.dtype == DType::kI8;
-  plan.kind = quads ? TileKind::kI8Quads : pairs ? TileKind::kBf16Pairs : TileKind::kF32;
+  if (plan.a.dtype == DType::kI8 || plan.a.dtype == DType::kU8)
+    plan.kind = plan.a.dtype == DType::kI8 ? TileKind::kI8Quads : TileKind::kU8Quads;
+  else
+    plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, plan.kind);
   plan.steps = divide_up(plan.k, plan.elements_of_step());
   // The last step of an odd row is partly outside of it.
   const bool odd = plan.k % plan.elements_of_step() != 0;
-  plan.dense_a =
-      plan.a.column != size_of(plan.a.dtype) || plan.a.dtype != plan.multiplied() || (plan.has_tiles() && odd);
-  plan.stage_b = plan.b.dtype != plan.multiplied() || odd;
+  plan.dense_a = plan.a.column != size_of(plan.a.dtype) || plan.converts(plan.a.dtype) || (plan.has_tiles() && odd);
+  plan.stage_b = plan.converts(plan.b.dtype) || odd;
   // AMX reads cut rows of A faster (TileFunction).
   plan.cuts_a = plan.shape.amx && form == Form::kPackB;
   plan.dense_a = plan.dense_a || plan.cuts_a;

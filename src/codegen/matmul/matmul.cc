@@ -37,7 +37,7 @@ struct Planner {
 bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
 void check(const MatmulSpec& spec, const target::Target& target) {
-  if (spec.a == DType::kI8 && spec.b == DType::kI8) {
+  if (is_integer_product(spec) && spec.b == DType::kI8) {
     if (!spec.epilogue) throw UserError("matmul: nothing says what happens to sums of i8");
     return;
   }

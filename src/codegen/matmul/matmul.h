@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products as tasks: C[.., m, n] = sum over k of A[.., m, k] * B. Sums are in f32 (exact in i32 if both are i8),
+// Matrix products as tasks: C[.., m, n] = sum over k of A[.., m, k] * B. Sums are in f32 (exact in i32, which wraps, if both are integers),
 // and sizes are known at run time.
 //
 // Leading dimensions are a batch, which A or B may lack or repeat. The strides of A and B are arbitrary, but products
@@ -18,8 +18,8 @@
 
 namespace npugraph::codegen {
 
-// Elements of A, B and C are f32, bf16 or f16; those of B also i8. If those of A are i8 too, an epilogue is required, and
-// B is contiguous along k.
+// Elements of A, B and C are f32, bf16 or f16; those of B also i8. If B is i8, those of A also i8 or u8;
+// then an epilogue is required, and B is contiguous along k.
 struct MatmulSpec {
   DType a = DType::kF32;
   DType b = DType::kF32;
@@ -38,7 +38,8 @@ struct MatmulSpec {
   std::optional<MatmulBlocks> blocks = {};
 };
 
-inline DType sums_type(const MatmulSpec& spec) { return spec.a == DType::kI8 ? DType::kI32 : DType::kF32; }
+inline bool is_integer_product(const MatmulSpec& spec) { return spec.a == DType::kI8 || spec.a == DType::kU8; }
+inline DType sums_type(const MatmulSpec& spec) { return is_integer_product(spec) ? DType::kI32 : DType::kF32; }
 
 // The ways to cut a product of these buffers, the one that is taken first; empty if the buffers do not fit.
 std::vector<MatmulBlocks> matmul_blocks(const MatmulSpec& spec, const target::Target& target, const ng_call& call);

@@ -25,8 +25,8 @@ class MatvecEmitter {
         target_(target),
         lanes_(target.lanes(DType::kF32)),
         fetches_(vectors > 1 || kind != MatvecKind::kF32),
-        vector_(llvm::FixedVectorType::get(
-            kind == MatvecKind::kI8Dot ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), lanes_)),
+        vector_(llvm::FixedVectorType::get(is_quads(kind) ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(),
+                                           lanes_)),
         matrix_(function->getArg(0)),
         row_stride_(function->getArg(1)),
         x_(function->getArg(3)),
@@ -61,7 +61,10 @@ class MatvecEmitter {
   Value* bytes(Value* pointer, Value* offset) { return b_.CreateGEP(b_.getInt8Ty(), pointer, offset); }
   Value* times(Value* x, int64_t factor) { return b_.CreateMul(x, b_.getInt64(factor)); }
   bool pairs() const { return kind_ == MatvecKind::kBf16Dot; }
-  bool quads() const { return kind_ == MatvecKind::kI8Dot; }
+  static bool is_quads(MatvecKind kind) { return kind == MatvecKind::kI8Dot || kind == MatvecKind::kU8Dot; }
+  bool quads() const { return is_quads(kind_); }
+  // Whether 128 is added to elements of the matrix.
+  bool shifts() const { return kind_ == MatvecKind::kI8Dot; }
   DType matrix_type() const { return element_of(kind_); }
   DType x_type() const { return pairs() || quads() ? matrix_type() : DType::kF32; }
   int64_t matrix_size() const { return size_of(matrix_type()); }
@@ -72,9 +75,10 @@ class MatvecEmitter {
   }
   Value* load_row(Value* from) {
     Value* elements = load(from, matrix_type());
-    return quads() ? b_.CreateXor(elements, b_.CreateVectorSplat(lanes_, b_.getInt32(0x80808080))) : elements;
+    return shifts() ? b_.CreateXor(elements, b_.CreateVectorSplat(lanes_, b_.getInt32(0x80808080))) : elements;
   }
   Value* multiplied(Value* elements, Value* x, Value* sum) {
+    if (quads() && !shifts()) return dot_i8_quads(b_, target_, x, elements, sum);
     if (quads()) return dot_i8_quads(b_, target_, elements, x, sum);
     return pairs() ? dot_bf16_pairs(b_, elements, x, sum) : multiply_add(b_, elements, x, sum, target_.fma);
   }
@@ -85,8 +89,12 @@ class MatvecEmitter {
   Value* multiplied_one(Value* element, Value* x, Value* sum) {
     if (!quads()) return multiply_add(b_, load_one(element, matrix_type()), load_one(x, x_type()), sum, target_.fma);
     const auto byte = [&](Value* from) { return b_.CreateAlignedLoad(b_.getInt8Ty(), from, llvm::Align(1)); };
-    Value* without_sign = b_.CreateZExt(b_.CreateXor(byte(element), b_.getInt8(0x80)), b_.getInt32Ty());
-    return b_.CreateAdd(sum, b_.CreateMul(without_sign, b_.CreateSExt(byte(x), b_.getInt32Ty())));
+    const auto with_sign = [&](Value* byte) { return b_.CreateSExt(byte, b_.getInt32Ty()); };
+    const auto without_sign = [&](Value* byte) { return b_.CreateZExt(byte, b_.getInt32Ty()); };
+    Value* product = shifts()
+                         ? b_.CreateMul(without_sign(b_.CreateXor(byte(element), b_.getInt8(0x80))), with_sign(byte(x)))
+                         : b_.CreateMul(with_sign(byte(element)), without_sign(byte(x)));
+    return b_.CreateAdd(sum, product);
   }
   Value* sum_of_lanes(Value* lanes) {
     if (quads()) return b_.CreateAddReduce(lanes);
@@ -245,7 +253,7 @@ class MatvecEmitter {
 
 DType element_of(MatvecKind kind) {
   if (kind == MatvecKind::kF32) return DType::kF32;
-  if (kind == MatvecKind::kI8 || kind == MatvecKind::kI8Dot) return DType::kI8;
+  if (kind == MatvecKind::kI8 || kind == MatvecKind::kI8Dot || kind == MatvecKind::kU8Dot) return DType::kI8;
   return kind == MatvecKind::kF16 ? DType::kF16 : DType::kBF16;
 }
 

@@ -12,9 +12,9 @@ namespace npugraph::codegen {
 
 inline constexpr int kMostVectors = 8;
 
-// The type of the matrix and how it is multiplied. The vectors are f32, except for kBf16Dot and kI8Dot. Sums of the
-// latter are those of kI8Quads (tile_shape.h), with the matrix as the unsigned factor.
-enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8, kI8Dot };
+// The type of the matrix and how it is multiplied. The vectors are f32, except for kBf16Dot (bf16), kI8Dot (i8)
+// and kU8Dot (u8). Sums of the last two are those of kI8Quads and kU8Quads (tile_shape.h), with the matrix as rows.
+enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8, kI8Dot, kU8Dot };
 
 // The type of the elements of the matrix.
 DType element_of(MatvecKind kind);
@@ -24,8 +24,8 @@ DType element_of(MatvecKind kind);
 using RowsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t rows, const void* x, int64_t x_stride,
                                 int64_t k, float* acc, int64_t acc_stride);
 
-// acc[v * acc_stride + c] += sum over k of matrix[k][c] * x[v][k]; rows are contiguous along c. Not for kBf16Dot and
-// kI8Dot.
+// acc[v * acc_stride + c] += sum over k of matrix[k][c] * x[v][k]; rows are contiguous along c. Not for
+// kBf16Dot, kI8Dot and kU8Dot.
 using ColumnsMatvecFunction = void(const void* matrix, int64_t row_stride, int64_t columns, const void* x,
                                    int64_t x_stride, int64_t k, float* acc, int64_t acc_stride);
 

@@ -149,7 +149,7 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   for (size_t i = plan.first_buffer + 1; plan.has_tiles() && i < plan.end_buffer; ++i) {
     if (const auto rows = end_rows_of(i, call.buffers[i], plan)) plan.end_rows.push_back(*rows);
   }
-  return plan.kind != TileKind::kI8Quads || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
+  return !is_quads(plan.kind) || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
@@ -186,8 +186,8 @@ int64_t MatmulPlan::dense_a_bytes() const { return dense_a ? round_up(batches * 
 int64_t MatmulPlan::starts_bytes() const { return has_starts() ? divide_up(batches * m * 4, 64) * 64 : 0; }
 
 bool MatmulPlan::has_starts() const {
-  const bool with_sign = shape.amx && has_tiles() && last_rows() == 0;
-  return kind == TileKind::kI8Quads && !with_sign;
+  const bool by_amx = shape.amx && has_tiles() && last_rows() == 0;
+  return kind == TileKind::kI8Quads && !by_amx;
 }
 
 int64_t MatmulPlan::workspace() const {

@@ -60,9 +60,11 @@ struct MatmulPlan : MatmulBlocks {
   const MatmulBlocks& blocks() const { return *this; }
   bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }
   DType multiplied() const {
-    if (kind == TileKind::kI8Quads) return DType::kI8;
+    if (is_quads(kind)) return DType::kI8;
     return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
   }
+  // Whether elements of A or B, which are of type `given`, are converted before they are multiplied. u8 is not.
+  bool converts(DType given) const { return !is_quads(kind) && given != multiplied(); }
   // Whether B is widened from i8 to bf16 for tiles. Matrix-vector products do not support that.
   bool widens_b() const { return kind == TileKind::kBf16Pairs && b.dtype == DType::kI8; }
   int64_t elements_of_step() const { return 4 / size_of(multiplied()); }

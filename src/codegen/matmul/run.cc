@@ -81,7 +81,6 @@ class Run {
   }
 
   bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
-  bool quads() const { return p_.kind == TileKind::kI8Quads; }
   int64_t elements(int64_t steps) const { return p_.elements_of_step() * steps; }
   // Elements of a row from step `first` on, at most `steps` steps.
   int64_t elements_from(int64_t first, int64_t steps) const {
@@ -252,7 +251,7 @@ class Run {
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
     const int64_t panels = end_panel - first_panel;
     const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
-    const bool started = quads() && !p_.shape.amx;
+    const bool started = p_.has_starts() && !p_.shape.amx;
     if (started) {
       for (int64_t number = first_panel; number < end_panel; ++number)
         start_sums(block.batch, number, acc + (number - first_panel) * acc_of_panel);
@@ -455,7 +454,7 @@ class Run {
     if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
     code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
                  a_row(block.batch, block.row), a_row_stride(), p_.k, acc, kMostColumns);
-    for (int64_t r = 0; quads() && r < block.rows; ++r)
+    for (int64_t r = 0; p_.has_starts() && r < block.rows; ++r)
       add_start(starts_[block.batch * p_.m + block.row + r], block.columns, acc + r * kMostColumns);
     write(block, acc, kMostColumns);
   }
@@ -487,7 +486,7 @@ class Run {
 };
 
 MatvecKind matvec_kind(const MatmulSpec& spec, const MatmulPlan& plan) {
-  if (plan.kind == TileKind::kI8Quads) return MatvecKind::kI8Dot;
+  if (is_quads(plan.kind)) return plan.kind == TileKind::kI8Quads ? MatvecKind::kI8Dot : MatvecKind::kU8Dot;
   if (plan.kind == TileKind::kBf16Pairs) return MatvecKind::kBf16Dot;
   if (spec.b == DType::kF32) return MatvecKind::kF32;
   if (spec.b == DType::kI8) return MatvecKind::kI8;
@@ -505,12 +504,12 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
     if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
     const bool by_columns = plan.a.row == size_of(plan.a.dtype) && plan.a.column != plan.a.row;
-    if (plan.dense_a && by_columns && plan.kind != TileKind::kI8Quads) {
+    if (plan.dense_a && by_columns && !is_quads(plan.kind)) {
       code.interleave_a = interleave_code(target, plan.kind, plan.a.dtype);
       code.transpose = transpose_code(target);
     }
-    if (!plan.cuts_a) code.widen_a = widen_code(target, plan.a.dtype, plan.multiplied());
-    code.widen_b = widen_code(target, plan.b.dtype, plan.multiplied());
+    if (!plan.cuts_a && plan.converts(plan.a.dtype)) code.widen_a = widen_code(target, plan.a.dtype, plan.multiplied());
+    if (plan.converts(plan.b.dtype)) code.widen_b = widen_code(target, plan.b.dtype, plan.multiplied());
     if (plan.form == Form::kPackA && plan.shape.amx && plan.b.dtype == plan.multiplied())
       code.copy = copy_tile_rows_code(target, plan.shape);
     if (plan.form == Form::kPackA)

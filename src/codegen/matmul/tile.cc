@@ -26,8 +26,8 @@ class TileEmitter {
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         shape_(shape),
-        vector_(llvm::FixedVectorType::get(
-            kind == TileKind::kI8Quads ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), shape.lanes)) {}
+        vector_(llvm::FixedVectorType::get(is_quads(kind) ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(),
+                                           shape.lanes)) {}
 
   void emit() {
     const RowPointers rows(b_, arguments_.rows, arguments_.row_stride, shape_.rows);
@@ -71,7 +71,7 @@ class TileEmitter {
   }
 
   bool pairs() const { return kind_ == TileKind::kBf16Pairs; }
-  bool quads() const { return kind_ == TileKind::kI8Quads; }
+  bool quads() const { return is_quads(kind_); }
 
   Values load_columns(Value* panel) {
     Values columns;
@@ -85,7 +85,8 @@ class TileEmitter {
     for (int r = 0; r < shape_.rows; ++r) {
       Value* element = b_.CreateAlignedLoad(vector_->getElementType(), rows.row(r, offset), Align(quads() ? 1 : 2));
       element = b_.CreateVectorSplat(shape_.lanes, element);
-      if (quads()) element = b_.CreateXor(element, b_.CreateVectorSplat(shape_.lanes, b_.getInt32(0x80808080)));
+      if (kind_ == TileKind::kI8Quads)
+        element = b_.CreateXor(element, b_.CreateVectorSplat(shape_.lanes, b_.getInt32(0x80808080)));
       for (int v = 0; v < shape_.vectors; ++v) {
         Value*& sum = acc[r * shape_.vectors + v];
         sum = multiplied(element, columns[v], sum);
@@ -94,6 +95,7 @@ class TileEmitter {
   }
 
   Value* multiplied(Value* element, Value* column, Value* sum) {
+    if (kind_ == TileKind::kU8Quads) return dot_i8_quads(b_, target_, column, element, sum);
     if (quads()) return dot_i8_quads(b_, target_, element, column, sum);
     return pairs() ? dot_bf16_pairs(b_, element, column, sum) : multiply_add(b_, element, column, sum, shape_.fma);
   }

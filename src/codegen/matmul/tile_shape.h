@@ -4,11 +4,11 @@
 // A tile is the product of `rows` rows of one operand, whose elements are broadcast in place, and a panel of the other
 // one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
 // row and each column: one f32, or a pair of bf16 or four i8 that one instruction multiplies and adds. A panel is
-// packed: the `columns()` columns of one step, then those of the next one.
+// packed: the `columns()` columns of one step, then those of the next one. Panels of kU8Quads are u8, their rows i8.
 //
-// Sums of i8 are i32. That instruction takes one unsigned factor, so 128 is added to the elements of rows: acc[r][j] is
-// too large by 128 * the sum of column j of the panel, which the caller subtracts. AMX has an instruction for two
-// signed factors.
+// Sums of i8 are i32. That instruction takes one unsigned factor, so where both are signed, 128 is added to the elements
+// of rows: acc[r][j] is too large by 128 * the sum of column j of the panel, which the caller subtracts. AMX has an
+// instruction for two signed factors.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,9 @@
 
 namespace npugraph::codegen {
 
-enum class TileKind : uint8_t { kF32, kBf16Pairs, kI8Quads };
+enum class TileKind : uint8_t { kF32, kBf16Pairs, kI8Quads, kU8Quads };
+
+inline bool is_quads(TileKind kind) { return kind == TileKind::kI8Quads || kind == TileKind::kU8Quads; }
 
 // AMX: the operand that is read once and kept out of the L1 cache, in which the other one stays.
 enum class Passing : uint8_t { kNone, kPanel, kRows };

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "lower/contains.h"
+#include "lower/generated/quant.h"
 #include "lower/place_parts.h"
 #include "lower/terms/terms.h"
 #include "ops/operators.h"
@@ -97,8 +98,10 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                             : "a precompiled kernel stands in for the operator, which the host does not have";
     } else {
       const bool has_loop = space_of(graph, node) && !is_left_to_host(graph, node);
-      decision.reason = has_loop ? "generated code would save no memory traffic here"
-                                 : "no generated code for this operator with these operands";
+      const std::string obstacle = product_obstacle(graph, node);
+      decision.reason = !obstacle.empty() ? obstacle
+                        : has_loop        ? "generated code would save no memory traffic here"
+                                          : "no generated code for this operator with these operands";
     }
   }
   // Readers first: a node whose elements are computed where they are read does not read its operands.

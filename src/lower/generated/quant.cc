@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower/generated/quant.h"
 
+#include <initializer_list>
+#include <utility>
+
 #include "base/error.h"
+#include "ir/text.h"
 #include "lower/arguments.h"
 #include "lower/generated/generated_node.h"
 #include "tensor/shape.h"
@@ -19,6 +23,83 @@ bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, typ
 
 constexpr const char* kHead = "npugraph.quant 1 ";
 
+// Operands of a product that a rule looks at, and what the rule says of them: its first complaint, empty if there is none.
+class Obstacles {
+ public:
+  Obstacles(const ir::Graph& graph, std::initializer_list<std::pair<const char*, ir::ValueId>> operands) {
+    for (const auto& [name, id] : operands) {
+      types_.emplace_back(name, tensor_type(graph, id));
+      if (types_.back().second == nullptr) refuse(name, "a tensor");
+    }
+  }
+
+  // `fits` is asked for the operand's type, if all operands are tensors and nothing was refused before.
+  template <typename Fits>
+  void expect(size_t operand, const char* wanted, Fits fits) {
+    const auto& [name, type] = types_[operand];
+    if (text_.empty() && !fits(*type)) refuse(name, wanted, ir::to_text(*type));
+  }
+  void refuse(const char* name, const char* wanted, const std::string& got = "none") {
+    if (text_.empty()) text_ = cat("no generated code: ", name, " is to be ", wanted, ", and is ", got);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::vector<std::pair<const char*, const ir::TensorType*>> types_;
+  std::string text_;
+};
+
+constexpr const char* kFloats = "of f32, bf16 or f16";
+
+std::string int8_obstacle(const ir::Graph& graph, const ir::Node& node) {
+  using Product = aten::_weight_int8pack_mm;
+  Obstacles met(graph,
+                {{"self", Product::self(node)}, {"mat2", Product::mat2(node)}, {"scales", Product::scales(node)}});
+  met.expect(0, kFloats, [](const auto& x) { return is_float(x.dtype); });
+  met.expect(1, "of i8", [](const auto& weights) { return weights.dtype == DType::kI8; });
+  met.expect(2, kFloats, [](const auto& scales) { return is_float(scales.dtype); });
+  for (const size_t matrix : {0, 1}) met.expect(matrix, "a matrix", [](const auto& x) { return x.sizes.size() == 2; });
+  met.expect(2, "a vector", [](const auto& scales) { return scales.sizes.size() == 1; });
+  return met.text();
+}
+
+std::string int4_obstacle(const ir::Graph& graph, const ir::Node& node) {
+  using Product = aten::_weight_int4pack_mm_for_cpu;
+  Obstacles met(graph, {{"self", Product::self(node)},
+                        {"mat2", Product::mat2(node)},
+                        {"qScaleAndZeros", Product::qScaleAndZeros(node)}});
+  if (!met.text().empty()) return met.text();
+  const ir::TensorType& x = *tensor_type(graph, Product::self(node));
+  const ir::TensorType& weights = *tensor_type(graph, Product::mat2(node));
+  met.expect(0, "a matrix of f32, bf16 or f16", [](const auto& x) { return is_float(x.dtype) && x.sizes.size() == 2; });
+  met.expect(1, "a dense matrix of u8",
+             [](const auto& w) { return w.dtype == DType::kU8 && w.sizes.size() == 2 && is_dense(w); });
+  if (!met.text().empty()) return met.text();
+  const Expr n = weights.sizes[0];
+  const auto group = Product::qGroupSize.as_constant(node);
+  const int64_t steps = x.sizes[1].as_int().value_or(0), size = group ? group->as_int() : 0;
+  if (size != 32 && size != 64 && size != 128 && size != 256)
+    met.refuse("qGroupSize", "32, 64, 128 or 256", group ? cat(size) : "no constant");
+  met.expect(0, "of a known number of whole groups in a row",
+             [&](const auto&) { return steps > 0 && steps % size == 0; });
+  met.expect(1, "of rows of half as many bytes as self has columns, a multiple of 16",
+             [&](const auto& w) { return w.sizes[1].is_int(steps / 2) && n.as_int().value_or(1) % 16 == 0; });
+  met.expect(2, "dense, of the type of self, of sizes [groups, rows of mat2, 2]", [&](const auto& scales) {
+    const std::vector<Expr> wanted = {steps / size, n, 2};
+    return scales.dtype == x.dtype && scales.sizes == wanted && is_dense(scales);
+  });
+  return met.text();
+}
+
+std::string integer_obstacle(const ir::Graph& graph, const ir::Node& node) {
+  using Product = aten::_int_mm;
+  Obstacles met(graph, {{"self", Product::self(node)}, {"mat2", Product::mat2(node)}});
+  met.expect(0, "of i8 or u8", [](const auto& x) { return x.dtype == DType::kI8 || x.dtype == DType::kU8; });
+  met.expect(1, "of i8", [](const auto& weights) { return weights.dtype == DType::kI8; });
+  met.expect(1, "contiguous along the sum", [](const auto& weights) { return weights.strides[0].is_int(1); });
+  return met.text();
+}
+
 }  // namespace
 
 bool is_quantised_product(const ir::Graph& graph, const ir::Node& node) {
@@ -29,41 +110,21 @@ bool is_quantised_product(const ir::Graph& graph, const ir::Node& node) {
 }
 
 bool is_int8_product(const ir::Graph& graph, const ir::Node& node) {
-  using Product = aten::_weight_int8pack_mm;
-  if (!Product::is(node)) return false;
-  const ir::TensorType* x = tensor_type(graph, Product::self(node));
-  const ir::TensorType* weights = tensor_type(graph, Product::mat2(node));
-  const ir::TensorType* scales = tensor_type(graph, Product::scales(node));
-  if (x == nullptr || weights == nullptr || scales == nullptr || !is_float(scales->dtype)) return false;
-  const bool matrices = x->sizes.size() == 2 && weights->sizes.size() == 2 && scales->sizes.size() == 1;
-  return matrices && is_float(x->dtype) && weights->dtype == DType::kI8;
+  return aten::_weight_int8pack_mm::is(node) && int8_obstacle(graph, node).empty();
 }
 
 bool is_int4_product(const ir::Graph& graph, const ir::Node& node) {
-  using Product = aten::_weight_int4pack_mm_for_cpu;
-  if (!Product::is(node)) return false;
-  const ir::TensorType* x = tensor_type(graph, Product::self(node));
-  const ir::TensorType* weights = tensor_type(graph, Product::mat2(node));
-  const ir::TensorType* scales = tensor_type(graph, Product::qScaleAndZeros(node));
-  const auto group = Product::qGroupSize.as_constant(node);
-  if (x == nullptr || weights == nullptr || scales == nullptr || !group) return false;
-  if (!is_float(x->dtype) || scales->dtype != x->dtype || weights->dtype != DType::kU8) return false;
-  if (x->sizes.size() != 2 || weights->sizes.size() != 2 || scales->sizes.size() != 3) return false;
-  const Expr n = weights->sizes[0], k = x->sizes[1];
-  const int64_t steps = k.as_int().value_or(0), size = group->as_int();
-  const bool known_group = size == 32 || size == 64 || size == 128 || size == 256;
-  if (!known_group || steps == 0 || steps % size != 0 || n.as_int().value_or(1) % 16 != 0) return false;
-  const std::vector<Expr> scales_wanted = {steps / size, n, 2};
-  return weights->sizes[1].is_int(steps / 2) && scales->sizes == scales_wanted && is_dense(*weights) &&
-         is_dense(*scales);
+  return aten::_weight_int4pack_mm_for_cpu::is(node) && int4_obstacle(graph, node).empty();
 }
 
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node) {
-  if (!aten::_int_mm::is(node)) return false;
-  const ir::TensorType* x = tensor_type(graph, aten::_int_mm::self(node));
-  const ir::TensorType* weights = tensor_type(graph, aten::_int_mm::mat2(node));
-  return x != nullptr && weights != nullptr && x->sizes.size() == 2 && weights->sizes.size() == 2 &&
-         x->dtype == DType::kI8 && weights->dtype == DType::kI8 && weights->strides[0].is_int(1);
+  return aten::_int_mm::is(node) && integer_obstacle(graph, node).empty();
+}
+
+std::string product_obstacle(const ir::Graph& graph, const ir::Node& node) {
+  if (aten::_weight_int8pack_mm::is(node)) return int8_obstacle(graph, node);
+  if (aten::_weight_int4pack_mm_for_cpu::is(node)) return int4_obstacle(graph, node);
+  return aten::_int_mm::is(node) ? integer_obstacle(graph, node) : "";
 }
 
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node) {

@@ -18,8 +18,13 @@ bool is_int8_product(const ir::Graph& graph, const ir::Node& node);
 // Whether the node is a product of x [m, k] and weights of 4 bits that torch packed, with scales and zeros.
 bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
 
-// Whether the node is a product of i8 matrices [m, k] and [k, n], the second contiguous along k, with a result of i32.
+// Whether the node is a product of matrices [m, k], i8 or u8, and [k, n], i8 and contiguous along k, with a result of
+// i32.
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node);
+
+// Which operand keeps a product of the last three kinds from being generated; empty for products that are generated, and
+// for other nodes.
+std::string product_obstacle(const ir::Graph& graph, const ir::Node& node);
 
 // Whether the host packs the weights of an int4 product in a way that generated code does not read.
 bool is_packed_otherwise(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog);

@@ -98,6 +98,36 @@ TEST(LowerQuantised, ProductsOfIntegersTakeTheirScalesBehindTheSums) {
   EXPECT_NE(std::get<std::string>(program.tasks[0].args.at(0)).find("in sums : i32"), std::string::npos);
 }
 
+TEST(LowerQuantised, ProductsOfUnsignedIntegersAreGenerated) {
+  const std::string product = R"(
+    input %x : u8[4, 64] user "x"
+    input %t : i8[64, 32]{1, 64} parameter "w"
+    %y : i32[4, 32] = aten._int_mm(%x, %t)
+    return %y)";
+  EXPECT_EQ(tasks_of(lowered(product, {.generate = true})), "matmul._int_mm");
+}
+
+TEST(LowerQuantised, ReasonsNameTheOperandInTheWay) {
+  const auto reason = [](const std::string& product) {
+    return lowered(product, {.generate = true}).tasks.at(0).reason;
+  };
+  const std::string by_rows = R"(
+    input %x : i8[4, 64] user "x"
+    input %w : i8[64, 32] parameter "w"
+    %y : i32[4, 32] = aten._int_mm(%x, %w)
+    return %y)";
+  EXPECT_NE(reason(by_rows).find("mat2 is to be contiguous along the sum, and is i8[64, 32]{32, 1}"), std::string::npos)
+      << reason(by_rows);
+  const std::string of_f64 = R"(
+    input %x : f64[4, 64] user "x"
+    input %w : i8[32, 64] parameter "w"
+    input %s : f64[32] parameter "s"
+    %y : f64[4, 32] = aten._weight_int8pack_mm(%x, %w, %s)
+    return %y)";
+  EXPECT_NE(reason(of_f64).find("self is to be of f32, bf16 or f16, and is f64[4, 64]{64, 1}"), std::string::npos)
+      << reason(of_f64);
+}
+
 // A product computes its whole result, so a node that reads only a part of it cannot be its epilogue.
 TEST(LowerQuantised, ProductsDoNotEndInTheirFirstRows) {
   const auto tasks = [](const std::string& product) {

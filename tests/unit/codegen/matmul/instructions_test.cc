@@ -49,18 +49,21 @@ TEST(Instructions, TilesOfPairs) {
 
 TEST(Instructions, TilesOfQuads) {
   for (const Target& target : target::host_targets()) {
-    const std::string text = tile(target, TileKind::kI8Quads);
-    if (target.amx)
-      expect_instruction(text, "tdpbssd", "%tmm", target);
-    else
-      expect_instruction(text, dot_of_quads(target), vectors_of(target), target);
+    for (const TileKind kind : {TileKind::kI8Quads, TileKind::kU8Quads}) {
+      const std::string text = tile(target, kind);
+      if (target.amx)
+        expect_instruction(text, kind == TileKind::kI8Quads ? "tdpbssd" : "tdpbsud", "%tmm", target);
+      else
+        expect_instruction(text, dot_of_quads(target), vectors_of(target), target);
+    }
   }
 }
 
 TEST(Instructions, MatrixTimesVectors) {
   for (const Target& target : target::host_targets()) {
     expect_instruction(matvec(target, MatvecKind::kF32), multiply_add_of(target), vectors_of(target), target);
-    expect_instruction(matvec(target, MatvecKind::kI8Dot), dot_of_quads(target), vectors_of(target), target);
+    for (const MatvecKind kind : {MatvecKind::kI8Dot, MatvecKind::kU8Dot})
+      expect_instruction(matvec(target, kind), dot_of_quads(target), vectors_of(target), target);
     if (target.bf16_dot)
       expect_instruction(matvec(target, MatvecKind::kBf16Dot), "vdpbf16ps", vectors_of(target), target);
   }

@@ -163,8 +163,8 @@ TEST(Matmul, ConvertsIntegersOfEightBits) {
   }
 }
 
-MatmulSpec integer_spec(bool b_is_nk) {
-  return {.a = DType::kI8,
+MatmulSpec integer_spec(bool b_is_nk, DType a = DType::kI8) {
+  return {.a = a,
           .b = DType::kI8,
           .b_is_nk = b_is_nk,
           .epilogue = loop::parse(store_text(DType::kI32, DType::kI32), "test")};
@@ -175,15 +175,15 @@ std::vector<char> check_integers(const Case& x, const target::Target& target, in
   const Operands o = make_operands(x);
   o.a->fill_bytes(1);
   o.b->fill_bytes(2);
-  run_matmul_task(integer_spec(x.b_is_nk), target, {o.a.get(), o.b.get(), o.c.get()}, workers,
+  run_matmul_task(integer_spec(x.b_is_nk, x.a), target, {o.a.get(), o.b.get(), o.c.get()}, workers,
                   {{.i = x.m}, {.i = x.n}});
   for_elements(o.c->sizes(),
                [&](const Sizes& index) { ASSERT_EQ(o.c->value(index), exact_product(x, *o.a, *o.b, index)); });
   return o.c->bytes();
 }
 
-void check_integers_on(const target::Target& target) {
-  const Case integers{.a = DType::kI8, .b = DType::kI8, .c = DType::kI32};
+void check_integers_on(const target::Target& target, DType a) {
+  const Case integers{.a = a, .b = DType::kI8, .c = DType::kI32};
   for (const int64_t m : kRows) {
     for (const auto& [n, k] :
          {std::pair<int64_t, int64_t>{1, 1}, {0, 5}, {5, 0}, {12, 16}, {50, 37}, {97, 128}, {48, 259}}) {
@@ -205,7 +205,9 @@ void check_integers_on(const target::Target& target) {
 }
 
 TEST(Matmul, MultipliesIntegersExactly) {
-  for (const target::Target& target : target::host_targets()) check_integers_on(target);
+  for (const target::Target& target : target::host_targets()) {
+    for (const DType a : {DType::kI8, DType::kU8}) check_integers_on(target, a);
+  }
 }
 
 // As on the first processors of these levels.
@@ -214,7 +216,7 @@ TEST(Matmul, MultipliesIntegersExactlyWithoutAnInstructionForQuads) {
     if (target.level != target::Level::kX86V4 && target.level != target::Level::kNeon) continue;
     target.int8_dot = target.int8_mixed = false;
     target.features = target.level == target::Level::kNeon ? "" : "-prefer-256-bit";
-    check_integers_on(target);
+    for (const DType a : {DType::kI8, DType::kU8}) check_integers_on(target, a);
   }
 }
 

@@ -30,6 +30,7 @@ inline double element_value(const void* at, DType dtype) {
   if (dtype == DType::kF32) return std::bit_cast<float>(bits);
   if (dtype == DType::kBF16) return std::bit_cast<float>(bits << 16);
   if (dtype == DType::kI8) return static_cast<int8_t>(bits);
+  if (dtype == DType::kU8) return bits;
   if (dtype == DType::kI32) return static_cast<int32_t>(bits);
   const uint32_t fraction = bits & 0x3ff, exponent = bits >> 10 & 31;
   const double size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
