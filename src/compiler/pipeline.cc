@@ -31,6 +31,8 @@ std::vector<std::string> default_passes() {
       // Before fold_constants could turn dequantised weights into constants; dce removes them, since nothing reads
       // them.
       "fold_dequantised",
+      // Before fold_constants could compute the sums of constant weights.
+      "fold_shifted_products",
       "dce",
       // Computes the nodes that depend on no input.
       "fold_constants",

@@ -23,6 +23,7 @@
 #include "passes/simplify/fold_constants.h"
 #include "passes/simplify/fold_conversions.h"
 #include "passes/simplify/fold_dequantised.h"
+#include "passes/simplify/fold_shifted_products.h"
 #include "passes/simplify/remove_noops.h"
 
 namespace npugraph::passes {
@@ -44,6 +45,8 @@ const std::vector<Pass>& all_passes() {
        "replaces products of dequantised weights by products of the quantised ones", false},
       {"fold_repeat_kv", fold_repeat_kv, "removes the repetition of grouped keys and values in front of attention",
        false},
+      {"fold_shifted_products", fold_shifted_products,
+       "replaces products of i8 that are written with u8 by products of i8", false},
       {"fuse_attention", fuse_attention, "replaces two products with a softmax between them by attention"},
       {"hoist_copies", hoist_copies, "writes mutated inputs as soon as their new value is computed", false},
       {"merge_copies", merge_copies, "replaces a copy of a rearranged copy by one copy of the source", false},

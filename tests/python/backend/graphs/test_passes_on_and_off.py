@@ -69,6 +69,13 @@ def kept_back(x, y):
     return y.exp().cumsum(0)
 
 
+def through_unsigned(x, codes):
+    """A product of signed bytes, as programs write it for processors that multiply unsigned bytes with signed ones."""
+    weights = codes.t()
+    product = torch._int_mm((x.to(torch.int32) + 128).to(torch.uint8), weights)
+    return product.sub_(weights.sum(dim=0, keepdim=True, dtype=torch.int32) * 128)
+
+
 normalise = torch.nn.BatchNorm2d(4).eval()
 HEADS, FEW, ROW = (1, 4, 8, 16), (1, 2, 8, 16), (64, 64)
 CACHE, TOKEN, AT = (1, 2, 64, 16), (1, 2, 1, 16), torch.tensor([3])
@@ -87,6 +94,7 @@ CASES = {
     "fold_conversions": Case(lambda x, y: x * y.double(), [WIDE, ROW], "copied", generate=False, exact=True),
     "fold_dequantised": Case(lambda x, codes: x @ codes.float().t(), [(4, 64), BYTES], "bytes"),
     "fold_repeat_kv": Case(grouped, [HEADS, FEW, FEW], "copied"),
+    "fold_shifted_products": Case(through_unsigned, [BYTES, BYTES], "tasks", exact=True),
     "fuse_attention": Case(by_hand, [HEADS] * 3, "tasks"),
     "merge_copies": Case(
         lambda x: x.exp().t().contiguous().t().contiguous().cumsum(0), [(8, 4)], "copied", generate=False, exact=True
