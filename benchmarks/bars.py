@@ -12,6 +12,7 @@ from benchmarks import (
     ge_instructions,
     import_time,
     inference_cache,
+    int8_layers,
     kv_cache,
     lifecycle,
     memory,
@@ -91,6 +92,12 @@ BARS = (
         for side in ("inductor", "zentorch")
     ),
     TypeBar("smollm2_prefill", "float16", "float32", 1.1),
+    *(
+        Bar("int8_layers", f"{form} {rows}", limit=limit, other=other)
+        for form in int8_layers.FORMS
+        for rows in int8_layers.ROWS
+        for other, limit in ((int8_layers.FLOATS, 0.7), ("inductor", 1.0))
+    ),
     GeometricBar("fused_loops", "B", 1.3, INDUCTOR),
     ShareBar("fused_loops", "256 MB", 0.92),
     EachBar("cold_start", "call 1", 1.7, other="dynamo"),
