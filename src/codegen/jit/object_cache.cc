@@ -74,10 +74,11 @@ bool is_file_name(std::string_view name) {
          name.substr(2 * sizeof(Digest), kSuffix.size()) == kSuffix;
 }
 
-void make_directories(const std::string& path) {
+// Returns 0, or the number of the system's error.
+int make_directories(const std::string& path) {
   for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1))
     ::mkdir(path.substr(0, end).c_str(), S_IRWXU);
-  ::mkdir(path.c_str(), S_IRWXU);
+  return ::mkdir(path.c_str(), S_IRWXU) == 0 || errno == EEXIST ? 0 : errno;
 }
 
 struct File {
@@ -152,7 +153,9 @@ std::optional<std::vector<char>> ObjectCache::find(const target::Target& target,
 
 void ObjectCache::store(const target::Target& target, std::string_view text, const std::vector<char>& object) const {
   if (!is_on() || static_cast<int64_t>(object.size()) > kMostObjectBytes) return;
-  if (::access(options_.directory.c_str(), F_OK) != 0) make_directories(options_.directory);
+  if (::access(options_.directory.c_str(), F_OK) != 0) {
+    if (const int error = make_directories(options_.directory); error != 0) return warn(std::strerror(error));
+  }
   const Descriptor directory(open_directory());
   if (directory.get() < 0) return;
   const Digest key = hash({options_.build, describe(target), text});
@@ -165,8 +168,7 @@ void ObjectCache::store(const target::Target& target, std::string_view text, con
     file.write(std::as_bytes(std::span(object)));
     file.commit_unsynced();
   } catch (const UserError& error) {
-    if (!failed_.exchange(true)) log_debug(error.what());
-    return;
+    return warn(error.what());
   }
   const auto bytes = static_cast<int64_t>(sizeof(header) + object.size());
   if (is_sweep_due(key, bytes, options_.most_bytes)) drop_oldest(directory.get(), options_.most_bytes);
@@ -192,8 +194,13 @@ Descriptor ObjectCache::take_turn(const target::Target& target, std::string_view
   return turns;
 }
 
+void ObjectCache::warn(const std::string& reason) const {
+  if (!failed_.exchange(true)) log_warning("generated code is not kept in ", options_.directory, ": ", reason);
+}
+
 int ObjectCache::open_directory() const {
   const int directory = ::open(options_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 && errno != ENOENT) warn(std::strerror(errno));
   if (directory < 0 || is_trusted(directory, options_.directory)) return directory;
   ::close(directory);
   return -1;

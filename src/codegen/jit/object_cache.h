@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Object files of generated code, kept on disk for later processes. Each is a file in one directory, named by a hash of
 // all that the code is made of, with a checksum inside. Any number of processes and threads may use one directory.
-// Errors of the disk only prevent reuse.
+// Errors of the disk only prevent reuse, and the first one gives a warning.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,8 @@ class ObjectCache {
   Descriptor take_turn(const target::Target& target, std::string_view text) const;
 
  private:
-  int open_directory() const;  // -1 if there is none that can be trusted
+  int open_directory() const;                  // -1 if there is none that can be trusted
+  void warn(const std::string& reason) const;  // once
   bool is_trusted(int descriptor, const std::string& path) const;
 
   Options options_;

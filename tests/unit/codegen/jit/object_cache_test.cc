@@ -169,7 +169,7 @@ TEST_F(ObjectCacheTest, LinksAreNotFollowed) {
   EXPECT_EQ(cache().find(host(), "text"), kObject);
 }
 
-TEST_F(ObjectCacheTest, ADiskThatRefusesIsOneLineForDebugging) {
+TEST_F(ObjectCacheTest, ADiskThatRefusesIsOneWarning) {
   fs::create_directories(directory());
   fs::permissions(directory(), fs::perms::owner_all);
   const ObjectCache refused = cache();
@@ -181,7 +181,8 @@ TEST_F(ObjectCacheTest, ADiskThatRefusesIsOneLineForDebugging) {
   refused.store(host(), "text", kObject);
   refused.store(host(), "text", kObject);
   ASSERT_EQ(log_.size(), 1u);
-  EXPECT_TRUE(log_[0].starts_with("debug: cannot write generated code to ")) << log_[0];
+  EXPECT_TRUE(log_[0].starts_with(cat("warning: generated code is not kept in ", directory().string(), ": ")))
+      << log_[0];
   EXPECT_EQ(files().size(), 1u);
   EXPECT_EQ(refused.find(host(), "text"), std::nullopt);
 }
@@ -190,6 +191,8 @@ TEST_F(ObjectCacheTest, ADirectoryThatIsAFileIsNoCache) {
   std::ofstream(root_ / "a") << "file";
   cache().store(host(), "text", kObject);
   EXPECT_EQ(cache().find(host(), "text"), std::nullopt);
+  ASSERT_FALSE(log_.empty());
+  EXPECT_TRUE(log_[0].ends_with(": Not a directory")) << log_[0];
 }
 
 TEST_F(ObjectCacheTest, OldFilesGoWhenThereIsTooMuch) {
