@@ -91,9 +91,7 @@ bool Replay::has_limits() const {
 // The host keeps the exception of a task for the thread that ran it; this hands it to the calling thread.
 void Replay::run_strands(int32_t begin, int32_t end, Observer* observer) {
   // Before any strand runs, so that none has to wait for another one's memory.
-  for (int32_t t = begin; t < end && blueprint_.has_strands(); ++t) {
-    for (const int32_t b : blueprint_.allocated_by_task[t]) allocate(b);
-  }
+  for (int32_t t = begin; t < end && blueprint_.has_strands(); ++t) allocate_for(t);
   // An observer that runs between tasks must see them in the order of the program.
   if (observer != nullptr && observer->wants_order()) return run_tasks(begin, end, observer);
   std::mutex mutex;
@@ -151,12 +149,22 @@ void Replay::fail(int32_t task) const {
 }
 
 void Replay::prepare(int32_t task) {
-  if (!blueprint_.has_strands()) {
-    for (const int32_t b : blueprint_.allocated_by_task[task]) allocate(b);
-  }
+  if (!blueprint_.has_strands()) allocate_for(task);
   for (const int32_t w : blueprint_.adopted_by_task[task]) {
     instance_.window(w).data = nullptr;
     instance_.window(w).object = nullptr;
+  }
+}
+
+// An error of the host's allocator becomes one of the task.
+void Replay::allocate_for(int32_t task) {
+  try {
+    for (const int32_t b : blueprint_.allocated_by_task[task]) allocate(b);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::exception& error) {
+    host_.keep_exception(std::current_exception());
+    throw TaskError(error.what(), task);
   }
 }
 

@@ -50,6 +50,7 @@ class Replay {
   void finish(int32_t task);
   void adopt(int32_t task, int32_t window);
   void allocate(int32_t buffer);
+  void allocate_for(int32_t task);
   const ResultMemory* given_memory(int32_t buffer) const;
   void* allocate(int64_t bytes, void** data);
   [[noreturn]] void fail(int32_t task) const;

@@ -459,7 +459,7 @@ void Instance::note_move(const TensorInput& tensor) {
 
 void Instance::bind_memory(Arena& arena, Arena& scratch) {
   if (constants_.generation() != constants_generation_) place_constants();
-  arena.reserve(block_bytes());
+  reserve(arena);
   if (arena.generation() != arena_generation_) {
     size_t next = 0;
     const auto place = [&](int64_t offset) {
@@ -473,6 +473,22 @@ void Instance::bind_memory(Arena& arena, Arena& scratch) {
     arena_generation_ = arena.generation();
   }
   place_scratch(scratch);
+}
+
+// If the memory is missing, the error is one of the task that first touches the largest buffer.
+void Instance::reserve(Arena& arena) const {
+  try {
+    arena.reserve(block_bytes());
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::exception& error) {
+    const auto bytes = [&](const auto& placed) { return sizes_.bytes(placed.first); };
+    const auto largest = std::ranges::max_element(arena_offsets_, {}, bytes);
+    if (largest == arena_offsets_.end()) throw;
+    const int32_t window = blueprint_.windows_of_buffer[largest->first].front();
+    throw TaskError(cat(error.what(), "; the largest buffer has ", bytes(*largest), " bytes"),
+                    blueprint_.windows[window].task);
+  }
 }
 
 void Instance::place_scratch(Arena& scratch) {

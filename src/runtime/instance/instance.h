@@ -155,6 +155,7 @@ class Instance {
   void specialise_tasks(const Specialise& specialise);
   std::span<const ng_scalar> evaluate_scalars(int32_t t);
   void unbind_tasks();
+  void reserve(Arena& arena) const;
   void place_scratch(Arena& scratch);
   int64_t place_in_scratch(std::byte* scratch);
   void point(int32_t w);
