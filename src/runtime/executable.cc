@@ -410,16 +410,16 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   const std::shared_ptr<void> watch = watched ? watch_capture() : nullptr;
   if (const RunStatus status = bind(call, inputs); status != RunStatus::kOk) return status;
   Lease& lease = *call.lease;
-  std::optional<Observer> observer;
-  if (timed || call.instance->has_red_zones() || Observer::wanted()) [[unlikely]] {
-    observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream, timed ? &call.times : nullptr,
-                     host);
-  }
   Replay replay(blueprint, *call.instance, lease, host, inputs);
   {
     using enum Host::Phase;
     const Range first(host, call.mode == RunMode::kCapture ? host.name_of(kWarmUp) : nullptr);
     const Range range(host, host.name_of(is_eager(call) ? kEager : kReplay));
+    std::optional<Observer> observer;
+    if (timed || call.instance->has_red_zones() || range.is_on() || Observer::wanted()) [[unlikely]] {
+      observer.emplace(blueprint, *call.instance, lease, name, call.mode, inputs.stream, timed ? &call.times : nullptr,
+                       host, range.is_on());
+    }
     const ReplayInProgress in_progress;
     replay.run(observer ? &*observer : nullptr);
   }

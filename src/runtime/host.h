@@ -72,6 +72,7 @@ class Range {
     if (range_ != nullptr) host_.end_range(range_);
   }
   Range(const Range&) = delete;
+  bool is_on() const { return range_ != nullptr; }
   Range& operator=(const Range&) = delete;
 
  private:

@@ -25,13 +25,15 @@ bool Observer::wanted() {
 
 Observer::Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease,
                    const std::string& artifact, RunMode mode, const CallingStream& stream, std::vector<TimeSpan>* times,
-                   const Host& host)
+                   Host& host, bool labels)
     : blueprint_(blueprint),
       instance_(instance),
       artifact_(artifact),
       mode_(mode),
       stream_(stream),
       times_(times),
+      host_(host),
+      labels_(labels),
       logs_(TaskLog::instance().active()),
       traces_(npugraph::trace::enabled()),
       poisons_(poison()),
@@ -68,11 +70,13 @@ void Observer::before(int32_t task) {
   regions_ = WorkerPool::instance().regions();
   if (tells_what_runs_) begin_running(describe(task));
   if (zones_ != nullptr) zones_->begin(task);
+  if (labels_) begin_range(task);
   begin_ns_ = now_ns();
 }
 
 void Observer::after(int32_t task) {
   const int64_t end_ns = now_ns();
+  if (labels_) end_range();
   if (zones_ != nullptr) zones_->check(task);
   if (tells_what_runs_) end_running();
   if (times_ != nullptr) (*times_)[task] = {begin_ns_, end_ns};
@@ -85,9 +89,19 @@ void Observer::after(int32_t task) {
 
 void Observer::after_failure(int32_t task) {
   const int64_t end_ns = now_ns();
+  if (labels_) end_range();
   if (tells_what_runs_) end_running();
   if (logs_) log(task, end_ns);
   if (traces_) trace(task, end_ns);
+}
+
+void Observer::begin_range(int32_t task) {
+  const program::Task& of = blueprint_.program->tasks[task];
+  range_ = host_.begin_range((of.source.empty() ? of.name : cat(of.name, " (", of.source, ")")).c_str());
+}
+
+void Observer::end_range() {
+  if (range_ != nullptr) host_.end_range(std::exchange(range_, nullptr));
 }
 
 std::optional<int64_t> Observer::stream_id(const program::Task& task) const {

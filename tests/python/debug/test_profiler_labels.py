@@ -44,6 +44,22 @@ def test_labels_of_inference() -> None:
     assert later == {"npu_fx_compiler inference": 3, "acl_graph_replay": 3}
 
 
+def test_a_range_for_each_task_with_its_line() -> None:
+    def fn(x):
+        return torch.nn.functional.softmax(x.sin() @ x.T, 0)
+
+    compiled = compile_ex(fn)
+    x = torch.randn(64, 64)
+    with torch.no_grad():
+        compiled(x)
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            compiled(x)
+    tasks = npugraph.artifacts()[-1].tasks
+    ranges = [e for e in profiler.events() if e.cpu_parent is not None and e.cpu_parent.name == "acl_graph_replay"]
+    assert [e.name for e in ranges if "(" in e.name] == [f"{task.name} ({task.source})" for task in tasks]
+    assert all("test_profiler_labels.py" in task.source for task in tasks)
+
+
 def test_labels_of_training() -> None:
     compiled = compile_ex(lambda x: (x.sin() @ x.T).sum())
     x = torch.randn(8, 8, requires_grad=True)
