@@ -2,6 +2,9 @@
 #include "compiler/artifact.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -9,6 +12,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "compiler/defect_report.h"
 #include "ir/text.h"
 #include "program/file.h"
@@ -69,6 +73,23 @@ void Artifact::compile_and_build(runtime::Host& runtime_host, const std::vector<
   if (is_printed(LogLevel::kEvent)) {
     for (const PhaseTime& phase : result_.phases)
       log_event(name(), ": ", phase.name, " took ", phase.milliseconds, " ms");
+  }
+  if (log_enabled(LogLevel::kInfo)) log_compile();
+}
+
+// "forward_0: compiled in 84 ms, 3 tasks: aten 1, loop 2", and a line for each task of Python.
+void Artifact::log_compile() const {
+  double milliseconds = 0;
+  for (const PhaseTime& phase : result_.phases) milliseconds += phase.milliseconds;
+  std::map<std::string_view, int64_t> kinds;
+  for (const program::Task& task : program_->tasks) ++kinds[program::name_of(task.kind)];
+  std::string text;
+  for (const auto& [kind, count] : kinds) text += cat(text.empty() ? ": " : ", ", kind, " ", count);
+  log_info(name(), ": compiled in ", std::llround(milliseconds), " ms, ", counted(std::ssize(program_->tasks), "task"),
+           text);
+  for (const Partition& partition : partitions_) {
+    log_info(name(), ": ", partition.target, partition.source.empty() ? "" : cat(" (", partition.source, ")"),
+             " runs in Python between captured tasks: ", partition.reason);
   }
 }
 

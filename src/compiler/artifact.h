@@ -116,6 +116,7 @@ class Artifact {
 
  private:
   void build(runtime::Host& runtime_host, GeneratedTasks* generated);
+  void log_compile() const;
   void compile_and_build(runtime::Host& runtime_host, const std::vector<PhaseTime>& front_end_phases);
   [[noreturn]] void fail_unknown(const std::string& stage) const;
   // The counters that are final when the compile ends.
