@@ -18,8 +18,8 @@ def report_defect(name: str, error: Exception, gm: fx.GraphModule, backend: str)
     _C.count("fallbacks")
     what = str(error) if isinstance(error, _C.ReportedDefect) else _in_file(error, gm)
     warnings.warn(
-        f"{backend}: {name} runs uncaptured, operator by operator, because compiling it failed. Please report this: "
-        f"{type(error).__name__}: {what}",
+        f"{backend}: {name} runs uncaptured, operator by operator, because compiling it failed, by a defect of "
+        f"npugraph: {type(error).__name__}: {what}",
         DefectWarning,
         stacklevel=3,
     )

@@ -7,4 +7,4 @@ class NpugraphWarning(UserWarning):
 
 
 class DefectWarning(NpugraphWarning):
-    """A graph could not be compiled because of a defect of npugraph. It runs operator by operator. Please report it."""
+    """A graph could not be compiled because of a defect of npugraph. It runs operator by operator."""

@@ -98,7 +98,7 @@ constexpr std::array kTable = {
         "1 writes the names and addresses of generated functions to /tmp/perf-PID.map, where Linux's perf reads them.",
         [](std::string_view value, Environment& out) { return parse_bool(value, out.perf_map); }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
-                        "Where the text of the graph is written when an internal error asks for a report.",
+                        "Where the text of the graph is written after an internal error.",
                         set_text<&Environment::report_dir>},
     EnvironmentVariable{
         "NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx, neon or sve", "native",

@@ -28,7 +28,7 @@ std::string cat(const Args&... args) {
   return std::move(out).str();
 }
 
-// The message of an InternalError: `what`, and a request to report it.
+// The message of an InternalError: `what`, and that npugraph has a bug.
 std::string internal_error_text(const std::string& what);
 // The same error with the place where it occurred in its message, which still begins with "internal error: ".
 InternalError met_at(const std::string& where, const InternalError& error);

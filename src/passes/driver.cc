@@ -12,8 +12,7 @@ namespace {
 void check(const ir::Graph& graph, std::string_view when) {
   const std::string violation = ir::verify(graph);
   if (violation.empty()) return;
-  throw InternalError(cat("the graph is broken ", when, ": ", violation,
-                          "\nPlease report this together with the graph:\n", ir::print(graph)));
+  throw InternalError(cat("the graph is broken ", when, ": ", violation, "\nThe graph:\n", ir::print(graph)));
 }
 
 PassRecord run_pass(ir::Graph& graph, const Pass& pass, PassContext& context, bool verify) {
