@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend ``npugraph_ex`` of ``torch.compile``. ``driver/pipeline.py`` lists the steps that follow."""
+"""The backend of ``torch.compile``, by its names ``npugraph_ex`` and ``npugraph``. ``driver/pipeline.py`` lists the
+steps that follow."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from npugraph.driver.refusals import for_the_user, noted, refuse_release_with_gr
 from npugraph.driver.routes import Decompositions
 from npugraph.driver.steps import Target
 from npugraph.forget import forget_compiles
+from npugraph.fx import own_backends
 from npugraph.fx.dynamo.whole_operators import kept_whole
 from npugraph.fx.streams.control_deps import unwrap_control_deps
-from npugraph.fx.streams.input_writes import writes_in_order
 from npugraph.fx.streams.mark_streams import has_streams, mark_streams
 from npugraph.fx.streams.scopes import check_scopes
 from npugraph.operator_steps import hints
@@ -49,16 +50,27 @@ def npugraph_ex(
     return compile_dynamo_graph(gm, example_inputs, checked(options, mode))
 
 
+def npugraph(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """``npugraph_ex`` by the name of the project, which messages have. Errors lack the line of Ascend's tools."""
+    return compile_dynamo_graph(gm, example_inputs, checked(options, mode, npugraph.__name__))
+
+
 def checked(options: Mapping[str, Any] | None, mode: str | None = None, backend: str = BACKEND) -> CompilerConfig:
     """Returns the options that a user gave to ``torch.compile``, checked. Errors come without the frames of
     torch.compile. ``backend`` is how messages name the one that compiles."""
-    return for_the_user(lambda: parse(options, mode, backend))
+    return for_the_user(lambda: parse(options, mode, backend), backend)
 
 
 def refuse_arguments(mode: str | None, options: Mapping[str, Any] | None, backend: str) -> None:
     """Raises ``ValueError`` for a mode or options of ``torch.compile`` beside a backend that has its options
     already."""
-    for_the_user(lambda: refuse_beside_config(mode, options, backend))
+    for_the_user(lambda: refuse_beside_config(mode, options, backend), backend)
 
 
 # A tool that runs a program under other options than its own sets this function. It is called with the function that
@@ -139,6 +151,7 @@ def reset() -> None:
     _C.drop_unused_code()
 
 
-npugraph_ex.reset = _reset  # for torch._dynamo.reset()
-writes_in_order(npugraph_ex)
+for _backend in (npugraph_ex, npugraph):
+    _backend.reset = _reset  # for torch._dynamo.reset()
+    own_backends.mark(_backend)
 install()

@@ -12,7 +12,7 @@ from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
 from npugraph.driver.steps import Target
-from npugraph.fx.streams.input_writes import writes_in_order
+from npugraph.fx import own_backends
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.options import CompilerConfig, backend_of, checked_config
 
@@ -51,7 +51,7 @@ def configured_backend(
 
     compile_with_config.__name__ = backend_of(config)  # for errors that Dynamo wraps
     compile_with_config.reset = npugraph_ex.reset  # for torch._dynamo.reset()
-    return writes_in_order(compile_with_config)
+    return own_backends.mark(compile_with_config)
 
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:

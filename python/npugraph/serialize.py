@@ -11,6 +11,7 @@ from typing import Any
 
 from npugraph import _C
 from npugraph.artifact import Artifact, registry
+from npugraph.options import BACKEND
 from npugraph.request import request_from_json
 from npugraph.saved import read
 
@@ -47,6 +48,7 @@ def function_of(program: bytes, options: Mapping[str, Any], *, boxed: bool) -> A
     artifact = Artifact(load(program, request_from_json(options)), dict(options))
     run = artifact.core.callable(boxed=boxed)
     run.owner = artifact
+    run.backend = BACKEND
     artifact.runs_as(run)
     registry.add(artifact)
     return run

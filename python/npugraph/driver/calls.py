@@ -90,6 +90,7 @@ def _program(call: Call) -> Any:
     run = work.core.callable(boxed=not call.positional)
     run.owner = artifact
     run.options = request.given(work.config)
+    run.backend = backend_of(work.config)
     artifact.runs_as(run)
     work.entry.owners.add(artifact)
     if work.route is not Route.BACKWARD:

@@ -77,6 +77,7 @@ def compile_piece(
         return None
     whole.add_piece(work.core)
     run = work.core.callable(boxed=False)
+    run.backend = backend_of(work.config)
     run.owner = work.core
     run.fall_back_on(eagerly(piece))
     return run

@@ -40,7 +40,7 @@ class OptionRuntimeError(ShortenTraceback):
 _KINDS = {TypeError: OptionTypeError, FileNotFoundError: OptionPathError, RuntimeError: OptionRuntimeError}
 
 
-def for_the_user(check: Callable[[], Any]) -> Any:
+def for_the_user(check: Callable[[], Any], backend: str) -> Any:
     """Returns what ``check`` returns. An error of ``check`` becomes an error of the same kind that torch.compile leaves
     alone."""
     try:
@@ -48,23 +48,23 @@ def for_the_user(check: Callable[[], Any]) -> Any:
     except (TypeError, ValueError, FileNotFoundError, RuntimeError) as error:
         kind = _KINDS.get(type(error), OptionValueError)
         refusal = kind(str(error), first_useful_frame=inspect.currentframe())
-        add_note(refusal)
+        add_note(refusal, backend)
         raise refusal from None
 
 
 @contextlib.contextmanager
 def noted(backend: str) -> Iterator[None]:
-    """Adds the line of Ascend's tools to errors of a compile. Errors of the user's passes are wrapped here in the way
-    of Dynamo, with the name of the backend, because Dynamo itself would drop the line."""
+    """Adds notes to errors of a compile. Errors of the user's passes are wrapped here in the way
+    of Dynamo, with the name of the backend, because Dynamo itself would drop the notes."""
     try:
         yield
     except ShortenTraceback as error:
-        add_note(error)
+        add_note(error, backend)
         raise
     except CustomPassError as error:
         named = types.SimpleNamespace(__name__=backend)
         failed = BackendCompilerFailed(named, error, inspect.currentframe())
-        add_note(failed)
+        add_note(failed, backend)
         raise failed.with_traceback(error.__traceback__) from None
 
 

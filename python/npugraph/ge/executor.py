@@ -108,6 +108,7 @@ class TorchNpuGraphBase:
         begun = time.perf_counter()
         self._core = _C.ge.compile(self._model, request, self._device)
         self._function = self._core.callable(boxed=boxed)
+        self._function.backend = "torchair"
         logger.info("Compile Graph %s consume: %d ms.", self._name, (time.perf_counter() - begun) * 1e3)
         logger.phases(self._name, self._core.phases())
         self._is_boxed = boxed

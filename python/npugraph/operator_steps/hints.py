@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from torch import fx
 from torch._dynamo.exc import ShortenTraceback
 from torch._ops import OpOverload, OpOverloadPacket
 
+from npugraph.fx import own_backends
 from npugraph.fx.schema import is_of_user
 from npugraph.fx.source_lines import source_line
 from npugraph.log import logger
@@ -29,7 +32,8 @@ class StepError(ShortenTraceback, NotImplementedError):
 
 
 def install() -> None:
-    """Extends what torch says of unknown operators, and what Dynamo says of those without a Meta function."""
+    """Extends what torch says of unknown operators of namespaces that have others, and what Dynamo says of operators
+    without a Meta function to users of npugraph's backends."""
     namespace = torch._ops._OpNamespace
     find = namespace.__getattr__
 
@@ -38,11 +42,28 @@ def install() -> None:
         try:
             return find(self, name)
         except AttributeError as error:
-            if not name.startswith("_"):
+            if not name.startswith("_") and _is_known(self.name):
                 error.add_note(hint(f"{self.name}::{name}", steps.unknown(f"{self.name}::{name}")))
             raise
 
     namespace.__getattr__ = found
+    tracer = torch._dynamo.symbolic_convert.InstructionTranslator
+    trace = tracer.run
+
+    @functools.wraps(trace)
+    def run(self: Any) -> None:
+        with _hints_in_graph_breaks() if own_backends.compiles(self.output) else contextlib.nullcontext():
+            trace(self)
+
+    tracer.run = run
+
+
+def _is_known(namespace: str) -> bool:
+    return any(name.startswith(f"{namespace}::") for name in torch._C._dispatch_get_all_op_names())
+
+
+@contextlib.contextmanager
+def _hints_in_graph_breaks() -> Iterator[None]:
     break_graph = torch._dynamo.exc.unimplemented
 
     @functools.wraps(break_graph)
@@ -60,8 +81,14 @@ def install() -> None:
 
     # The function of torch._dynamo.utils that computes with fake tensors imports this one when it needs it. What
     # executes bytecode, and sees errors of the user's code, has imported it.
-    torch._dynamo.exc.unimplemented = broken
-    torch._dynamo.symbolic_convert.unimplemented = broken
+    places = (torch._dynamo.exc, torch._dynamo.symbolic_convert)
+    for place in places:
+        place.unimplemented = broken
+    try:
+        yield
+    finally:
+        for place in places:
+            place.unimplemented = break_graph
 
 
 def _hints_of(error: BaseException | None) -> list[str]:

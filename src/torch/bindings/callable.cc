@@ -59,7 +59,8 @@ void note_error(PyObject* self) {
     PyErr_NormalizeException(&type, &value, &traceback);
     try {
       const std::string& name = reinterpret_cast<CallableObject*>(self)->call->name();
-      pybind11::module_::import("npugraph.error_notes").attr("add_note")(pybind11::handle(value), name, place);
+      const auto backend = pybind11::getattr(self, "backend", pybind11::none());
+      pybind11::module_::import("npugraph.error_notes").attr("add_note")(pybind11::handle(value), backend, name, place);
     } catch (pybind11::error_already_set& error) {
       error.discard_as_unraisable("npugraph's note of an error");
     }

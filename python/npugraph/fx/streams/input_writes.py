@@ -18,24 +18,16 @@ import torch
 from torch import fx
 from torch._dynamo.output_graph import OutputGraph
 
+from npugraph.fx import own_backends
 from npugraph.fx.streams.stream_marks import is_mark, records_for_program
-
-_MARK = "npugraph_writes_in_order"  # an attribute of backends
-
-
-def writes_in_order(backend: Any) -> Any:
-    """Marks a backend of ``torch.compile`` whose graphs without gradients write inputs before such events."""
-    setattr(backend, _MARK, True)
-    return backend
 
 
 def install() -> None:
-    """Makes Dynamo accept graphs without gradients that record such events, if the backend is marked."""
+    """Makes Dynamo accept graphs without gradients that record such events, if the backend is npugraph's."""
     refuse = OutputGraph.check_event_record_after_input_mutation
 
     def check(graph: OutputGraph, stream_index: int) -> None:
-        backend = getattr(graph.compiler_fn, "compiler_fn", graph.compiler_fn)  # torch.compile wraps it
-        if not getattr(backend, _MARK, False) or _has_gradients(graph):
+        if not own_backends.compiles(graph) or _has_gradients(graph):
             refuse(graph, stream_index)
 
     OutputGraph.check_event_record_after_input_mutation = check

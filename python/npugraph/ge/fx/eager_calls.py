@@ -38,7 +38,7 @@ def checked(node: fx.Node) -> Callable[..., Any]:
                 raise RuntimeError(f"operator {name} returned {len(leaves)} results where {len(results)} were promised")
             return pytree.tree_unflatten([r.checked(name, x) for r, x in zip(results, leaves, strict=True)], spec)
         except Exception as error:
-            add_note(error, place=place)
+            add_note(error, "torchair", place=place)
             raise
 
     return functools.update_wrapper(call, operator, assigned=("__name__",), updated=())

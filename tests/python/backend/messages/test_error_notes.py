@@ -87,6 +87,32 @@ def test_errors_of_runs(kind, error, code, text) -> None:
         assert sum("[ERROR]" in line for line in lines) == 1
 
 
+def test_errors_of_the_backend_npugraph_name_the_place_alone() -> None:
+    def fn(x):
+        return refusing(x, 1) + 1
+
+    with pytest.raises(ValueError) as caught, torch.no_grad():
+        torch.compile(fn, backend="npugraph")(X)
+    assert "[ERROR]" not in "".join(traceback.format_exception(caught.value))
+    assert re.fullmatch(r"in error_notes\.refuse \(\S*test_error_notes\.py:\d+ in fn\)", line_below(caught.value))
+    with pytest.raises(ValueError, match="of backend 'npugraph'; the options are") as caught, torch.no_grad():
+        torch.compile(fn, backend="npugraph", options={"nope": 1})(X)
+    assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("returned", [True, False])
+def test_memory_that_the_host_lacks_is_named_with_task_and_line(returned) -> None:
+    def fn(x):
+        product = x[:, None] * x
+        return product if returned else product.cumsum(0).sum()
+
+    with pytest.raises(RuntimeError, match="can't allocate memory: you tried to allocate") as caught, torch.no_grad():
+        compile_ex(fn)(torch.ones(1 << 18))
+    place, line = caught.value.__notes__
+    assert re.fullmatch(r"in \S+ \(\S*test_error_notes\.py:\d+ in fn\)", place)
+    assert re.fullmatch(form("03006", r"memory error in fn_0"), line)
+
+
 def test_an_interrupt_has_no_note() -> None:
     class Stop(BaseException):
         pass

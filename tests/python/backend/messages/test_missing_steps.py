@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.comptime import comptime
 
 import npugraph_ex  # noqa: F401 (the backend)
 import torchair
@@ -113,6 +114,28 @@ def test_step_2_in_python(mode: str, name: str) -> None:
     assert f'@torch.library.impl("step_tests::{name}", "CPU")\n    def {name}(x):' in text
     assert f"test_missing_steps.py:{line_of(fn) + 2} in fn" in text
     assert f"check-op step_tests::{name}" in text
+
+
+def test_namespaces_without_operators_get_no_advice() -> None:
+    with pytest.raises(AttributeError) as caught:
+        torch.ops.nobody_loaded_this.nms  # noqa: B018
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_dynamo_is_its_own_for_other_backends() -> None:
+    """What Dynamo says of graph breaks is extended while it traces for npugraph, and only then."""
+    plain = torch._dynamo.exc.unimplemented
+    seen = []
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        comptime(lambda _: seen.append(torch._dynamo.exc.unimplemented is plain))
+        return x + 1
+
+    for backend in ("eager", "npugraph_ex"):
+        torch._dynamo.reset()
+        torch.compile(fn, backend=backend)(torch.ones(3))
+    assert seen == [True, False]
+    assert torch._dynamo.exc.unimplemented is plain
 
 
 def test_step_2_in_a_library(tmp_path: Path) -> None:
