@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import Any
 
 from torch import fx
 
@@ -16,11 +17,22 @@ _STEP = re.compile(r"\._modules\['([^']+)'\]|\['?([^'\]]+)'?\]")
 def module_path(node: fx.Node) -> str:
     """The path of the innermost module that the node came from, relative to the compiled module: ``blocks.2.attn``. For
     the compiled module itself, the name of its class. Empty if torch recorded no module."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-    if not stack:
+    innermost = _innermost(node)
+    return (_readable(innermost[0]) or module_class(node)) if innermost else ""
+
+
+def module_class(node: fx.Node) -> str:
+    """The name of the class of that module. Empty if torch recorded no module."""
+    innermost = _innermost(node)
+    if innermost is None:
         return ""
-    path, kind = list(stack.values())[-1]
-    return _readable(path) or (kind.rsplit(".", 1)[-1] if isinstance(kind, str) else kind.__name__)
+    kind = innermost[1]
+    return kind.rsplit(".", 1)[-1] if isinstance(kind, str) else kind.__name__
+
+
+def _innermost(node: fx.Node) -> tuple[str, Any] | None:
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    return list(stack.values())[-1] if stack else None
 
 
 def module_paths(gm: fx.GraphModule, outermost: str) -> dict[str, str]:
@@ -32,5 +44,6 @@ def module_paths(gm: fx.GraphModule, outermost: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=4096)
 def _readable(path: str) -> str:
-    path = _ROOT.sub(lambda root: "" if root[1] == "self" else root[1], path)
+    # torch.compile calls a module of torch through a function that knows it as fn.
+    path = _ROOT.sub(lambda root: "" if root[1] in ("self", "fn") else root[1], path)
     return _STEP.sub(lambda step: f".{step[1] or step[2]}", path).strip(".")

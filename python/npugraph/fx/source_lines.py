@@ -10,14 +10,23 @@ import sys
 
 from torch import fx
 
+from npugraph.fx.module_paths import module_class, module_path
+
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 
 def source_line(node: fx.Node, *, outermost: bool = False) -> str:
     """The user's line that the node came from, as ``file.py:12 in forward``: the innermost line of the recorded stack,
-    or with ``outermost`` the outermost one. Empty if torch recorded no stack."""
+    or with ``outermost`` the outermost one. Dynamo records no lines of torch's own modules. A node of these, such as
+    one of a compiled ``nn.Sequential``, has its module instead, as ``module 0.2, Linear``. Empty if torch recorded
+    neither."""
     trace = node.meta.get("stack_trace")
-    return _frame(trace, 0 if outermost else -1) if trace else ""
+    return _frame(trace, 0 if outermost else -1) if trace else _module(node)
+
+
+def _module(node: fx.Node) -> str:
+    path, kind = module_path(node), module_class(node)
+    return f"module {path}, {kind}" if path not in ("", kind) else path
 
 
 def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:

@@ -474,3 +474,10 @@ def test_save(tmp_path) -> None:
     npugraph.artifacts()[0].save(path)
     assert path.stat().st_size > 0
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_tasks_of_torchs_own_modules_name_the_module() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Sequential(torch.nn.Softmax(-1))).eval()
+    with torch.no_grad():
+        compile_ex(model)(torch.randn(300, 64))
+    assert [task.source for task in npugraph.artifacts()[-1].tasks] == ["module 0, Linear", "module 1.0, Softmax"]
