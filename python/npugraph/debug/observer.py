@@ -93,6 +93,7 @@ class Observer(Nobody):
             return
         text = output_code(gm, artifact, self._inputs, sources, self._constants)
         code_log.debug("Output code:\n%s", text)
+        code_log.debug("The Program that runs:\n%s", artifact.program())
         if self._folder is not None:
             path: Path = self._folder.path / "output_code.py"
             path.write_text(text)
