@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -234,13 +235,17 @@ class Artifact:
             + _released_text(self.released_weights)
         )
 
-    def report(self, path: str) -> None:
-        """Writes a page of HTML that needs no other file. It shows the graph before and after the passes, what fused
-        and what nearly did, memory, streams and the time of each task. Times are there from the second call with the
-        same sizes on. Raises ``ValueError`` if the file cannot be written."""
-        from npugraph.report.page import write
+    def report(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Returns a page of HTML that needs no other file, and writes it to ``path``, if there is one. Notebooks show
+        what it returns. The page shows the graph before and after the passes, what fused and what nearly did, memory,
+        streams and the time of each task. Times are there from the second call with the same sizes on. Raises
+        ``OSError``, such as ``FileNotFoundError``, if the file cannot be written."""
+        from npugraph.report.page import Page, page
 
-        write(self, path)
+        made = Page(page(self))
+        if path is not None:
+            Path(path).write_text(made.text, encoding="utf-8")
+        return made
 
     def refresh(self) -> None:
         """Forgets captures and everything derived from tensors. The next call therefore sees writes that torch does not

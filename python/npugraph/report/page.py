@@ -16,6 +16,16 @@ _PARTS = Path(__file__).with_name("html")
 _SCRIPTS = ("base.js", "head.js", "tasks.js", "streams.js", "memory.js", "graph.js", "fusion.js", "compile.js")
 
 
+class Page:
+    """The page of an artifact. Notebooks show it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{html.escape(self.text)}" style="width: 100%; height: 50em; border: 0"></iframe>'
+
+
 def page(artifact: Any) -> str:
     """The text of the page. It asks for no other file, and runs without a network."""
     parts = {
@@ -25,15 +35,6 @@ def page(artifact: Any) -> str:
         "SCRIPT": "\n".join(_part(name) for name in _SCRIPTS),
     }
     return re.sub(r"/\*([A-Z]+)\*/", lambda mark: parts[mark[1]], _part("page.html"))
-
-
-def write(artifact: Any, path: str) -> None:
-    """Writes the page. Raises ``ValueError`` if ``path`` cannot be written."""
-    text = page(artifact)
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"cannot write the report to {path}: {error.strerror}") from None
 
 
 def _part(name: str) -> str:

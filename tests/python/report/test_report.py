@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -291,5 +292,15 @@ def test_the_command_says_what_dynamo_did_not_trace(tmp_path) -> None:
 
 def test_a_page_that_cannot_be_written() -> None:
     artifact = compiled(lambda x: x + 1, torch.randn(4))
-    with pytest.raises(ValueError, match=r"cannot write the report to /nowhere/page\.html: No such file or directory"):
+    with pytest.raises(FileNotFoundError) as caught:
         artifact.report("/nowhere/page.html")
+    assert caught.value.filename == "/nowhere/page.html"
+    with pytest.raises(FileNotFoundError):  # as for a Program
+        artifact.save("/nowhere/program")
+
+
+def test_notebooks_show_the_page() -> None:
+    made = compiled(lambda x: x + 1, torch.randn(4)).report()
+    (shown,) = re.findall(r'<iframe srcdoc="([^"]*)"', made._repr_html_())
+    assert html.unescape(shown) == made.text
+    assert made.text.startswith("<!DOCTYPE html>")
