@@ -12,7 +12,7 @@ LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 .PHONY: help setup build demo test long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z0-9 -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup:  ## install what is missing: Debian packages, .venv, Python packages
 	@scripts/setup $(NEEDS)
