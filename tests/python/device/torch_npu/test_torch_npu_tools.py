@@ -602,3 +602,10 @@ def test_tests_of_several_processes(tmp_path: Path):
 
     assert Case().test(torch.ones(2, device="npu")) == ("hccl", 0)
     assert not torch.distributed.is_initialized()
+
+
+def test_the_code_of_the_first_page(capsys) -> None:
+    readme = Path(__file__).parents[4] / "README.md"
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL) if ".npu()" in block)
+    exec(code, {})
+    assert capsys.readouterr().out.startswith("npu:0 ")
