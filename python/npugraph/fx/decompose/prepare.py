@@ -13,13 +13,13 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
-from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
 from npugraph.fx.calls import add_call, geometry, storage_elements
 from npugraph.fx.decompose.functional_forms import expand_functional_forms
+from npugraph.fx.decompose.random_states import has_repeated_draws, unwrap_repeated_draws
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.decompose.working_copies import write_working_copies
-from npugraph.fx.schema import is_view, may_draw
+from npugraph.fx.schema import is_view
 from npugraph.fx.values import evaluate
 
 aten = torch.ops.aten
@@ -43,9 +43,9 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
             _refresh_values(gm.graph)
         gm.graph.eliminate_dead_code()
         gm.recompile()
-    if run_and_save_rng_state in targets or run_with_rng_state in targets:
+    if has_repeated_draws(gm.graph):
         with _in_fake_mode_of(gm):
-            _unwrap_without_draws(gm.graph)
+            unwrap_repeated_draws(gm.graph)
     _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
     return gm
@@ -198,33 +198,6 @@ def _unwrap_effects(graph: fx.Graph) -> None:
             item.replace_all_uses_with(token)
             graph.erase_node(item)
         graph.erase_node(node)
-
-
-def _unwrap_without_draws(graph: fx.Graph) -> None:
-    """Unwraps operators that checkpoints repeat, if they draw no random numbers. The wrappers give the repetition the
-    generator's state of the first time. Attention without dropout needs no state."""
-    for node in list(graph.nodes):
-        if node.target not in (run_and_save_rng_state, run_with_rng_state):
-            continue
-        saves = node.target is run_and_save_rng_state
-        call = operator, *args = node.args if saves else node.args[1:]
-        if not isinstance(operator, torch._ops.OpOverload) or may_draw(operator, args, node.kwargs):
-            continue
-        like = max((node, *node.users), key=lambda one: len(one.meta))  # torch gives wrappers no origin
-        with graph.inserting_before(node):
-            result = add_call(graph, like, *call, **node.kwargs)
-            if not saves:
-                node.replace_all_uses_with(result)
-            for item in list(node.users):
-                item.replace_all_uses_with(_saved_nothing(graph, like) if item.args[1] == 0 else result)
-                graph.erase_node(item)
-        graph.erase_node(node)
-
-
-def _saved_nothing(graph: fx.Graph, like: fx.Node) -> fx.Node:
-    """Stands for the state of a generator where nothing was drawn. It has 2 elements, because Dynamo expects sizes of
-    at least 2."""
-    return add_call(graph, like, aten.full.default, [2], 0, dtype=torch.uint8, device=torch.device("cpu"))
 
 
 def _refresh_values(graph: fx.Graph) -> None:
