@@ -7,6 +7,7 @@ it refuses go through AOTAutograd.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,11 +18,12 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.driver import output_code
-from npugraph.driver.eager_fallbacks import while_places_hold
+from npugraph.driver.eager_fallbacks import eagerly, while_places_hold
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
+from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
@@ -53,6 +55,11 @@ def _through_aot_autograd(
 ) -> Callable[..., Any]:
     marks()  # so that they are not dead code
     compilers = _Compilers(entry)
+    try:
+        gm = carry_writes(entry.gm)
+    except CannotCarry as reason:
+        logger.debug("%s runs operator by operator: control flow writes %s", entry.name, reason)
+        return functools.partial(eagerly(entry.gm), "overlapping_inputs")
     is_cached = output_code.is_cached()
     mark = output_code.cacheable if is_cached else (lambda compiler: compiler)
     compile_all = aot_autograd(
@@ -64,10 +71,10 @@ def _through_aot_autograd(
         partition_fn=compilers.partition,
     )
     if not is_cached:
-        compiled = compile_all(entry.gm, example_inputs)
+        compiled = compile_all(gm, example_inputs)
         return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
-    with output_code.keyed(entry.gm, entry.config, decompositions):
-        compiled = compile_all(entry.gm, example_inputs)
+    with output_code.keyed(gm, entry.config, decompositions):
+        compiled = compile_all(gm, example_inputs)
     # A graph of the cache does not say whether it depends on places.
     return output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
 

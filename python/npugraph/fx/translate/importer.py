@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -306,7 +306,7 @@ class _Importer:
         constants |= {n: _C.expr_value(expr) for n, expr in known.items() if expr.op == "constant"}
         source = next(filter(None, map(source_line, (node, *node.users, *node.all_input_nodes))), "")
         label = _label(node)
-        mutates = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+        mutates = _is_mutable(node.target) or any(map(_has_writes, constants.values()))
         from_storage = any(map(_counts_from_storage, constants.values()))
         readers = [define.read for define in defines]
         exprs = [self.scalars[n] for n in scalars]
@@ -437,11 +437,24 @@ class _SizeReader:
 
 def _counts_from_storage(value: object) -> bool:
     """Whether ``value`` is a graph that names a place by its offset in a storage."""
-    if not isinstance(value, fx.GraphModule):
-        return False
-    graphs = [module.graph for module in value.modules() if isinstance(module, fx.GraphModule)]
-    calls = [node for graph in graphs for node in graph.nodes if "as_strided" in str(node.target)]
+    calls = [node for node in _nodes(value) if "as_strided" in str(node.target)]
     return any(len(node.args) > 3 or "storage_offset" in node.kwargs for node in calls)
+
+
+def _has_writes(value: object) -> bool:
+    """Whether ``value`` is a graph with operators that write, perhaps its arguments."""
+    return any(_is_mutable(node.target) for node in _nodes(value))
+
+
+def _is_mutable(target: object) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
+def _nodes(value: object) -> Iterator[fx.Node]:
+    """The nodes of a graph and of the graphs in it; none if ``value`` is no graph."""
+    for module in value.modules() if isinstance(value, fx.GraphModule) else ():
+        if isinstance(module, fx.GraphModule):
+            yield from module.graph.nodes
 
 
 def _symbols_among(values: Sequence[Any]) -> set[str]:

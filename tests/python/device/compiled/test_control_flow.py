@@ -12,7 +12,8 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import npugraph
-from tests.python.backend.checks import compile_ex
+from tests.python.backend.checks import assert_same, compile_ex
+from tests.python.backend.graphs.flow_programs import PROGRAMS
 from tests.python.device.captures import captured, numbers
 
 
@@ -75,3 +76,29 @@ def test_control_flow_in_captured_graphs(name: str) -> None:
         x.copy_(numbers(4, 8) * factor)
         graph.replay()
         torch.testing.assert_close(y.cpu(), fn(x.cpu()))
+
+
+def check_writes(name: str) -> None:
+    fn = PROGRAMS[name]
+    compiled = compile_ex(fn)
+    for sign in (1, -1):
+        own = [torch.full((4,), float(sign)).npu(), torch.arange(1.0, 5).npu()]
+        given = [x.clone() for x in own]
+        results = []
+        for run, arguments in ((compiled, own), (fn, given)):
+            torch.npu.manual_seed(0)
+            results.append(run(*arguments))
+        assert_same(*results)
+        assert_same(own, given)
+    assert not any(task.kind == "python" for artifact in npugraph.artifacts() for task in artifact.tasks)
+
+
+@pytest.mark.parametrize("name", ["part_of_input", "first_value_is_written", "branch_in_loop"])
+def test_writes_of_control_flow_on_npu(name: str) -> None:
+    check_writes(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_writes_of_control_flow_on_npu(name: str) -> None:
+    check_writes(name)
