@@ -7,7 +7,6 @@ import copy
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
 
 from npugraph import artifacts
 from tests.python.backend.checks import assert_same, compile_ex
@@ -161,21 +160,6 @@ def test_autocast(norm, size) -> None:
         model.result = result
     assert_same(own.result, eager.result, exact=False)
     torch.testing.assert_close(gradients(own), gradients(eager), rtol=2e-2, atol=2e-2)
-
-
-@pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
-def test_checkpoint_draws_the_same_random_numbers_again() -> None:
-    def fn(x):
-        return checkpoint(lambda t: torch.nn.functional.dropout(t.sin().cos(), 0.5), x, use_reentrant=False).sum()
-
-    own = torch.randn(8, requires_grad=True)
-    given = own.detach().clone().requires_grad_()
-    for run, x in ((compile_ex(fn), own), (fn, given)):
-        torch.manual_seed(0)
-        run(x).backward()
-    assert_same(own.grad, given.grad, exact=False)
-    assert torch.equal(own.grad == 0, given.grad == 0)
-    assert artifacts()[0].partitions[0].target == "aten.native_dropout"
 
 
 def test_autograd_functions() -> None:
