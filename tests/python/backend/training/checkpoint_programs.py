@@ -250,15 +250,16 @@ def check_program(name: str, device: str, *, dynamic: bool | None = None, sizes:
     eager = make().to(device)
     own = copy.deepcopy(eager)
     compiled = torch.compile(own, backend="npugraph_ex", fullgraph=True, dynamic=dynamic)
-    is_16_bit = name.startswith(("bf16", "f16"))
-    tolerance = {"rtol": 5e-2, "atol": 5e-2} if is_16_bit else {"rtol": 1e-4, "atol": 1e-5}
+    # Of the largest element, since 16-bit gradients are sums of rounded terms that may be larger than the sum.
+    share = 5e-2 if name.startswith(("bf16", "f16")) else 1e-4
     with warnings.catch_warnings():
         warnings.simplefilter("error", npugraph.NpugraphWarning)
         for size in sizes:
             inputs = [t.to(device) for t in inputs_of(size)]
             given = [t.requires_grad_() if t.is_floating_point() else t for t in inputs]
             steps = [_step(run, model, given, device) for run, model in ((compiled, own), (eager, eager))]
-            torch.testing.assert_close(*steps, **tolerance)
+            for got, want in zip(*steps, strict=True):
+                torch.testing.assert_close(got, want, rtol=0, atol=share * max(want.abs().max().item(), 0.1))
     artifacts = npugraph.artifacts()
     assert artifacts
     assert not [task.name for artifact in artifacts for task in artifact.tasks if task.kind == "python"]
