@@ -307,7 +307,6 @@ class _Importer:
         source = next(filter(None, map(source_line, (node, *node.users, *node.all_input_nodes))), "")
         label = _label(node)
         mutates = _is_mutable(node.target) or any(map(_has_writes, constants.values()))
-        from_storage = any(map(_counts_from_storage, constants.values()))
         readers = [define.read for define in defines]
         exprs = [self.scalars[n] for n in scalars]
         nested = None
@@ -315,6 +314,8 @@ class _Importer:
             nested = self.nest(node, operands, exprs)
         except Unsupported as unsupported:
             reason = f"{reason}, and cannot be a task: {unsupported}"
+        # Graphs that have become Programs name no places.
+        from_storage = nested is None and any(map(_counts_from_storage, constants.values()))
         # torch records no value for results that are neither tensors nor numbers.
         for keep in (True, False) if node.meta.get("val") is not None or not node.users else (False,):
             run = make_callable(node, operands, scalars, constants, self.objects, stored, keep, readers)
