@@ -58,6 +58,14 @@ struct ScalarRule {
   bool (*fits)(const Call& call) = nullptr;
 };
 
+// How numbers enter a formula that computes in a wider type than that of the tensors (bf16 and f16 in f32). Follows ATen,
+// where it is a property of each kernel.
+enum class Numbers : uint8_t {
+  kUnstated,   // the formula takes no numbers, or converts them to the type of the result
+  kRounded,    // rounded to the common type first, as tensors are
+  kUnrounded,  // not rounded; nor is a tensor of one element in the place of `other`
+};
+
 // Arithmetic operations of one call (operations.h).
 using OperationsRule = Expr (*)(const ir::Graph& graph, const ir::Node& node);
 
@@ -67,7 +75,8 @@ struct Row {
   const char* inplace_twin = nullptr;
   ShapeRule shape = nullptr;  // not needed if a view rule or the returned operand gives the type
   ViewRule view = nullptr;
-  ScalarRule scalar;   // only in rows of functional operators; in-place ones use that of their functional forms
+  ScalarRule scalar;  // only in rows of functional operators; in-place ones use that of their functional forms
+  Numbers numbers = Numbers::kUnstated;
   SmallKernel kernel;  // of functional operators; their in-place twins use it too
   OperationsRule operations = nullptr;
   bool any_order = false;  // code that adds a node may choose the memory order of its results' dimensions

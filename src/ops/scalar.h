@@ -2,7 +2,7 @@
 // Scalar meaning of elementwise operators: the formula of one element of the result, as loop IR.
 //
 // Rules follow ATen on the CPU: operands convert to the common type of the arguments, bf16 and f16 compute in f32,
-// numbers are not rounded to the type of the tensors. The result is rounded once, to the result's type.
+// numbers are rounded to bf16 and f16 where the row says so. The result is rounded once, to the result's type.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/table.h"
 
+#include <algorithm>
 #include <deque>
 #include <iterator>
 #include <mutex>
@@ -21,10 +22,20 @@ namespace {
 using enum ir::Trait;
 using enum Domain;
 using enum KernelTypes;
+using enum Numbers;
 
 constexpr Row kRows[] = {
 #include "ops/rows/rows.inc"
 };
+
+constexpr bool states_numbers(const Row& row) {
+  const std::string_view schema = row.schema;
+  const auto has = [&](std::string_view part) { return schema.find(part) != std::string_view::npos; };
+  const bool takes_numbers = has("Scalar ") || has("Scalar? ") || has("Tensor other");
+  const bool computes = row.scalar.domain == kFloat || row.scalar.domain == kNumber || row.scalar.domain == kCompare;
+  return row.scalar.formula == nullptr || !takes_numbers || !computes || row.numbers != kUnstated;
+}
+static_assert(std::ranges::all_of(kRows, states_numbers), "a formula with numbers does not say how they enter it");
 
 std::string name_of_schema(std::string_view schema) {
   std::string name(schema.substr(0, schema.find('(')));

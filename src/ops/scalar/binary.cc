@@ -22,16 +22,25 @@ Value exp_if_normal(Args a, Value t, double scale) {
   return loop::unary(Op::kExp, loop::select(t < a.constant(std::log(smallest / scale)), none, t));
 }
 
-// The other operand, times alpha.
-Value scaled(Args a, size_t arg) { return a.is_number("alpha", 1) ? a[arg] : a[arg] * a.number("alpha"); }
+// Rounds once, as the processor code of ATen does.
+Value multiplied_and_added(Value x, Value y, Value sum) {
+  return is_floating(sum.dtype()) ? loop::fma(x, y, sum) : sum + x * y;
+}
+
+// x - alpha * y
+Value difference(Args a, Value x, Value y) {
+  return a.is_number("alpha", 1) ? x - y : multiplied_and_added(-a.number("alpha"), y, x);
+}
 
 }  // namespace
 
-Value add(Args a) { return a[0] + scaled(a, 1); }
+Value add(Args a) {
+  return a.is_number("alpha", 1) ? a[0] + a[1] : multiplied_and_added(a.number("alpha"), a[1], a[0]);
+}
 
-Value sub(Args a) { return a[0] - scaled(a, 1); }
+Value sub(Args a) { return difference(a, a[0], a[1]); }
 
-Value rsub(Args a) { return a[1] - scaled(a, 0); }
+Value rsub(Args a) { return difference(a, a[1], a[0]); }
 
 Value mul(Args a) { return a[0] * a[1]; }
 
@@ -69,17 +78,22 @@ Value fmin(Args a) {
   return loop::select(keeps, a[0], a[1]);
 }
 
-// Uses products and roots for the same exponents as ATen.
+// Uses products and roots for the same exponents as ATen, which rounds products of bf16 each time, and has none for f16:
+// there, products have the same bits as the power, but roots have not.
 Value power(Args a) {
   const auto is = [&](double exponent) { return a.is_number("exponent", exponent); };
+  const auto rounded = [&](Value y) {
+    return a.common_type() == DType::kBF16 ? loop::cast(loop::cast(y, DType::kBF16), y.dtype()) : y;
+  };
   const Value x = a[0];
   if (is(2)) return x * x;
-  if (is(3)) return x * x * x;
+  if (is(3)) return rounded(x * x) * x;
   if (!a.is_float()) return loop::binary(Op::kPow, x, a[1]);
-  if (is(0.5)) return loop::unary(Op::kSqrt, x);
-  if (is(-0.5)) return loop::unary(Op::kRsqrt, x);
+  const bool has_roots = a.common_type() != DType::kF16;
+  if (has_roots && is(0.5)) return loop::unary(Op::kSqrt, x);
+  if (has_roots && is(-0.5)) return loop::unary(Op::kRsqrt, x);
   if (is(-1)) return loop::unary(Op::kReciprocal, x);
-  if (is(-2)) return loop::unary(Op::kReciprocal, x * x);
+  if (is(-2)) return loop::unary(Op::kReciprocal, rounded(x * x));
   return loop::binary(Op::kPow, x, a[1]);
 }
 
@@ -109,11 +123,11 @@ bool is_bool_second(const Call& call) { return call.tensor(1) != nullptr && call
 Value lerp(Args a) {
   const Value from = a[0], to = a[1], weight = a[2];
   const Value near_start = loop::fma(weight, to - from, from);
-  const Value near_end = to - (to - from) * (a.constant(1) - weight);
+  const Value near_end = loop::fma(-(to - from), a.constant(1) - weight, to);
   return loop::select(loop::unary(Op::kAbs, weight) < a.constant(0.5), near_start, near_end);
 }
 
-Value addcmul(Args a) { return a[0] + a.number("value") * a[1] * a[2]; }
+Value addcmul(Args a) { return loop::fma(a.number("value") * a[1], a[2], a[0]); }
 
 // Rounds twice, like the prim's own implementation.
 Value multiply_add(Args a) { return a[0] * a[1] + a[2]; }

@@ -32,6 +32,8 @@ loop::Value hard_gate(const ScalarArgs& a);
 loop::Value hardswish(const ScalarArgs& a);
 loop::Value softplus(const ScalarArgs& a);
 loop::Value log_sigmoid(const ScalarArgs& a);
+loop::Value softshrink(const ScalarArgs& a);
+loop::Value hardshrink(const ScalarArgs& a);
 loop::Value threshold(const ScalarArgs& a);
 loop::Value gelu(const ScalarArgs& a);
 bool is_known_gelu(const Call& call);

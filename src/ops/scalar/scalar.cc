@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "loop/evaluate.h"
 #include "ops/scalar/scalar_rules.h"
 #include "ops/shapes/promote.h"
 
@@ -71,6 +72,7 @@ std::optional<Types> types_of(const Call& call, Domain domain, DType result) {
 
 struct Meaning {
   const ScalarRule* rule;
+  Numbers numbers;
   Types types;
 };
 
@@ -92,7 +94,7 @@ std::optional<Meaning> find_meaning(const ir::Graph& graph, const ir::Node& node
     if (std::holds_alternative<std::complex<double>>(node.args[i])) return std::nullopt;
   }
   const auto types = types_of(call, rule.domain, result->dtype);
-  return types ? std::optional(Meaning{&rule, *types}) : std::nullopt;
+  return types ? std::optional(Meaning{&rule, row->numbers, *types}) : std::nullopt;
 }
 
 }  // namespace
@@ -112,16 +114,22 @@ Value ScalarArgs::as(size_t arg, DType dtype) const {
   return loop::cast(source_.scalar(number), dtype);
 }
 
-Value ScalarArgs::operator[](size_t arg) const {
-  if (!std::holds_alternative<TensorRef>(call_.args[arg])) return as(arg, compute_);
-  // Like torch: first to the common type, then to the type in which it computes.
-  return loop::cast(as(arg, common_), compute_);
+bool ScalarArgs::is_rounded(size_t arg) const {
+  if (numbers_ != Numbers::kUnrounded) return true;
+  const auto* tensor = call_.tensor(arg);
+  if (tensor == nullptr) return false;
+  const bool is_one = std::ranges::all_of(tensor->sizes, [](const Expr& size) { return size.is_int(1); });
+  return !is_one || call_.op.schema.args[arg].name != "other";
 }
 
-Value ScalarArgs::number(std::string_view name, DType dtype) const {
+Value ScalarArgs::operator[](size_t arg) const {
+  return loop::cast(as(arg, is_rounded(arg) ? common_ : compute_), compute_);
+}
+
+size_t ScalarArgs::place(std::string_view name) const {
   const auto arg = call_.find(name);
   NG_CHECK(arg, call_.op.name, " has no argument ", name);
-  return as(*arg, dtype);
+  return *arg;
 }
 
 std::optional<double> ScalarArgs::known(size_t arg) const {
@@ -132,7 +140,10 @@ std::optional<double> ScalarArgs::known(size_t arg) const {
 
 bool ScalarArgs::is_number(std::string_view name, double value) const {
   const auto arg = call_.find(name);
-  return arg && known(*arg) == value;
+  const auto number = arg ? known(*arg) : std::nullopt;
+  if (!number || !is_floating(common_) || !is_rounded(*arg)) return number == value;
+  const auto rounded = loop::constant_number(common_, loop::constant_bits(common_, Scalar::of_float(*number)));
+  return rounded && rounded->as_float() == value;
 }
 
 std::string_view ScalarArgs::text(size_t arg) const {
@@ -146,7 +157,8 @@ Value emit_scalar(const ir::Graph& graph, const ir::Node& node, const ScalarSour
   const auto meaning = find_meaning(graph, node);
   NG_CHECK(meaning, node.op->name, " has no scalar meaning");
   const Call call{graph, *node.op, node.args, node.defines};
-  const ScalarArgs args(call, source, meaning->types.common, meaning->types.compute, meaning->types.result);
+  const ScalarArgs args(call, meaning->numbers, source, meaning->types.common, meaning->types.compute,
+                        meaning->types.result);
   return loop::cast(meaning->rule->formula(args), meaning->types.result);
 }
 

@@ -25,25 +25,30 @@ enum class Domain : uint8_t {
 // The arguments of one call, in the type in which the formula computes.
 class ScalarArgs {
  public:
-  ScalarArgs(const Call& call, const ScalarSource& source, DType common, DType compute, DType result)
-      : call_(call), source_(source), common_(common), compute_(compute), result_(result) {}
+  ScalarArgs(const Call& call, Numbers numbers, const ScalarSource& source, DType common, DType compute, DType result)
+      : call_(call), numbers_(numbers), source_(source), common_(common), compute_(compute), result_(result) {}
 
   loop::Value operator[](size_t arg) const;  // tensor or number
   loop::Value as(size_t arg, DType dtype) const;
-  loop::Value number(std::string_view name) const { return number(name, compute_); }
-  loop::Value number(std::string_view name, DType dtype) const;
+  loop::Value number(std::string_view name) const { return (*this)[place(name)]; }
+  loop::Value number(std::string_view name, DType dtype) const { return as(place(name), dtype); }
   std::optional<double> known(size_t arg) const;              // the value of a constant number
-  bool is_number(std::string_view name, double value) const;  // a constant of this value
+  bool is_number(std::string_view name, double value) const;  // a constant that enters the formula with this value
   bool has(size_t arg) const { return !call_.is_none(arg); }
   std::string_view text(size_t arg) const;  // "" if it is no string
   loop::Value constant(double value) const { return constant(compute_, value); }
   loop::Value constant(DType dtype, double value) const { return source_.builder.constant(dtype, value); }
   DType type_of(size_t arg) const { return call_.tensor(arg)->dtype; }  // requires a tensor
+  DType common_type() const { return common_; }
   DType result_type() const { return result_; }
   bool is_float() const { return is_floating(compute_); }
 
  private:
+  size_t place(std::string_view name) const;
+  bool is_rounded(size_t arg) const;
+
   const Call& call_;
+  const Numbers numbers_;
   const ScalarSource& source_;
   const DType common_;
   const DType compute_;

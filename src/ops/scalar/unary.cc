@@ -83,6 +83,17 @@ Value softplus(Args a) {
 
 Value log_sigmoid(Args a) { return loop::min(a[0], a.constant(0)) - log1p_exp(-loop::unary(Op::kAbs, a[0])); }
 
+// x - x: 0.0, but NaN of NaN.
+Value softshrink(Args a) {
+  const Value x = a[0], limit = a[1];
+  return loop::select(x > limit, x - limit, loop::select(x < -limit, x + limit, x - x));
+}
+
+Value hardshrink(Args a) {
+  const Value x = a[0], limit = a[1];
+  return loop::select((x >= -limit) & (x <= limit), a.constant(0), x);
+}
+
 Value threshold(Args a) { return loop::select(a[0] <= a[1], a[2], a[0]); }
 
 Value gelu(Args a) {

@@ -41,7 +41,8 @@ class Canonicaliser {
     return true;
   }
 
-  // The strides of the result follow the first operand, so the other one must have exactly the result's.
+  // The strides of the result follow the first operand, so the other one must have exactly the result's. If the types
+  // differ, the place decides which operand is rounded (ops::Numbers).
   bool move_constant_last(ir::Node& node) const {
     const auto operands = exchangeable_operands(node);
     if (!operands || node.op->is(ir::Trait::kMutates)) return false;
@@ -49,7 +50,10 @@ class Canonicaliser {
     if (!is_constant_[first] || is_constant_[second]) return false;
     const auto* type = std::get_if<ir::TensorType>(&graph_.value(second).type);
     const auto* result = std::get_if<ir::TensorType>(&graph_.value(node.results[0]).type);
-    if (!type || !result || type->sizes != result->sizes || type->strides != result->strides) return false;
+    const auto* constant = std::get_if<ir::TensorType>(&graph_.value(first).type);
+    if (!type || !result || !constant || type->dtype != constant->dtype || type->sizes != result->sizes ||
+        type->strides != result->strides)
+      return false;
     exchange_operands(node.args);
     return true;
   }

@@ -12,7 +12,7 @@
 //   slice, unsqueeze and squeeze are not negative; bounds of slices are inside of the dimension;
 // - a view that equals its base, or an earlier base (alias, detach, full slices, transposing twice), is replaced by it;
 //   a view of a view reads the first base;
-// - operands of commutative operators: a constant is the second one.
+// - operands of commutative operators: a constant of the same type is the second one.
 //
 // Guarantees: types, places of views and values to the bit. Values that the graph returns are never replaced.
 // Must not: touch nodes that make memory of their own (remove_noops and remove_copies do).

@@ -24,6 +24,9 @@ def _nearest2d(x: torch.Tensor, size: Sequence[Any] | None, factors: Sequence[fl
 _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     aten.upsample_nearest2d.default: None,
     aten.upsample_nearest2d.vec: _nearest2d,
+    # Parts of them round what the operators do not round, or round it at other places.
+    aten.hardshrink.default: None,
+    aten.softshrink.default: None,
 }
 _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 
