@@ -239,6 +239,12 @@ double together(const MatmulPlan& plan, double busy, double rows, double waits) 
   }
 }
 
+// How many matrices of the batch one thread computes, in time.
+double batches_of_thread(const MatmulPlan& plan) {
+  const int64_t items = std::max<int64_t>(plan.items(), 1);
+  return static_cast<double>(plan.batches) * target::share_of(items, 1) / static_cast<double>(items);
+}
+
 }  // namespace
 
 Plans candidates_of(const MatmulPlan& plan, const target::Target& target) {
@@ -256,12 +262,13 @@ Plans candidates_of(const MatmulPlan& plan, const target::Target& target) {
   return plans;
 }
 
-double cost_of(const MatmulPlan& plan, const target::Target& target) {
-  const int64_t items = std::max<int64_t>(plan.items(), 1);
-  const double share = target::share_of(items, 1) / static_cast<double>(items);
-  const auto batches = static_cast<double>(plan.batches);
+double cost_of_sums(const MatmulPlan& plan, const target::Target& target) {
   const double busy = multiplications(plan, target), waits = transfers(plan, target);
-  return batches * (together(plan, busy, rows_from_l3(plan, target), waits) + waits_of_epilogue(plan, target)) * share;
+  return together(plan, busy, rows_from_l3(plan, target), waits) * batches_of_thread(plan);
+}
+
+double cost_of(const MatmulPlan& plan, const target::Target& target) {
+  return cost_of_sums(plan, target) + waits_of_epilogue(plan, target) * batches_of_thread(plan);
 }
 
 }  // namespace npugraph::codegen

@@ -14,7 +14,8 @@ inline constexpr int64_t kFewPanels = 4;
 // Complete plans of a product whose sizes and places are known, the usual one first.
 std::vector<MatmulPlan> candidates_of(const MatmulPlan& plan, const target::Target& target);
 
-// Rough cost in nanoseconds, without the costs that are the same for all candidates.
+// Rough costs in nanoseconds, without those that are the same for all candidates: of all, and without the epilogue.
 double cost_of(const MatmulPlan& plan, const target::Target& target);
+double cost_of_sums(const MatmulPlan& plan, const target::Target& target);
 
 }  // namespace npugraph::codegen

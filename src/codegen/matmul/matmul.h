@@ -3,7 +3,8 @@
 // and sizes are known at run time.
 //
 // Leading dimensions are a batch, which A or B may lack or repeat. The strides of A and B are arbitrary, but products
-// are fast if A is contiguous along k and B along k or n. The order of a sum depends on sizes and strides alone.
+// are fast if A is contiguous along k and B along k or n. The order of a sum depends on sizes and strides of A and B
+// alone: an epilogue does not change it.
 #pragma once
 
 #include <optional>

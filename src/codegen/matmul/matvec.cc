@@ -109,9 +109,10 @@ class MatvecEmitter {
   void emit_group(Value* r, int group) {
     const RowPointers rows(b_, bytes(matrix_, b_.CreateMul(r, row_stride_)), row_stride_, group);
     const RowPointers xs(b_, x_, x_stride_, vectors_);
-    // A step of one stream takes a whole cache line, so that each line is prefetched once.
+    // A step of a stream that is always alone takes a whole cache line, so that each line is prefetched once. The step
+    // decides which products are added behind the last whole one, so it is the same in groups of any size.
     const int vector = lanes_ * static_cast<int>(4 / size_of(x_type()));
-    const int copies = fetches_ && group == 1 ? std::max(1, static_cast<int>(64 / (vector * matrix_size()))) : 1;
+    const int copies = fetches_ && vectors_ == 1 ? std::max(1, static_cast<int>(64 / (vector * matrix_size()))) : 1;
     const int step = vector * copies;
     const Ahead ahead = ahead_of(rows.row(0), group, step * matrix_size());
     Value* whole = b_.CreateAnd(k_, b_.getInt64(-step));

@@ -152,6 +152,9 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   return !is_quads(plan.kind) || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 
+// Whether the products of each sum are added in the same order: by tiles one after the other, in other blocks as well.
+bool has_same_order(const MatmulPlan& x, const MatmulPlan& y) { return x.form == y.form && x.tile_rows == y.tile_rows; }
+
 bool uses_same_a(const MatmulPlan& x, const MatmulPlan& y) {
   return x.form == y.form && x.kind == y.kind && x.dense_a == y.dense_a && x.cuts_a == y.cuts_a &&
          x.in_place == y.in_place && x.m == y.m && x.tile_rows == y.tile_rows && x.batch_sizes == y.batch_sizes;
@@ -224,14 +227,24 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
 }
 
 bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks) {
-  const MatmulPlan* best = nullptr;
-  double least = 0;
   const std::vector<MatmulPlan> candidates = candidates_of(plan, target);
-  for (const MatmulPlan& candidate : candidates) {
-    const double cost = cost_of(candidate, target);
-    if (blocks ? candidate.blocks() != *blocks : best != nullptr && cost > least * kLeastGain) continue;
-    best = &candidate;
-    least = cost;
+  const auto among = [&](const auto& fits, const auto& cost) {
+    const MatmulPlan* best = nullptr;
+    double least = 0;
+    for (const MatmulPlan& candidate : candidates) {
+      if (!fits(candidate)) continue;
+      const double found = cost(candidate, target);
+      if (best != nullptr && found > least * kLeastGain) continue;
+      best = &candidate;
+      least = found;
+    }
+    return best;
+  };
+  const MatmulPlan* best = nullptr;
+  if (blocks) {
+    best = among([&](const MatmulPlan& candidate) { return candidate.blocks() == *blocks; }, cost_of);
+  } else if (const MatmulPlan* order = among([](const MatmulPlan&) { return true; }, cost_of_sums)) {
+    best = among([&](const MatmulPlan& candidate) { return has_same_order(candidate, *order); }, cost_of);
   }
   if (best != nullptr) plan = MatmulPlan(*best);
   return best != nullptr;
