@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 # The tests fail unless each feature occurs in a program that was compiled and found equal to eager mode.
 FEATURES = {
-    "dtypes": ("float32", "float64", "bfloat16", "int64", "bool", "mixed dtypes"),
+    "dtypes": ("float32", "float64", "bfloat16", "float16", "int64", "bool", "mixed dtypes"),
     "inputs": (
         "same tensor twice",
         "overlapping inputs",
@@ -69,6 +69,7 @@ FEATURES = {
     ),
     "operators": (
         "pointwise",
+        "inexact number",
         "comparison",
         "where",
         "conversion",

@@ -10,7 +10,8 @@ A slot is ``{name}`` or ``{name:kind}``; the same name gives the same value. ``s
   to x), ``row`` (as ``x[0]``), ``beside`` (concatenates with x), ``factor`` (``x @ y``), ``weights``
   (``F.linear(x, y)``), ``codes`` (of weights, integers), ``keys`` (to which the tokens x attend)
 - ``c``: a bool tensor that broadcasts with x; ``i``: a tensor of integers
-- ``d`` and ``e``: dimensions of x; ``k``: 0, 1 or 2; ``v``: a number; ``w``: a whole number; ``t``: a dtype
+- ``d`` and ``e``: dimensions of x; ``k``: 0, 1 or 2; ``v``: a number; ``w``: a whole number; ``q``: a number that no
+  type of 16 bits holds exactly; ``t``: a dtype
 - ``n``: a size of x, as source; ``m`` and ``o``: sizes of any tensor; ``r``: how many dimensions x has
 """
 
@@ -90,6 +91,20 @@ POINTWISE = [
     *_pure("symbolic scalar", "{x:number} * {n}", "{x:number} + {n} // 2", "torch.full_like({x}, {n})"),
 ]
 
+# Numbers that are rounded to the type of a tensor, or not, give different bits.
+NUMBERS = [
+    *_pure("inexact number", "{x:float} + {q}", "{x:float} - {q}", "{q} - {x:float}", "{x:float} * {q}"),
+    *_pure("inexact number", "{x:float} / {q}", "{x:float}.lerp({y:same}, {q})", "F.leaky_relu({x:float}, {q})"),
+    *_pure("inexact number", "torch.add({x:float}, {y:same}, alpha={q})", "torch.rsub({x:float}, {y:same}, alpha={q})"),
+    *_pure(
+        "inexact number", "torch.addcmul({x:float}, {y:same}, {z:same}, value={q})", "{x:float} * torch.tensor({q})"
+    ),
+    *_pure("inexact number", "torch.where({c}, {x:float}, {q})", "torch.tensor({q}) - {x:float}"),
+    *_pure("inexact number", "{x:float}.clamp(max={q})", "F.hardtanh({x:float}, -1.3, 0.7)", kinked=True),
+    *_pure("inexact number", "{x:float} > {q}", "{x:float} == {q}", "F.threshold({x:float}, {q}, {q})", jumps=True),
+    *_pure("inexact number", "F.hardshrink({x:float}, 0.3)", "torch.remainder({x:float}, {q})", jumps=True),
+]
+
 REDUCTIONS = [
     *_pure("reduction", "{x}.sum()", "{x}.sum({d})", "{x}.sum({d}, keepdim=True)", "{x:float}.mean({d})", inexact=True),
     *_pure("reduction", "{x:float}.var({d})", "{x:float}.logsumexp({d})", "{x:number}.cumsum({d})", inexact=True),
@@ -156,6 +171,8 @@ WRITES = [
     *_write("in-place", "{x:number}.add_({y:broadcast_number})", "{x:number}.sub_({y:broadcast_number}, alpha=2)"),
     *_write("in-place", "{x:float}.mul_({y:broadcast})", "{x}.fill_({w})", "{x:float}.clamp_(-1, 2)"),
     *_write("in-place", "{x:float}.sigmoid_()", "{x:float}.tanh_()", inexact=True),
+    *_write("inexact number", "{x:float}.add_({q})", "{x:float}.sub_({q})", "{x:float}.mul_({q})"),
+    *_write("inexact number", "{x:float}.sub_({y:same}, alpha={q})", "{x:float}.add_({y:same}, alpha={q})"),
     *_write("in-place", "{x}.masked_fill_({c}, {w})", "{x:number}.addcmul_({y:same}, {z:same})"),
     *_write("in-place", "{x}.view(-1).mul_({w})", "{x:number}[0].add_({v})", "{x:number}.select({d}, -1).neg_()"),
     *_write("in-place", "{x:number}[1:].sub_({y:row})", "{x:plane}.mT.mul_({w})", "{x}.unsqueeze(0).fill_({w})"),
@@ -242,7 +259,7 @@ PRODUCTS = [
 # Operators by their first feature. Operators that write have groups of their own. A step draws a group and then an
 # operator of it, so that a feature with few operators is not rare.
 GROUPS: dict[str, list[Operator]] = {}
-for _operator in [*POINTWISE, *WRITES, *VIEWS, *LAYOUT, *REDUCTIONS, *INDEXING, *SIZES, *PRODUCTS]:
+for _operator in [*POINTWISE, *NUMBERS, *WRITES, *VIEWS, *LAYOUT, *REDUCTIONS, *INDEXING, *SIZES, *PRODUCTS]:
     GROUPS.setdefault(_operator.features[0] + (" write" if _operator.write is not Write.NONE else ""), []).append(
         _operator
     )

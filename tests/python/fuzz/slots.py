@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-DTYPES = (torch.float32, torch.float32, torch.int64, torch.float64, torch.bool, torch.bfloat16)
+DTYPES = (torch.float32, torch.float32, torch.int64, torch.float64, torch.bool, torch.bfloat16, torch.float16)
 KNOWN_DTYPES = (*DTYPES, torch.int32)
-LITERALS = {"k": (0, 1, 2), "v": (1, 2, -1, 0.5), "w": (2, 0, 3, -1), "t": KNOWN_DTYPES}
+LITERALS = {"k": (0, 1, 2), "v": (1, 2, -1, 0.5), "w": (2, 0, 3, -1), "q": (0.7, -1.1, 0.3, 3.3), "t": KNOWN_DTYPES}
 
 
 class Slots:
@@ -32,7 +32,7 @@ class Slots:
         """Returns the source of the step, or None if a slot has no candidate."""
         pieces = list(string.Formatter().parse(template))
         kinds = {name: kind for _, name, kind, _ in reversed(pieces) if name}
-        for name in sorted(kinds, key="xyzcidekvwtnmor".find):
+        for name in sorted(kinds, key="xyzcidekvwqtnmor".find):
             value = self.tensor(name, kinds[name]) if name in "xyzci" else self.number(name)
             if value is None:
                 return None
