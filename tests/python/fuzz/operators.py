@@ -91,18 +91,19 @@ POINTWISE = [
     *_pure("symbolic scalar", "{x:number} * {n}", "{x:number} + {n} // 2", "torch.full_like({x}, {n})"),
 ]
 
-# Numbers that are rounded to the type of a tensor, or not, give different bits.
+# Numbers that are rounded to the type of a tensor, or not, give different bits. In 16 bits, eager rounds a product with
+# alpha only in elements that fill no vector, so alpha is for f32.
 NUMBERS = [
     *_pure("inexact number", "{x:float} + {q}", "{x:float} - {q}", "{q} - {x:float}", "{x:float} * {q}"),
     *_pure("inexact number", "{x:float} / {q}", "{x:float}.lerp({y:same}, {q})", "F.leaky_relu({x:float}, {q})"),
-    *_pure("inexact number", "torch.add({x:float}, {y:same}, alpha={q})", "torch.rsub({x:float}, {y:same}, alpha={q})"),
+    *_pure("inexact number", "torch.add({x:f32}, {y:same}, alpha={q})", "torch.rsub({x:f32}, {y:same}, alpha={q})"),
     *_pure(
         "inexact number", "torch.addcmul({x:float}, {y:same}, {z:same}, value={q})", "{x:float} * torch.tensor({q})"
     ),
     *_pure("inexact number", "torch.where({c}, {x:float}, {q})", "torch.tensor({q}) - {x:float}"),
     *_pure("inexact number", "{x:float}.clamp(max={q})", "F.hardtanh({x:float}, -1.3, 0.7)", kinked=True),
     *_pure("inexact number", "{x:float} > {q}", "{x:float} == {q}", "F.threshold({x:float}, {q}, {q})", jumps=True),
-    *_pure("inexact number", "F.hardshrink({x:float}, 0.3)", "torch.remainder({x:float}, {q})", jumps=True),
+    *_pure("inexact number", "F.hardshrink({x:float}, 0.3)", "F.softshrink({x:float}, 0.3)", jumps=True),
 ]
 
 REDUCTIONS = [
@@ -172,7 +173,7 @@ WRITES = [
     *_write("in-place", "{x:float}.mul_({y:broadcast})", "{x}.fill_({w})", "{x:float}.clamp_(-1, 2)"),
     *_write("in-place", "{x:float}.sigmoid_()", "{x:float}.tanh_()", inexact=True),
     *_write("inexact number", "{x:float}.add_({q})", "{x:float}.sub_({q})", "{x:float}.mul_({q})"),
-    *_write("inexact number", "{x:float}.sub_({y:same}, alpha={q})", "{x:float}.add_({y:same}, alpha={q})"),
+    *_write("inexact number", "{x:f32}.sub_({y:same}, alpha={q})", "{x:f32}.add_({y:same}, alpha={q})"),
     *_write("in-place", "{x}.masked_fill_({c}, {w})", "{x:number}.addcmul_({y:same}, {z:same})"),
     *_write("in-place", "{x}.view(-1).mul_({w})", "{x:number}[0].add_({v})", "{x:number}.select({d}, -1).neg_()"),
     *_write("in-place", "{x:number}[1:].sub_({y:row})", "{x:plane}.mT.mul_({w})", "{x}.unsqueeze(0).fill_({w})"),
