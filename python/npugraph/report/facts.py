@@ -24,14 +24,17 @@ def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str
     sources = {node["name"]: node["source"] for node in [*after["nodes"], *before["nodes"]]}
     tasks = _tasks(artifact, after)
     machine = at_least(machine or limits(), tasks)
+    memory = artifact.memory
+    places = ("bound_bytes_per_call", "arena_bytes", "heap_bytes", "derived_constant_bytes")
+    working_set = sum(memory[place] for place in places)
     for task in tasks:
-        task["used"] = used(task, machine)
+        task["used"] = used(task, machine, working_set)
     runs = [dataclasses.asdict(run) for run in artifact.runs]
     return {
         "name": artifact.name,
         "options": _given_options(artifact),
         "counters": artifact.counters,
-        "memory": artifact.memory,
+        "memory": memory,
         "phases": artifact.phases,
         "instances": [dataclasses.asdict(instance) for instance in artifact.instances],
         "before": before,
@@ -40,7 +43,7 @@ def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str
         "runs": runs,
         "outside": outside(runs[0]) if runs else None,
         "machine": machine,
-        "verdict": dataclasses.asdict(verdict(tasks, runs, machine)),
+        "verdict": dataclasses.asdict(verdict(tasks, runs, machine, working_set)),
         "verdict_kinds": KINDS,
         "buffers": _records(artifact.buffers),
         "partitions": _records(artifact.partitions),

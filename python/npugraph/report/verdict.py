@@ -12,13 +12,14 @@ Task = Mapping[str, Any]
 
 # A task that reaches less than this part of the machine's limits is bound by neither memory nor arithmetic.
 FAR = 0.1
-# The start and the end of a task take about this long. A task that takes no longer and reaches little is just that.
+# The start and the end of a task take about this long. A task that takes no longer and computes little is just that.
 START_NS = 5_000
 
 # The kinds of time, in the order of the page.
 KINDS = {
     "memory": "moving bytes",
     "arithmetic": "arithmetic",
+    "caches": "tasks whose data is in the caches",
     "code": "tasks far from both limits",
     "waiting": "waiting",
     "host": "outside of tasks, and starting them",
@@ -35,14 +36,17 @@ class Verdict:
     parts: dict[str, float]
 
 
-def verdict(tasks: Sequence[Task], runs: Sequence[Mapping[str, Any]], machine: Mapping[str, float]) -> Verdict:
+def verdict(
+    tasks: Sequence[Task], runs: Sequence[Mapping[str, Any]], machine: Mapping[str, float], working_set: int
+) -> Verdict:
     """Judges the shortest run. ``tasks`` and ``runs`` are those of an artifact, the shortest run first. Each task has
-    the element ``type`` that it computes with. ``machine`` is the result of ``machine.limits``."""
+    the element ``type`` that it computes with. ``machine`` is the result of ``machine.limits``, and ``working_set`` the
+    number of bytes that a run touches."""
     if not runs:
         return Verdict("", "No times yet: call it again with the same sizes.", {})
     run = runs[0]
     tasks = [{**task, "nanoseconds": length} for task, (_, length) in zip(tasks, run["tasks"], strict=True)]
-    bounds = [_bound(task, machine) for task in tasks]
+    bounds = [_bound(task, machine, working_set) for task in tasks]
     parts = _parts(tasks, run, bounds)
     bound = max(parts, key=parts.__getitem__)
     share = parts[bound] / max(run["nanoseconds"], 1)
@@ -65,22 +69,26 @@ def at_least(machine: Mapping[str, float], tasks: Iterable[Task]) -> dict[str, f
     return limits
 
 
-def used(task: Task, machine: Mapping[str, float]) -> tuple[float, float]:
-    """The parts of the machine's memory traffic and of its arithmetic that a task reaches."""
+def used(task: Task, machine: Mapping[str, float], working_set: int) -> tuple[float | None, float]:
+    """The parts of the machine's memory traffic and of its arithmetic that a task reaches. The first one is None where
+    the bytes may come from caches, and for a task that is too short to tell."""
     time = max(task["nanoseconds"], 1)
-    moved = task["bytes_read"] + task["bytes_written"]
-    return moved / time / machine["bytes"], task["operations"] / time / machine[task["type"]]
+    memory = (task["bytes_read"] + task["bytes_written"]) / time / machine["bytes"]
+    is_of_memory = working_set > machine["caches"] and time > START_NS and memory <= 1
+    return memory if is_of_memory else None, task["operations"] / time / machine[task["type"]]
 
 
-def _bound(task: Task, machine: Mapping[str, float]) -> str:
+def _bound(task: Task, machine: Mapping[str, float], working_set: int) -> str:
     if task["kind"] == "collective":
         return "waiting"
     if task["kind"] == "python" or task.get("python"):
         return "host"
-    memory, arithmetic = used(task, machine)
-    if max(memory, arithmetic) >= FAR:
-        return "memory" if memory >= arithmetic else "arithmetic"
-    return "host" if task["nanoseconds"] <= START_NS else "code"
+    memory, arithmetic = used(task, machine, working_set)
+    if max(memory or 0, arithmetic) >= FAR:
+        return "memory" if (memory or 0) >= arithmetic else "arithmetic"
+    if task["nanoseconds"] <= START_NS:
+        return "host"
+    return "caches" if memory is None else "code"
 
 
 def _parts(tasks: Sequence[Task], run: Mapping[str, Any], bounds: Sequence[str]) -> dict[str, float]:
@@ -135,6 +143,16 @@ def _arithmetic(share: str, own: Iterable[Task], machine: Mapping[str, float]) -
     )
 
 
+def _caches(share: str, own: Iterable[Task], machine: Mapping[str, float]) -> str:
+    slowest = max(own, key=lambda task: task["nanoseconds"])
+    reason = f", which is not generated code: {slowest['reason']}" if slowest["reason"] else ""
+    return (
+        f"Memory does not bound this model: {share} of a run are tasks whose data fits the caches "
+        f"({machine['caches'] / 2**20:.0f} MiB), most of all {slowest['name']}{reason}. More work in each call helps, "
+        "or fewer operators left apart (below, under Fusion)."
+    )
+
+
 def _host(share: str, own: Iterable[Task], machine: Mapping[str, float]) -> str:
     return (
         f"The host bounds this model: {share} of a run begins, ends and starts tasks, or is Python, and computes "
@@ -164,7 +182,14 @@ def _code(share: str, own: Iterable[Task], machine: Mapping[str, float]) -> str:
     ).replace("10%", "10 %")
 
 
-_SENTENCES = {"memory": _memory, "arithmetic": _arithmetic, "host": _host, "waiting": _waiting, "code": _code}
+_SENTENCES = {
+    "memory": _memory,
+    "arithmetic": _arithmetic,
+    "caches": _caches,
+    "host": _host,
+    "waiting": _waiting,
+    "code": _code,
+}
 
 
 def _sums(own: Iterable[Task]) -> tuple[int, int, int]:

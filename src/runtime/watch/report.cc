@@ -114,13 +114,13 @@ std::vector<TimedRun> by_length(std::vector<TimedRun> runs) {
 }
 
 void add_times(const std::vector<TimedRun>& runs, std::vector<TaskTraffic>& traffic) {
-  const TimedRun middle = by_length(runs)[runs.size() / 2];
+  const TimedRun middle = by_length(runs)[(runs.size() - 1) / 2];  // of two, the one that was disturbed less
   const int64_t first = std::ranges::min(middle.tasks, std::less(), &TimeSpan::begin_ns).begin_ns;
   for (size_t t = 0; t < traffic.size(); ++t) {
     std::vector<int64_t> times;
     for (const TimedRun& run : runs) times.push_back(length(run.tasks[t]));
     std::ranges::sort(times);
-    traffic[t].nanoseconds = times[times.size() / 2];
+    traffic[t].nanoseconds = times[(times.size() - 1) / 2];
     traffic[t].least_nanoseconds = times.front();
     traffic[t].most_nanoseconds = times.back();
     traffic[t].begin_nanoseconds = middle.tasks[t].begin_ns - first;

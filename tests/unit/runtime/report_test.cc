@@ -36,6 +36,13 @@ TEST(Times, BeginAsInTheRunOfMiddleLength) {
   EXPECT_EQ(traffic[1].begin_nanoseconds, 102);
 }
 
+TEST(Times, OfTwoRunsAreTheShorterOnes) {
+  std::vector<TaskTraffic> traffic(2);
+  add_times({run(0, 90, 8), run(1000, 7, 8)}, traffic);
+  EXPECT_EQ(traffic[0].nanoseconds, 7);
+  EXPECT_EQ(traffic[1].begin_nanoseconds, 9);
+}
+
 TEST(Times, OfOneRunAreItsOwn) {
   std::vector<TaskTraffic> traffic(2);
   add_times({run(0, 7, 8)}, traffic);

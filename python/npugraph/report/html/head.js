@@ -10,7 +10,7 @@
   box.append(element("p", {}, element("b", {}, headline), rest.join("")));
 
   const generated = tasks.filter((task) => !["kernel", "aten", "python", "collective", "nested"].includes(task.kind));
-  const run = runs[Math.floor(runs.length / 2)];
+  const run = runs[Math.floor((runs.length - 1) / 2)];
   const tile = (value, name) => element("div", { class: "tile" }, element("b", {}, value), element("span", {}, name));
   document.getElementById("head").append(
     tile(run ? timeText(run.nanoseconds) : "–", runs.length > 1 ? `one run (${timeText(runs[0].nanoseconds)} to ${timeText(runs.at(-1).nanoseconds)})` : "one run"),

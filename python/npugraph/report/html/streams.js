@@ -1,6 +1,6 @@
 // Streams over time: a row for each stream, and arrows from tasks to those of other streams that wait for them.
 show("streams", (box, width) => {
-  const run = facts.runs[Math.floor(facts.runs.length / 2)];
+  const run = facts.runs[Math.floor((facts.runs.length - 1) / 2)];
   const timed = run !== undefined;
   if (!timed) box.append(note("No times yet: tasks stand in the order of the program, all equally long."));
   const spans = tasks.map((task, index) => ({

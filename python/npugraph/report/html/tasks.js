@@ -31,7 +31,7 @@ show("time", (box, width) => {
 
   // A rate, and how much of the machine's that is.
   const rate = (count, time, unit, part) => time && count
-    ? element("span", { class: "rate" }, `${count / time >= 100 ? Math.round(count / time) : (count / time).toFixed(1)} ${unit}`, element("small", {}, percent(part, 1)))
+    ? element("span", { class: "rate" }, `${count / time >= 100 ? Math.round(count / time) : (count / time).toFixed(1)} ${unit}`, element("small", {}, part === null ? "caches" : percent(part, 1)))
     : "";
   const explained = tasks.some((task) => task.reason);
   const order = tasks.map((_, index) => index).sort((a, b) => weight(tasks[b]) - weight(tasks[a]));
@@ -59,5 +59,5 @@ show("time", (box, width) => {
   box.append(longTable(heads, rows, width < 600 ? 8 : 24));
   const { bytes, f32, bf16, i8 } = facts.machine;
   box.append(note(`Percentages under rates are of what this machine came to when the page was written: ${bytes.toFixed(1)} GB/s read from memory, and products of `
-    + `${Math.round(f32)} GFLOP/s in f32, ${Math.round(bf16)} in bf16, ${Math.round(i8)} in i8. Tasks that find their operands in caches can be above 100 %.`));
+    + `${Math.round(f32)} GFLOP/s in f32, ${Math.round(bf16)} in bf16, ${Math.round(i8)} in i8. A task has no percentage of memory if its operands may be in caches.`));
 });
