@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/atomic_file.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,9 +16,24 @@
 
 namespace npugraph {
 
-AtomicFile::AtomicFile(std::string path, std::string what)
-    : path_(std::move(path)), what_(std::move(what)), temporary_(path_ + ".XXXXXX") {
-  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);  // mode 0600
+namespace {
+
+// A file of its own beside `path`. Not mkostemp(), whose files have mode 0600 whatever the umask says.
+int create_beside(const std::string& path, mode_t mode, std::string& name) {
+  static std::atomic<uint64_t> count = 0;
+  int descriptor = -1;
+  do {
+    name = cat(path, ".", ::getpid(), ".", count.fetch_add(1));
+    descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  } while (descriptor < 0 && errno == EEXIST);
+  return descriptor;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path, std::string what, Readers readers)
+    : path_(std::move(path)), what_(std::move(what)) {
+  descriptor_ = create_beside(path_, readers == Readers::kOwner ? 0600 : 0644, temporary_);
   if (descriptor_ < 0) fail();
   exists_ = true;
 }

@@ -3,17 +3,19 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
 namespace npugraph {
 
-// The file is readable and writable by its owner only. Data goes to a temporary file in the same directory, which
+// Only the owner may write the file. Others may read a shared one, as far as the umask allows. Data goes to a temporary file in the same directory, which
 // commit() renames; without a commit() the destructor removes it. Every failure is a UserError "cannot write <what> to
 // <path>: <reason>".
 class AtomicFile {
  public:
-  AtomicFile(std::string path, std::string what);
+  enum class Readers : uint8_t { kOwner, kShared };
+  AtomicFile(std::string path, std::string what, Readers readers = Readers::kOwner);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/trust.h"
 
 namespace npugraph {
 
@@ -20,8 +21,7 @@ MappedFile map_file(const std::string& path) {
   if (!S_ISREG(status.st_mode)) throw UserError("it is not a regular file");
   MappedFile mapped;
   mapped.size = static_cast<uint64_t>(status.st_size);
-  mapped.owner = status.st_uid;
-  mapped.writable_by_others = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  mapped.distrust = why_not_trusted(status);
   if (mapped.size == 0) return mapped;
   void* memory = ::mmap(nullptr, mapped.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0);
   if (memory == MAP_FAILED) throw UserError(std::strerror(errno));

@@ -13,8 +13,7 @@ namespace npugraph {
 struct MappedFile {
   std::shared_ptr<void> memory;  // unmapped when the last copy goes; null for an empty file
   uint64_t size = 0;
-  uint32_t owner = 0;               // user id
-  bool writable_by_others = false;  // by the group or all users
+  std::string distrust;  // why_not_trusted() of the file
 
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory.get()), size}; }
 };

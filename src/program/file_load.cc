@@ -2,8 +2,6 @@
 #include <cstring>
 #include <string_view>
 
-#include <unistd.h>
-
 #include "abi/task.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -59,8 +57,7 @@ void Reader::map() {
   } catch (const UserError& error) {
     fail(error.what());
   }
-  if (file_.owner != ::geteuid()) fail("it is owned by user ", file_.owner, ", not by this user, ", ::geteuid());
-  if (file_.writable_by_others) fail("others may write it: run chmod go-w ", path_);
+  if (!file_.distrust.empty()) fail(file_.distrust);
   if (file_.size < sizeof header_) fail("it is not a saved Program");
 }
 

@@ -56,7 +56,7 @@ void save(const Program& program, const Metadata& metadata, const std::string& p
   for (const Constant& constant : program.constants) checksum.add(bytes_of(constant.data, constant.bytes));
   header.checksum = checksum.value();
 
-  AtomicFile file(path, "the Program");
+  AtomicFile file(path, "the Program", AtomicFile::Readers::kShared);
   write_padded(file, bytes_of(&header, sizeof header));
   write_padded(file, bytes_of(text.data(), text.size()));
   for (const Constant& constant : program.constants) write_padded(file, bytes_of(constant.data, constant.bytes));

@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/trust.h"
 #include "codegen/jit/build_id.h"
 
 namespace npugraph::codegen {
@@ -209,9 +210,9 @@ int ObjectCache::open_directory() const {
 bool ObjectCache::is_trusted(int descriptor, const std::string& path) const {
   struct stat status;
   if (::fstat(descriptor, &status) != 0) return false;
-  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return true;
-  if (!warned_.exchange(true))
-    log_warning("generated code is not read from ", path, ": it belongs to another user, or others may write to it");
+  const std::string reason = why_not_trusted(status);
+  if (reason.empty()) return true;
+  if (!warned_.exchange(true)) log_warning("generated code is not read from ", path, ": ", reason);
   return false;
 }
 

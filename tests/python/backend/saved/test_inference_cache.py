@@ -549,6 +549,9 @@ def test_a_file_of_another_user_is_not_used(written, tmp_path, monkeypatch) -> N
     path, x = written
     user = os.geteuid()
     with monkeypatch.context() as patched:
+        if user == 0:  # files of root are taken
+            user = 12345
+            os.chown(path, user, user)
         patched.setattr(os, "geteuid", lambda: user + 1)
         with pytest.raises(cache_file.Unusable, match=f"it belongs to user {user}, and this process runs as"):
             cache_file.read(path)

@@ -140,7 +140,7 @@ TEST_F(ObjectCacheTest, WhatOthersMayWriteToIsNotRead) {
     EXPECT_EQ(distrusting.find(host(), "text"), std::nullopt);
     ASSERT_EQ(log_.size(), 1u);
     EXPECT_EQ(log_[0], cat("warning: generated code is not read from ", path.string(),
-                           ": it belongs to another user, or others may write to it"));
+                           ": others may write it: run chmod go-w on it"));
     fs::permissions(path, before);
     EXPECT_EQ(cache().find(host(), "text"), kObject);
   }
