@@ -22,7 +22,6 @@ from torch import fx
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.python_operators import runs_python
 
-
 @dataclasses.dataclass(frozen=True)
 class Instance:
     """A Program that is bound to sizes. ``key`` names the sizes for people, ``symbols`` maps each symbol to its value,
@@ -270,12 +269,15 @@ class Artifact:
         self._run = weakref.ref(run)
 
     def save(self, path: str) -> None:
-        """Writes the Program to ``path`` (mode 0600). Raises ``ValueError`` if it has Python tasks or opaque constants,
-        ``FileNotFoundError`` if the folder does not exist."""
+        """Writes the Program to ``path``. At each call it tests what it assumes of its inputs: types, sizes, strides,
+        numbers, and what the guards of the graph say of these.
+
+        Raises ``ValueError`` if it has Python tasks or opaque constants, ``FileNotFoundError`` if the folder does not
+        exist."""
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-        self._core.save(str(path))
+        self._core.save(str(path), guarded=True)
 
     def _stage(self, stage: str | None) -> str:
         return (self._core.graph_stages() or self._core.stages())[-1] if stage is None else stage

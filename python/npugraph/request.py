@@ -7,7 +7,7 @@ The rows of ``options.py`` say which field of a request an option sets. A loaded
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from npugraph import _C
@@ -20,8 +20,9 @@ RUN_OPTIONS = tuple(option.name for option in OPTIONS if option.phase is Phase.R
 _OF_NESTED = ("force_eager", "max_instances", "max_concurrent")
 
 
-def compile_request(config: CompilerConfig, name: str, kind: str = "inference") -> Any:
-    """The ``_C.CompileRequest`` for a graph. ``kind`` is "inference", "forward" or "backward"."""
+def compile_request(config: CompilerConfig, name: str, kind: str = "inference", guards: Sequence[Any] = ()) -> Any:
+    """The ``_C.CompileRequest`` for a graph. ``kind`` is "inference", "forward" or "backward". ``guards`` are those of
+    ``Imported``."""
     request = _C.CompileRequest()
     request.name = name
     request.training = kind != "inference"
@@ -29,6 +30,7 @@ def compile_request(config: CompilerConfig, name: str, kind: str = "inference") 
         if option.phase is Phase.COMPILE:
             _set(request, option, config)
     request.disabled_passes = disabled_passes(config)
+    request.guards = list(guards)
     request.run = run_request(config, kind)
     return request
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/words.h"
 #include "compiler/defect_report.h"
+#include "compiler/guarded.h"
 #include "ir/text.h"
 #include "program/file.h"
 #include "program/names.h"
@@ -49,9 +50,11 @@ Artifact::Artifact(ir::Graph graph, CompileRequest request, CompileHost host, ru
   }
 }
 
-Artifact::Artifact(std::shared_ptr<const program::Program> program, RunRequest request, CompileHost host,
-                   runtime::Host& runtime_host)
-    : host_(std::move(host)), is_saved_(true), program_(std::move(program)) {
+Artifact::Artifact(program::Loaded loaded, RunRequest request, CompileHost host, runtime::Host& runtime_host)
+    : host_(std::move(host)),
+      is_saved_(true),
+      facts_(std::move(loaded.metadata)),
+      program_(std::make_shared<const program::Program>(std::move(loaded.program))) {
   request_.name = program_->name;
   request_.run = std::move(request);
   result_.notes.resize(program_->tasks.size());
@@ -248,7 +251,12 @@ std::map<std::string, int64_t> Artifact::compile_counters() const {
   return counters;
 }
 
-void Artifact::save(const std::string& path) const { program::save(*program_, host_.facts, path); }
+void Artifact::save(const std::string& path, const SaveRequest& request) const {
+  program::Metadata facts = request.facts;
+  facts.insert(host_.facts.begin(), host_.facts.end());
+  if (!request.guarded || is_saved_) return program::save(*program_, facts, path);
+  program::save(guarded(*program_, imported_, request_.guards), facts, path);
+}
 
 void Artifact::refresh() { executable_->trim(); }
 

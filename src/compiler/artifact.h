@@ -65,6 +65,12 @@ struct InPieces {
   int64_t runs = 0;
 };
 
+struct SaveRequest {
+  // The Program tests at each call what CompileRequest::guards says; else whoever keeps the file does.
+  bool guarded = true;
+  program::Metadata facts;  // travels with the Program
+};
+
 class Artifact {
  public:
   // Compiles `graph` and builds its tasks on `runtime_host`, which must outlive the Artifact. Defects of npugraph
@@ -73,8 +79,7 @@ class Artifact {
            std::vector<Partition> partitions, const std::vector<PhaseTime>& front_end_phases);
 
   // A Program that an earlier compile has saved. There are no graphs, and so nothing to tell about passes and fusion.
-  Artifact(std::shared_ptr<const program::Program> program, RunRequest request, CompileHost host,
-           runtime::Host& runtime_host);
+  Artifact(program::Loaded loaded, RunRequest request, CompileHost host, runtime::Host& runtime_host);
 
   const std::string& name() const { return request_.name; }
   const CompileRequest& request() const { return request_; }
@@ -110,7 +115,10 @@ class Artifact {
   std::vector<BufferInfo> buffers() const;
   // A page for people.
   std::string explain(const InPieces& in_pieces = {}) const;
-  void save(const std::string& path) const;
+  // Writes the Program to a file. UserError as program::save().
+  void save(const std::string& path, const SaveRequest& request) const;
+  // What save() was given; empty for a Program that was compiled here.
+  const program::Metadata& facts() const { return facts_; }
   // Forgets all captures; the next call captures again from the tensors as they are then.
   void refresh();
 
@@ -129,6 +137,7 @@ class Artifact {
   CompileRequest request_;
   CompileHost host_;
   const bool is_saved_;  // there is no graph
+  program::Metadata facts_;
   ir::Graph imported_;
   CompileResult result_;  // without its Program and its generated tasks, which the members below have
   std::vector<Partition> partitions_;

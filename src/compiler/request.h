@@ -10,6 +10,7 @@
 
 #include "lower/super_kernels.h"
 #include "runtime/options.h"
+#include "tensor/expr.h"
 
 namespace npugraph::compiler {
 
@@ -40,6 +41,8 @@ struct CompileRequest {
   bool generate = false;    // loop nests are generated where they save memory traffic
   bool group = true;        // small tasks that do not depend on each other run at the same time
   lower::MergeOptions super_kernels = {.merges = false};
+  // What the front end tests of sizes and numbers of inputs before each call, besides the bounds of symbols.
+  std::vector<Expr> guards;
   RunRequest run;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/call_symbols.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tensor/lexer.h"
 
@@ -8,8 +10,7 @@ namespace npugraph::program {
 
 void CallSymbols::set(const Symbol& symbol, const Scalar& value) {
   if (value.kind != ScalarKind::kFloat && (value.i < symbol.min || value.i > symbol.max)) {
-    const std::string what = symbol.dim >= 0 ? cat("size ", symbol.dim, " of ") : "";
-    throw UserError(cat(what, input_name(program_, symbol.input), " is ", value.i, "; the graph is made for",
+    throw UserError(cat(symbol_source(program_, symbol), " is ", value.i, "; the graph is made for",
                         bounds_text(symbol.min, symbol.max)));
   }
   values_.emplace(symbol.name, value);
@@ -35,6 +36,26 @@ std::string CallSymbols::text() const {
 
 std::string input_name(const Program& program, size_t input) {
   return cat("input ", input, " (", program.inputs[input].source, ")");
+}
+
+std::string symbol_source(const Program& program, const Symbol& symbol) {
+  const std::string what = symbol.dim == kStorageOffset ? "the storage offset of "
+                           : symbol.dim != kNone        ? cat("size ", symbol.dim, " of ")
+                                                        : "";
+  return cat(what, input_name(program, symbol.input));
+}
+
+std::string symbols_text(const Program& program, const Expr& e, std::span<const Scalar> values) {
+  std::vector<std::string> names;
+  collect_symbols(e, names);
+  std::string text;
+  for (size_t s = 0; s < program.symbols.size(); ++s) {
+    const Symbol& symbol = program.symbols[s];
+    if (std::ranges::find(names, symbol.name) == names.end()) continue;
+    text += cat(text.empty() ? "" : " and ", symbol.name, " (", symbol_source(program, symbol), ") is ",
+                Expr::constant(values[s]).str());
+  }
+  return text;
 }
 
 std::string shape_text(std::string_view type, std::span<const int64_t> sizes) {

@@ -20,7 +20,7 @@ namespace npugraph::program {
 static_assert(std::endian::native == std::endian::little, "saved Programs are little-endian");
 
 inline constexpr std::array<char, 8> kFileMagic = {'N', 'P', 'U', 'G', 'P', 'R', 'O', 'G'};
-inline constexpr uint32_t kFileVersion = 1;
+inline constexpr uint32_t kFileVersion = 2;
 inline constexpr uint64_t kFileAlignment = 64;
 
 struct FileHeader {

@@ -188,6 +188,8 @@ struct Program {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Task> tasks;
+  // Expressions of inputs' symbols that are true for every call; the Program is right only then.
+  std::vector<int32_t> conditions;
   std::vector<int32_t> segments;  // index one past the last task of each segment; the last equals tasks.size()
 
   // The Dim of `e`: an integer constant, or the index of its entry in `exprs`, added on first use.

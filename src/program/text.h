@@ -9,6 +9,7 @@
 //     constant c0 "name" : i64[3]{1} derived bytes(24)
 //     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(8) mutated  // at: Input::storage_offset
 //     input 1 "L['n']" scalar
+//     require eq(0, mod(s0, 4))                              // Program::conditions
 //     task 0 aten "aten.mm.out" stream(1) {                  // kernel, aten, python; waits(0, 2) limits(1, 2) callable(3)
 //       read b0+0 : f32[4, s0]{s0, 1}                        // buffer and offset in bytes; write, readwrite
 //       write copied b1+0 : f32[4, 64]{64, 1}              // copied: what is written was only moved

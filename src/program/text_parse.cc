@@ -170,10 +170,11 @@ void Parser::parse_declaration() {
   if (lexer_.accept("buffer")) return parse_buffer();
   if (lexer_.accept("constant")) return parse_constant();
   if (lexer_.accept("input")) return parse_input();
+  if (lexer_.accept("require")) return program_.conditions.push_back(dim().expr);
   if (lexer_.accept("task")) return parse_task();
   if (lexer_.accept("segment")) return program_.segments.push_back(number("a task's number"));
   if (lexer_.accept("output")) return parse_output();
-  lexer_.fail("symbol, buffer, constant, input, task, segment, output or '}'");
+  lexer_.fail("symbol, buffer, constant, input, require, task, segment, output or '}'");
 }
 
 void Parser::parse_symbol() {

@@ -24,6 +24,7 @@ class Printer {
     for (size_t i = 0; i < program_.buffers.size(); ++i) print_buffer(i);
     for (size_t i = 0; i < program_.constants.size(); ++i) print_constant(i);
     for (size_t i = 0; i < program_.inputs.size(); ++i) print_input(i);
+    for (const int32_t condition : program_.conditions) add("  require ", Dim{.expr = condition}, "\n");
     for (size_t i = 0; i < program_.tasks.size(); ++i) print_task(i);
     for (const int32_t end : program_.segments) add("  segment ", end, "\n");
     for (const Output& output : program_.outputs) print_output(output);

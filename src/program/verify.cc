@@ -49,6 +49,7 @@ class StructureVerifier : Verifier {
   void check() {
     check_symbols();
     check_exprs();
+    check_conditions();
     check_inputs();
     check_constants();
     check_buffers();
@@ -61,6 +62,7 @@ class StructureVerifier : Verifier {
   void check_symbols();
   void check_symbol_origin(const Symbol& symbol, int32_t index);
   void check_exprs();
+  void check_conditions();
   void check_inputs();
   void check_constants();
   void check_buffers();
@@ -130,6 +132,17 @@ void StructureVerifier::check_exprs() {
     }
   }
   defined_by_ = defining_tasks(program_);
+}
+
+void StructureVerifier::check_conditions() {
+  for (int32_t i = 0; i < count(program_.conditions); ++i) {
+    at("condition", i);
+    const int32_t condition = program_.conditions[i];
+    if (!has(program_.exprs, condition)) fail("no expression ", condition);
+    const Expr& e = program_.exprs[condition];
+    if (e.kind() != ScalarKind::kBool) fail(e.str(), " is neither true nor false");
+    if (defined_by_[condition] != kNone) fail(e.str(), " is known only after task ", defined_by_[condition]);
+  }
 }
 
 void StructureVerifier::check_size(const Dim& dim, int32_t last_definition, std::string_view what) const {

@@ -31,7 +31,8 @@ struct BoundInput {
   void* data = nullptr;
   void* object = nullptr;  // borrowed: the host's tensor
   ng_scalar scalar{};
-  const int64_t* sizes = nullptr;  // read only for inputs that define symbols
+  const int64_t* sizes = nullptr;    // read only for inputs with symbolic sizes
+  const int64_t* strides = nullptr;  // read only where symbolic; null if the input has those of the Program
   int64_t storage_offset = 0;      // elements from the start of its memory to `data`
   int64_t capacity = INT64_MAX;    // bytes from `data` to the end of its memory
   void* storage = nullptr;         // borrowed: the argument of Host::hold()
@@ -58,7 +59,8 @@ uint64_t new_inputs_version();
 // The inputs of a call.
 struct BoundInputs {
   std::span<const BoundInput> all;
-  // If not 0: calls with the same version have the same objects, addresses, capacities and storage offsets.
+  // If not 0: calls with the same version have the same objects, addresses, capacities, storage offsets, sizes and
+  // strides.
   uint64_t version = 0;
   int64_t staged_bytes = 0;  // bytes that the caller copied to make the inputs
   CallingStream stream;
@@ -108,7 +110,9 @@ enum class RunStatus : uint8_t {
   kInputsOverlap,  // a written input overlaps another one in a way not seen at compile time
   // An input whose storage the graph addresses lies elsewhere in it than at compile time, or has a smaller storage.
   kInputElsewhere,
-  kInputRefused,  // RunResult::error names the input: a size is out of its bounds, or its memory ends too early
+  // RunResult::error names the input: it has other sizes or strides than the graph was compiled for, or its memory ends
+  // too early.
+  kInputRefused,
 };
 
 struct RunResult {

@@ -55,7 +55,8 @@ def import_into_core(work: Work) -> None:
 
 
 def compile_core(work: Work) -> None:
-    work.core = compile_imported(work.imported, compile_request(work.config, work.name, work.route.kind), work.phases)
+    request = compile_request(work.config, work.name, work.route.kind, work.imported.guards)
+    work.core = compile_imported(work.imported, request, work.phases)
 
 
 def compile_piece(

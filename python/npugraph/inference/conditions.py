@@ -169,7 +169,14 @@ def _described_tensors(shape_env: Any) -> dict[str, tuple[Json, Json]]:
 
 
 def _fixed(sizes: Sequence[Any]) -> list[int | None]:
-    return [size if type(size) is int else None for size in sizes]
+    return [_number(size) for size in sizes]
+
+
+def _number(size: Any) -> int | None:
+    if type(size) is int:
+        return size
+    expr = size.node.expr  # a number if the model has fixed the symbol
+    return int(expr) if expr.is_Integer else None
 
 
 def _size_guards(shape_env: Any) -> list[str]:

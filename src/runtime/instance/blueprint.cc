@@ -180,6 +180,7 @@ std::vector<bool> Blueprint::find_told_exprs(const std::vector<int32_t>& epoch_o
     std::ranges::for_each(input.strides, use);
     if (input.storage_offset) use(*input.storage_offset);
   }
+  for (const int32_t condition : program->conditions) is_told[condition] = false;
   for (int32_t t = 0; t < count(program->tasks); ++t) {
     const program::Task& task = program->tasks[t];
     const bool is_rebindable = program::has(task.kind, program::KindTrait::kRebindable);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "program/call_symbols.h"
 #include "program/offsets.h"
 #include "runtime/memory/red_zones.h"
 #include "runtime/task_error.h"
@@ -148,6 +149,7 @@ void Instance::measure_inputs() {
     strides.clear();
     for (const auto& size : input.sizes) sizes.push_back(sizes_.value(size).as_int());
     for (const auto& stride : input.strides) strides.push_back(sizes_.value(stride).as_int());
+    if (!program.buffers[input.buffer].opaque) note_given_dims(i, sizes, strides);
     const bool is_memory = !program.buffers[input.buffer].opaque && !blueprint_.windows_of_buffer[input.buffer].empty();
     const int64_t bytes = !is_memory ? 0 : extent_bytes(sizes, strides, input.dtype);
     inputs_.push_back({.input = i, .buffer = input.buffer, .bytes = bytes, .reach = bytes});
@@ -161,6 +163,37 @@ void Instance::measure_inputs() {
   measure_windows_of_inputs();
   bound_.resize(inputs_.size());
   moved_.resize(inputs_.size() + 1);
+}
+
+// A stride does not count where no element follows it.
+void Instance::note_given_dims(int32_t i, std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  const program::Input& input = blueprint_.program->inputs[i];
+  const bool is_empty = std::ranges::find(sizes, 0) != sizes.end();
+  for (int32_t d = 0; d < static_cast<int32_t>(sizes.size()); ++d) {
+    if (!input.sizes[d].is_constant()) given_dims_.push_back({i, d, false, sizes[d]});
+    const bool counts = !is_empty && sizes[d] > 1;
+    if (counts && !input.strides[d].is_constant()) given_dims_.push_back({i, d, true, strides[d]});
+  }
+}
+
+void Instance::check_dims(std::span<const BoundInput> inputs) const {
+  for (const GivenDim& wanted : given_dims_) {
+    const BoundInput& input = inputs[wanted.input];
+    const int64_t* given = wanted.is_stride ? input.strides : input.sizes;
+    if (given != nullptr && given[wanted.dim] != wanted.value) [[unlikely]]
+      refuse_dims(wanted, input);
+  }
+}
+
+void Instance::refuse_dims(const GivenDim& dim, const BoundInput& input) const {
+  const program::Input& declared = blueprint_.program->inputs[dim.input];
+  const auto& wanted = dim.is_stride ? declared.strides : declared.sizes;
+  const std::span given(dim.is_stride ? input.strides : input.sizes, wanted.size());
+  const std::string key = key_text(blueprint_, sizes_.symbols());
+  throw InputError(cat(program::input_name(*blueprint_.program, dim.input), " has ",
+                       dim.is_stride ? "strides " : "sizes ", program::shape_text("", given),
+                       "; the graph was compiled for ", program::shape_text(*blueprint_.program, "", wanted), " with ",
+                       key));
 }
 
 void Instance::measure_windows_of_inputs() {
@@ -418,6 +451,7 @@ void Instance::check_memory(const TensorInput& tensor, const BoundInput& input) 
 RunStatus Instance::bind_inputs(const BoundInputs& inputs) {
   if (inputs_checked_ && inputs.version != 0 && inputs.version == inputs_version_) return RunStatus::kOk;
   inputs_version_ = 0;  // until all have passed
+  check_dims(inputs.all);
   const RunStatus status = bind_moved(inputs.all);
   if (status == RunStatus::kOk) inputs_version_ = inputs.version;
   return status;

@@ -57,7 +57,8 @@ class Instance {
   // Sets Blueprint::refreshed_symbols to `bits` and binds again the tasks that use them. False if none was bound.
   bool refresh(std::span<const int64_t> bits);
   // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
-  // the memory of an input ends too early, TaskError when an input that has elements has no memory.
+  // an input has other sizes or strides than symbols give it, or when its memory ends too early; TaskError when an input
+  // that has elements has no memory.
   RunStatus bind_inputs(const BoundInputs& inputs);
   // The moves since the last call of this function.
   MovedInputs take_moved() { return std::exchange(moved_inputs_, {}); }
@@ -115,6 +116,13 @@ class Instance {
     int32_t input = 0;
     int64_t storage_offset = 0;
   };
+  // A symbolic size of an input, or a stride that counts. One symbol may give several, but reads only one of them.
+  struct GivenDim {
+    int32_t input = 0;
+    int32_t dim = 0;
+    bool is_stride = false;
+    int64_t value = 0;
+  };
   struct Address {
     const void* data = nullptr;
     const void* object = nullptr;
@@ -141,6 +149,9 @@ class Instance {
 
   void make_blocks(const Lease& lease);
   void measure_inputs();
+  void note_given_dims(int32_t i, std::span<const int64_t> sizes, std::span<const int64_t> strides);
+  void check_dims(std::span<const BoundInput> inputs) const;
+  [[noreturn]] void refuse_dims(const GivenDim& dim, const BoundInput& input) const;
   void measure_windows_of_inputs();
   void measure_window(int32_t w);
   void check_late_window(int32_t w) const;
@@ -203,6 +214,7 @@ class Instance {
 
   std::vector<TensorInput> inputs_;
   std::vector<int32_t> input_of_buffer_;  // index into inputs_, or kNone
+  std::vector<GivenDim> given_dims_;
   std::vector<Place> places_;             // inputs that must lie at a certain place in their storage
   std::vector<Address> bound_;            // where each of inputs_ is bound; separate because every call reads all of it
   std::vector<int32_t> moved_;            // room for the indices into inputs_, and one more

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "program/call_symbols.h"
 #include "runtime/task_error.h"
 #include "tensor/lexer.h"
 #include "tensor/shape.h"
@@ -28,12 +29,18 @@ void Sizes::check_bounds(int32_t s, int64_t value) const {
   const program::Symbol& symbol = blueprint_.program->symbols[s];
   if (value >= symbol.min && value <= symbol.max) [[likely]]
     return;
-  const std::string what = symbol.dim == program::kNone            ? "input"
-                           : symbol.dim == program::kStorageOffset ? "the storage offset of input"
-                                                                   : cat("size ", symbol.dim, " of input");
-  const std::string& source = blueprint_.program->inputs[symbol.input].source;
-  throw InputError(cat(what, " ", source.empty() ? cat(symbol.input) : source, " is ", value,
-                       "; the Program is compiled for", bounds_text(symbol.min, symbol.max)));
+  throw InputError(cat(program::symbol_source(*blueprint_.program, symbol), " is ", value,
+                       "; the graph was compiled for", bounds_text(symbol.min, symbol.max)));
+}
+
+void Sizes::check_conditions() const {
+  for (const int32_t condition : blueprint_.program->conditions) {
+    if (values_[condition].as_bool()) [[likely]]
+      continue;
+    const Expr& e = blueprint_.program->exprs[condition];
+    throw InputError(cat("the graph was compiled for inputs of which ", e.str(), " is true, but ",
+                         program::symbols_text(*blueprint_.program, e, symbols_)));
+  }
 }
 
 void Sizes::evaluate(size_t epoch) {
@@ -45,6 +52,7 @@ void Sizes::evaluate(size_t epoch) {
     values_[e] = value;
     changed_at_[e] = now_;
   }
+  if (epoch == 0) check_conditions();
   for (const ExprUse& use : blueprint_.epochs[epoch].uses) integers_[use.slot] = values_[use.expr].as_int();
   for (const int32_t w : blueprint_.epochs[epoch].windows) check_window(w);
 }

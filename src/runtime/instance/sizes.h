@@ -21,7 +21,7 @@ class Sizes {
   // comes from an input and is out of its bounds.
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
-  // Evaluates what becomes known at `epoch` and checks it: UserError when an expression cannot be evaluated, when a size is
+  // Evaluates what becomes known at `epoch` and checks it: InputError when a condition of the Program is false, UserError when an expression cannot be evaluated, when a size is
   // negative, or when a window does not fit its buffer.
   void evaluate(size_t epoch);
   // Sets the symbols that the segment before `epoch` defined. False if they are unchanged.
@@ -45,6 +45,7 @@ class Sizes {
 
  private:
   void check_bounds(int32_t symbol, int64_t value) const;
+  void check_conditions() const;
   void check_window(int32_t w) const;
   std::string place_of(int32_t w) const;
 

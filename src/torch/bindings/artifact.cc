@@ -133,12 +133,11 @@ py::object bind(const Artifact& owner, std::vector<std::string> names, const py:
 
 // `group_name(name, ranks)` returns the name in this process of a process group of the saved Program.
 std::shared_ptr<Artifact> load(const std::string& path, const py::function& group_name, const RunRequest& request) {
-  auto read = program::load(path, bridge::torch_facts()).program;
-  bridge::rename_groups(read, [&](const std::string& name, const std::vector<int64_t>& ranks) {
+  program::Loaded read = program::load(path, bridge::torch_facts());
+  bridge::rename_groups(read.program, [&](const std::string& name, const std::vector<int64_t>& ranks) {
     return group_name(name, ranks).cast<std::string>();
   });
-  return std::make_shared<Artifact>(std::make_shared<const program::Program>(std::move(read)), request, compile_host(),
-                                    bridge::TorchHost::instance());
+  return std::make_shared<Artifact>(std::move(read), request, compile_host(), bridge::TorchHost::instance());
 }
 
 std::string repr(const compiler::TaskInfo& task) {
@@ -196,6 +195,7 @@ void init_requests(py::module_& module) {
       .def_readwrite("verify", &CompileRequest::verify)
       .def_readwrite("training", &CompileRequest::training)
       .def_readwrite("super_kernels", &CompileRequest::super_kernels)
+      .def_readwrite("guards", &CompileRequest::guards)
       .def_readwrite("run", &CompileRequest::run);
 }
 
@@ -305,7 +305,13 @@ void init_artifact(py::module_& module) {
              return scopes;
            })
       .def("writes_inputs", &writes_inputs)
-      .def("save", &Artifact::save)
+      .def(
+          "save",
+          [](const Artifact& artifact, const std::string& path, bool guarded, program::Metadata facts) {
+            artifact.save(path, {.guarded = guarded, .facts = std::move(facts)});
+          },
+          py::arg("path"), py::kw_only(), py::arg("guarded"), py::arg("facts") = program::Metadata())
+      .def("facts", &Artifact::facts)
       .def("refresh", &Artifact::refresh)
       .def("inputs", [](const Artifact& artifact) { return inputs_of(*artifact.executable()); })
       .def("bind", &bind)

@@ -127,7 +127,7 @@ void CallInputs::bind(const std::vector<InputSpec>& specs) {
     const runtime::BoundInput before = std::exchange(bound_[i], {});
     known_[i].tensor = nullptr;
     bind(i, specs[i]);
-    if (!same_memory(before, bound_[i])) version_ = runtime::new_inputs_version();
+    if (!same_memory(before, bound_[i]) || !has_known_dims(i)) version_ = runtime::new_inputs_version();
     remember(i, specs[i]);
   }
 }
@@ -144,7 +144,7 @@ void CallInputs::make_room(const std::vector<InputSpec>& specs) {
     known_[i].rank = static_cast<uint8_t>(specs[i].sizes.size());
     dims += 2 * specs[i].sizes.size();
   }
-  dims_.resize(dims);
+  dims_.resize(dims, kSymbolic);
 }
 
 // Prefetches what is_known() reads.
@@ -177,6 +177,15 @@ bool CallInputs::is_known(size_t index) const {
     return false;
   return !known.read ||
          (memory_of(*storage, known.mutated) == known.memory && storage->nbytes() == known.storage_bytes);
+}
+
+// Whether a bound input has the sizes and strides that remember() noted last.
+bool CallInputs::has_known_dims(size_t index) const {
+  const runtime::BoundInput& bound = bound_[index];
+  const size_t rank = known_[index].rank;
+  const int64_t* dims = dims_.data() + known_[index].first_dim;
+  if (rank == 0 || bound.sizes == nullptr) return true;  // an opaque input has none
+  return std::equal(dims, dims + rank, bound.sizes) && std::equal(dims + rank, dims + 2 * rank, bound.strides);
 }
 
 void CallInputs::remember(size_t index, const InputSpec& spec) {
@@ -292,6 +301,7 @@ void CallInputs::bind_memory(const c10::TensorImpl& tensor, const InputSpec& spe
   if (!sizes_fit(sizes, spec.sizes)) refuse(spec, "sizes", sizes, dims_text(spec.sizes));
   if (!strides_fit(tensor.strides(), spec, sizes)) refuse(spec, "strides", tensor.strides(), dims_text(spec.strides));
   bound.sizes = sizes.data();
+  bound.strides = tensor.strides().data();
   bound.storage_offset = tensor.storage_offset();
   if (!spec.read) return;
   c10::StorageImpl& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();

@@ -103,6 +103,7 @@ class CallInputs {
   void make_room(const std::vector<InputSpec>& specs);
   void fetch(size_t index) const;
   bool is_known(size_t index) const;
+  bool has_known_dims(size_t index) const;
   void remember(size_t index, const InputSpec& spec);
   void bind(size_t index, const InputSpec& spec);
   void bind_tensor(size_t index, const InputSpec& spec);

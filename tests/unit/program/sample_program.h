@@ -23,6 +23,7 @@ inline constexpr std::string_view kSampleProgram = R"(npugraph.program 4 @forwar
   input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(s0 + 8) mutated
   input 1 "L['n']" scalar
   input 2 "L['self'].weight" b1 : f32[2, 3]{3, 1}
+  require eq(0, mod(s0, 2))
   task 0 kernel "kernel.scale" {
     read b0+0 : f32[4, s0]{s0, 1}
     read b2+8 : i64[2]{1}

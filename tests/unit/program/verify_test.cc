@@ -35,6 +35,16 @@ TEST(ProgramVerify, Symbols) {
             "expression ");
 }
 
+TEST(ProgramVerify, Conditions) {
+  EXPECT_EQ(violation([](Program& p) { p.conditions[0] = 99; }), "condition 0: no expression 99");
+  EXPECT_EQ(violation([](Program& p) { p.conditions[0] = p.dim(Expr::symbol("s0")).expr; }),
+            "condition 0: s0 is neither true nor false");
+  EXPECT_EQ(violation([](Program& p) {
+              p.conditions[0] = p.dim(Expr::make(ExprOp::kLt, {Expr::symbol("u0"), Expr(3)})).expr;
+            }),
+            "condition 0: lt(u0, 3) is known only after task 1");
+}
+
 TEST(ProgramVerify, InputsAndConstants) {
   EXPECT_EQ(violation([](Program& p) { p.inputs[0].buffer = 1; }), "input 0: buffer 1 is not that of this input");
   EXPECT_EQ(violation([](Program& p) { p.inputs[0].buffer = -7; }), "input 0: no buffer -7");

@@ -53,6 +53,7 @@ class Imported:
     object_inputs: list[tuple[int, str]]  # inputs that no task can carry: position, name
     object_outputs: list[tuple[int, str]]  # the same for outputs
     names_places: bool  # whether it fixes offsets in storages of inputs; calls with other offsets raise InputElsewhere
+    guards: list[Any]  # what Dynamo tests of sizes and numbers of inputs, as far as the graph has their symbols
     nested: list[Any] = dataclasses.field(default_factory=list)  # artifacts from NestedCompiler
 
 
@@ -132,6 +133,7 @@ class _Importer:
         for name, (kind, _) in self.convert.symbols.items():
             self.core.add_symbol(name, kind, *self.convert.bounds(name, self.shape_env))
         names_places = self.core.names_places()
+        guards = [] if self.outer else self.convert.guards(self.shape_env)
         return Imported(
             gm=self.gm,
             graph=self.core.finish(),
@@ -141,6 +143,7 @@ class _Importer:
             object_inputs=self.object_inputs,
             object_outputs=self.object_outputs,
             names_places=names_places,
+            guards=guards,
             nested=self.nested,
         )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -175,6 +176,20 @@ class SymbolicConverter:
     def bounds(self, name: str, shape_env: Any) -> tuple[int, int]:
         """Inclusive range of a symbol of this graph as the front end knows it, clipped to 64 bits."""
         return self._bounds.get(name) or _bounds_of_calls(shape_env, self.symbols[name][1])
+
+    def guards(self, shape_env: Any) -> list[Any]:
+        """The conditions on the symbols used so far under which torch traced the graph, beyond ``bounds``."""
+        found = []
+        for name, (_, symbol) in self.symbols.items():
+            lower, _ = bounds(shape_env, symbol)
+            if lower > self.bounds(name, shape_env)[0]:
+                found.append(make("le", [Expr.integer(lower), self.symbol(symbol)]))
+        for guard in getattr(shape_env, "guards", ()):
+            expr = shape_env.simplify(guard.expr)
+            if all(symbol.name in self.symbols for symbol in expr.free_symbols):
+                with contextlib.suppress(Unsupported):
+                    found.append(self.convert(expr))
+        return found
 
     def define(self, value: Any) -> tuple[str, Any]:
         """Makes a new symbol that stands for the expression of ``value`` from here on. Returns its name and kind."""
