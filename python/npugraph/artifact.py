@@ -268,16 +268,20 @@ class Artifact:
         """Sets the function whose bound inputs ``refresh()`` forgets, too. The artifact does not keep it alive."""
         self._run = weakref.ref(run)
 
-    def save(self, path: str) -> None:
+    def save(self, path: str, *, torch_free: bool = False) -> None:
         """Writes the Program to ``path``. At each call it tests what it assumes of its inputs: types, sizes, strides,
         numbers, and what the guards of the graph say of these.
 
-        Raises ``ValueError`` if it has Python tasks or opaque constants, ``FileNotFoundError`` if the folder does not
-        exist."""
+        With ``torch_free`` the graph is compiled again. All operators that can be generated are, also where torch's
+        operator is faster, and the Program runs in processes without torch.
+
+        Raises ``ValueError`` if it has Python tasks or opaque constants, with ``torch_free`` also if an operator cannot
+        be generated. The message names all such operators, with their lines and reasons. Raises ``FileNotFoundError``
+        if the folder does not exist."""
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-        self._core.save(str(path), guarded=True)
+        self._core.save(str(path), guarded=True, torch_free=torch_free)
 
     def _stage(self, stage: str | None) -> str:
         return (self._core.graph_stages() or self._core.stages())[-1] if stage is None else stage

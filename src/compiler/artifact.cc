@@ -15,6 +15,7 @@
 #include "base/words.h"
 #include "compiler/defect_report.h"
 #include "compiler/guarded.h"
+#include "compiler/torch_free.h"
 #include "ir/text.h"
 #include "program/file.h"
 #include "program/names.h"
@@ -254,8 +255,12 @@ std::map<std::string, int64_t> Artifact::compile_counters() const {
 void Artifact::save(const std::string& path, const SaveRequest& request) const {
   program::Metadata facts = request.facts;
   facts.insert(host_.facts.begin(), host_.facts.end());
-  if (!request.guarded || is_saved_) return program::save(*program_, facts, path);
-  program::save(guarded(*program_, imported_, request_.guards), facts, path);
+  if (request.torch_free && is_saved_) require_torch_free(*program_);
+  const bool is_other = request.torch_free && !is_saved_;
+  const program::Program other = is_other ? compile_torch_free(imported_, request_, host_) : program::Program();
+  const program::Program& program = is_other ? other : *program_;
+  if (!request.guarded || is_saved_) return program::save(program, facts, path);
+  program::save(guarded(program, imported_, request_.guards), facts, path);
 }
 
 void Artifact::refresh() { executable_->trim(); }

@@ -68,6 +68,7 @@ struct InPieces {
 struct SaveRequest {
   // The Program tests at each call what CompileRequest::guards says; else whoever keeps the file does.
   bool guarded = true;
+  bool torch_free = false;
   program::Metadata facts;  // travels with the Program
 };
 
@@ -115,7 +116,7 @@ class Artifact {
   std::vector<BufferInfo> buffers() const;
   // A page for people.
   std::string explain(const InPieces& in_pieces = {}) const;
-  // Writes the Program to a file. UserError as program::save().
+  // Writes the Program to a file. UserError as program::save() and compile_torch_free().
   void save(const std::string& path, const SaveRequest& request) const;
   // What save() was given; empty for a Program that was compiled here.
   const program::Metadata& facts() const { return facts_; }

@@ -106,7 +106,10 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
 }
 
 lower::LowerOptions lower_options(const CompileRequest& request, const lower::Refusals& refused) {
-  return {.generate = request.generate, .place_parts = request.place_parts, .refused = refused};
+  return {.generate = request.generate,
+          .place_parts = request.place_parts,
+          .keep_rest = request.keep_rest,
+          .refused = refused};
 }
 
 void lower_graph(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,

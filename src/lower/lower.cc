@@ -80,6 +80,7 @@ class Lowering {
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
       : graph_(graph),
         catalog_(catalog),
+        keep_rest_(options.keep_rest),
         refused_(options.refused),
         decisions_(graph, catalog, options.generate, options.place_parts, options.refused),
         uses_(ir::find_uses(graph)) {
@@ -159,6 +160,7 @@ class Lowering {
 
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
+  const bool keep_rest_;
   const Refusals& refused_;
   const Decisions decisions_;
   const ir::Uses uses_;
@@ -583,7 +585,7 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
   if (op.is(ir::Trait::kCollective)) return lower_collective(node);
-  if (!op.is(Trait::kOpaque) && !catalog_.can_run(op)) {
+  if (!op.is(Trait::kOpaque) && !catalog_.can_run(op) && !keep_rest_) {
     const std::string& place = node.origin.source.empty() ? node.origin.node : node.origin.source;
     throw UserError(cat("operator ", op.name, place.empty() ? "" : cat(" (", place, ")"),
                         " cannot run on this host: ", decision.reason));

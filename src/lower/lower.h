@@ -17,6 +17,8 @@ struct LowerOptions {
   bool generate = false;  // clusters become generated code; otherwise every node is a task of its own
   // Operands of concatenations are computed in place where possible; otherwise one task copies all of them.
   bool place_parts = true;
+  // A node that nothing can run becomes a task of the host instead of an error, so that a caller can name them all.
+  bool keep_rest = false;
   Refusals refused;
 };
 

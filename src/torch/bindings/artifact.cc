@@ -307,10 +307,12 @@ void init_artifact(py::module_& module) {
       .def("writes_inputs", &writes_inputs)
       .def(
           "save",
-          [](const Artifact& artifact, const std::string& path, bool guarded, program::Metadata facts) {
-            artifact.save(path, {.guarded = guarded, .facts = std::move(facts)});
+          [](const Artifact& artifact, const std::string& path, bool guarded, bool torch_free,
+             program::Metadata facts) {
+            artifact.save(path, {.guarded = guarded, .torch_free = torch_free, .facts = std::move(facts)});
           },
-          py::arg("path"), py::kw_only(), py::arg("guarded"), py::arg("facts") = program::Metadata())
+          py::arg("path"), py::kw_only(), py::arg("guarded"), py::arg("torch_free") = false,
+          py::arg("facts") = program::Metadata())
       .def("facts", &Artifact::facts)
       .def("refresh", &Artifact::refresh)
       .def("inputs", [](const Artifact& artifact) { return inputs_of(*artifact.executable()); })

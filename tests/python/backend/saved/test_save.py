@@ -114,6 +114,41 @@ def test_tasks_that_need_torch(tmp_path) -> None:
     assert_same(result, torch.logaddexp(x, x) + 1)
 
 
+def distances(x, y):
+    return torch.softmax(x, -1), torch.logaddexp(x, y), torch.linalg.inv(x) + 1
+
+
+def test_torch_free(tmp_path) -> None:
+    """A softmax of few elements is faster as an operator of torch."""
+    x = torch.randn(4, 5)
+    compile_ex(lambda x: torch.softmax(x, -1))(x)
+    artifact, path = npugraph.artifacts()[-1], tmp_path / "softmax.ngp"
+    assert {task.kind for task in artifact.tasks} == {"aten"}
+    artifact.save(path, torch_free=True)
+    numpy.save(tmp_path / "x.npy", x.numpy())
+    done = run(path, "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    assert done.returncode == 0, done.stderr
+    want = torch.softmax(x, -1)
+    torch.testing.assert_close(torch.from_numpy(numpy.load(tmp_path / "y.npy")), want)
+    torch.testing.assert_close(npugraph.load(path)([x])[0], want)
+    npugraph.load(path)  # it has no graph any more, but needs no torch either
+
+
+def test_torch_free_names_all_that_needs_torch(tmp_path) -> None:
+    compile_ex(distances)(torch.randn(4, 4), torch.randn(4, 4))
+    path = tmp_path / "distances.ngp"
+    with pytest.raises(ValueError, match="needs torch for 2 operators:") as caught:
+        npugraph.artifacts()[-1].save(path, torch_free=True)
+    _, *lines = str(caught.value).splitlines()
+    place = f"({__file__}:{distances.__code__.co_firstlineno + 1} in distances)"
+    assert len(lines) == 2
+    assert lines[0].startswith("  aten.logaddexp"), lines
+    assert lines[1].startswith("  aten.linalg_inv"), lines
+    for line in lines:
+        assert f"{place}: no generated code for this operator" in line
+    assert not path.exists()
+
+
 def test_load_runs_what_was_saved(tmp_path) -> None:
     artifact, path = saved(tmp_path)
     loaded = npugraph.load(path)
