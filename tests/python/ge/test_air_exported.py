@@ -98,3 +98,28 @@ def test_a_file_without_our_attributes_has_unknown_sizes(root: BareRoot) -> None
         expected = fast(pixel_values=pixels)
         assert_same_bits(root.run("whole.air", [pixels]), expected)
         assert_same_bits(root.run("bare.air", [pixels]), expected)
+
+
+def convolved(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.max_pool2d(x * 2 + 1, 2).relu()
+
+
+def outer(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a[:, None] * b[None] + 1
+
+
+@pytest.mark.parametrize(
+    ("model", "equal", "others"),
+    [
+        (convolved, [(8, 8, 8, 8)], [[(3, 8, 8, 12)], [(2, 3, 12, 8)]]),
+        (outer, [(8, 8), (8, 8)], [[(3, 8), (5, 8)], [(8, 4), (3, 4)]]),
+    ],
+)
+def test_sizes_that_only_happen_to_be_equal_are_apart(
+    model: Callable[..., Any], equal: list[Any], others: list[list[Any]], root: BareRoot
+) -> None:
+    dynamo_export(*map(torch.randn, equal), model=model, export_path=root.files, export_name="apart", dynamic=True)
+    for sizes in (equal, *others):
+        given = [torch.randn(size) for size in sizes]
+        (result,) = root.run("apart.air", given)
+        torch.testing.assert_close(torch.from_numpy(result), model(*given))

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._dynamo import convert_frame
 from torch._guards import TracingContext, tracing
+from torch.fx.experimental import _config as shape_config
 
 from npugraph.backend import checked, compile_dynamo_graph
 from npugraph.driver import graph_target
@@ -51,7 +52,8 @@ def dynamo_export(
     are tensors that the call passes, and behind them all those that the graph writes. Its outputs are the tensors that
     the graph computes. If the model is larger than protobuf allows, which is 2 GiB, each constant is in a file of its
     own. In a process group of several ranks, each rank writes ``<export_name><rank>.air`` and the directory
-    ``rank_<rank>`` for the other files. With ``dynamic``, sizes of inputs are unknown in the model.
+    ``rank_<rank>`` for the other files. With ``dynamic``, sizes of inputs are unknown in the model,
+    each by itself: two are the same only if the model needs that.
 
     Raises ``ValueError`` for options that an export cannot have and for symbolic links among the files, an error of
     Dynamo if the call is not one graph, and ``NotImplementedError`` with all operators that cannot be converted.
@@ -60,7 +62,8 @@ def dynamo_export(
     _refuse(config)
     warn_of_irrelevant(config, stacklevel=3)
     files = files_of(export_path, export_name)
-    with torch.no_grad(), as_torch_compile_traces(dynamic):
+    # Equal sizes of the call have names of their own, unless the model needs them to be equal.
+    with torch.no_grad(), as_torch_compile_traces(dynamic), shape_config.patch(use_duck_shape=False):
         traced = convert_frame.fullgraph_capture(model, args, kwargs).backend_input
         if traced is None:
             raise ValueError("dynamo_export writes a graph of operators, and the call of the model has none")
