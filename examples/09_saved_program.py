@@ -43,6 +43,9 @@ def main() -> None:
     torch.testing.assert_close(program(given)[0], wanted)
     print("npugraph.load: the same result")
 
+    # With the model, a loaded Program takes and returns what the model does.
+    torch.testing.assert_close(npugraph.load(folder / "scale.ngp", model)(x), wanted)
+
     tool = next(path / "npugraph-run" for path in PLACES if (path / "npugraph-run").exists())
     command = [tool, folder / "scale.ngp", "--output", folder / "result.npy"]
     for i, tensor in enumerate(given):

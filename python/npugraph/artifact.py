@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import errno
 import functools
+import json
 import os
 import threading
 import weakref
@@ -21,6 +22,9 @@ from torch import fx
 
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.python_operators import runs_python
+
+CALLER = "caller"  # the fact of a saved Program that describes the function around its graph, in JSON
+
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
@@ -55,6 +59,7 @@ class Artifact:
     asleep = False  # whether its model is gone
     is_kept = False  # whether it keeps its memory after its model is gone, see Registry.keep
     needs_python = False  # whether each call runs Python code around its Program
+    caller: Any = None  # the function around the graph, a ``Caller``; None if more than the Program runs in its calls
 
     def __init__(
         self,
@@ -281,7 +286,9 @@ class Artifact:
         folder = os.path.dirname(path) or "."
         if not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-        self._core.save(str(path), guarded=True, torch_free=torch_free)
+        described = self.caller and self.caller.describe()
+        facts = {CALLER: json.dumps(described)} if described else {}
+        self._core.save(str(path), guarded=True, torch_free=torch_free, facts=facts)
 
     def _stage(self, stage: str | None) -> str:
         return (self._core.graph_stages() or self._core.stages())[-1] if stage is None else stage

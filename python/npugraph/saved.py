@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import json
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from npugraph import _C
+from npugraph.artifact import CALLER
 from npugraph.fx.dynamo import sources
+from npugraph.fx.dynamo.callers import CalledProgram, NotCallable
+from npugraph.log import logger
 from npugraph.request import parse_for_running, run_request
 
 
@@ -74,7 +79,26 @@ def load(
     option that is unknown or acts only in a compile.
     """
     program = read(str(path), run_request(parse_for_running(options)))
-    return SavedProgram(program) if model is None else bind(program, model, named_by=model)
+    if model is None:
+        return SavedProgram(program)
+    owner = _owner(model)
+    run = bind(program, owner, named_by=owner)
+    if CALLER not in program.facts():
+        return run
+    described = json.loads(program.facts()[CALLER])
+    try:
+        return CalledProgram(run, model, [source for _, source in program.inputs()], described)
+    except NotCallable as reason:
+        logger.info("%s returns the outputs of its graph: %s", program.name, reason)
+        return run
+
+
+def _owner(model: Any) -> Any:
+    """The object that holds parameters and buffers of a model or of its method. None for a function, which holds none
+    itself: what it closes over is found like its arguments."""
+    if isinstance(model, types.FunctionType):
+        return None
+    return model.__self__ if isinstance(model, types.MethodType) else model
 
 
 def read(path: str, options: Any) -> Any:
@@ -100,7 +124,7 @@ def bind(program: Any, model: Any, label: str = "", named_by: Any = None) -> Cal
         paths = [sources.parse(source) for _, source in program.inputs()]
     except ValueError as error:
         raise ValueError(f"{program.name} takes inputs that no argument leads to: {error}") from None
-    of_model = sources.model_among(paths)
+    of_model = None if model is None else sources.model_among(paths)
     for path in paths:
         if path.argument == of_model:
             try:
@@ -110,10 +134,12 @@ def bind(program: Any, model: Any, label: str = "", named_by: Any = None) -> Cal
                     f"the model ({type(model).__name__}) has no {path}, which {program.name} takes: {error}"
                 ) from None
     names = [name for name in dict.fromkeys(path.argument for path in paths) if name != of_model]
-    numbers = {name: i for i, name in enumerate(names)} | {of_model: -1}
+    numbers = {of_model: -1} | {name: i for i, name in enumerate(names)}
+    positions = tuple(names)
     if named_by is not None:
         names = sources.named_by(named_by, names)
     run = program.bind(names, [(numbers[path.argument], path.steps, path.query) for path in paths], model, label)
     run.__name__ = program.name
     run.arguments = tuple(names)
+    run.positions = positions  # the same names, but for arguments that are known by position alone
     return run

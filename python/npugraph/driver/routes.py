@@ -23,6 +23,7 @@ from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
+from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
@@ -46,7 +47,7 @@ def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: D
         return _through_aot_autograd(entry, example_inputs, decompositions)
     work = Work(entry, recorded, entry.name, entry.describe_inputs(recorded), Route.RECORDED)
     run = compile_graph(work)
-    entry.parts = work.parts
+    _note_plain(entry, work.parts)
     return run
 
 
@@ -91,6 +92,13 @@ def _is_plain(entry: Entry, gm: fx.GraphModule) -> bool:
     return is_same and not beside and not facts.is_rng_op_functionalized
 
 
+def _note_plain(entry: Entry, parts: Parts | None) -> None:
+    """Notes that calls of the graph do nothing but run the Program in ``parts``."""
+    entry.parts = parts
+    if parts is not None:
+        parts.artifact.caller = Caller.of(entry.gm)
+
+
 class _Compilers:
     """The functions that AOTAutograd calls."""
 
@@ -101,7 +109,8 @@ class _Compilers:
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         is_plain = _is_plain(self._entry, gm)
         run, parts = self._compile(gm, Route.INFERENCE)
-        self._entry.parts = parts if is_plain else None
+        if is_plain:
+            _note_plain(self._entry, parts)
         return self._finished(run, parts)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

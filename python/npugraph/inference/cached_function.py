@@ -8,7 +8,6 @@ import datetime
 import inspect
 import os
 import platform
-import re
 import threading
 import types
 import warnings
@@ -21,12 +20,13 @@ from torch._C._dynamo import eval_frame
 
 from npugraph import _C, counters, saved, serialize
 from npugraph.artifact import Artifact
-from npugraph.fx.dynamo import sources
-from npugraph.inference import cache_file, looks, recipe, restricted, source_files
+from npugraph.fx.dynamo import recipe, restricted, sources
+from npugraph.fx.dynamo.callers import Place, Variables, follow, place_of
+from npugraph.inference import cache_file, looks, source_files
 from npugraph.inference.cache_file import Entry
 from npugraph.inference.conditions import Condition
 from npugraph.inference.difference import difference
-from npugraph.inference.method import NotCacheable, Variables, arguments_of, name_of, source_of_owner
+from npugraph.inference.method import NotCacheable, arguments_of, name_of, source_of_owner
 from npugraph.inference.paths import Seen, Tree
 from npugraph.log import logger
 from npugraph.made_with import MADE_WITH
@@ -87,7 +87,7 @@ class CachedGraph:
         self._run.forget()
 
     def __call__(self, arguments: Mapping[str, Any]) -> Any:
-        out = self._run(*(_follow(place, arguments) for place in self._places))
+        out = self._run(*(follow(place, arguments) for place in self._places))
         return self._finish(arguments, self._variables, out)
 
 
@@ -98,28 +98,11 @@ def _check_model(owner: str, program: Any) -> None:
         raise NotCacheable(f"weights are of the argument {model}")
 
 
-_ROOT = re.compile(r"L\['(\w+)'\](?:\[('\w+'|\d+)\])?")
-Place = tuple[str, str | int | None]
-
-
 def _place(name: str, program: Any) -> Place:
-    """Returns where an argument of a bound Program is among the arguments of the function. Raises ``NotCacheable`` if
-    it is not there."""
-    for _, source in program.inputs():
-        found = _ROOT.match(source)
-        root, key = found.groups() if found else ("", None)
-        if root == name:
-            return root, None
-        if root == "kwargs" and key == repr(name):
-            return root, name
-        if root == "args" and name == f"argument_{key}":
-            return root, int(key)
-    raise NotCacheable(f"nothing says where its argument {name} is")
-
-
-def _follow(place: Place, arguments: Mapping[str, Any]) -> Any:
-    root, key = place
-    return arguments[root] if key is None else arguments[root][key]
+    place = place_of(name, [source for _, source in program.inputs()])
+    if place is None:
+        raise NotCacheable(f"nothing says where its argument {name} is")
+    return place
 
 
 @dataclasses.dataclass

@@ -22,8 +22,9 @@ from torch._guards import TracingContext, tracing
 
 from npugraph import _C, serialize
 from npugraph.artifact import Artifact, artifacts
+from npugraph.fx.dynamo import recipe
 from npugraph.fx.translate.raise_fx import find_operator
-from npugraph.inference import conditions, looks, recipe, source_files
+from npugraph.inference import conditions, looks, source_files
 from npugraph.inference.method import NotCacheable, name_of, source_of_owner
 
 Backend = Callable[[fx.GraphModule, Any], Any]

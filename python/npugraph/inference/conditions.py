@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from npugraph.inference import looks, restricted
+from npugraph.fx.dynamo import restricted
+from npugraph.inference import looks
 from npugraph.inference.steps import steps_of, value_of
 
 Json = Any

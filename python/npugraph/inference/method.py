@@ -3,40 +3,20 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib
 import inspect
 import types
-from collections.abc import Mapping
 from typing import Any
+
+from npugraph.fx.dynamo.callers import local_variables
 
 
 class NotCacheable(Exception):
     """A function that can be compiled, but not for other processes."""
 
 
-class Variables(dict):  # type: ignore[type-arg]
-    """The global names in Dynamo's sources: modules by the names that Dynamo gave them, builtins, and for all other
-    names the variables of the function's module."""
-
-    def __init__(self, function: Any, modules: Mapping[str, str]) -> None:
-        super().__init__((name, importlib.import_module(module)) for name, module in modules.items())
-        self._globals = function.__globals__
-
-    def __missing__(self, name: str) -> Any:
-        return vars(builtins) if name.startswith("__builtins_dict__") else self._globals[name]
-
-
 def arguments_of(method: types.MethodType, signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Returns what Dynamo calls L: the arguments by name, and the variables that the function closes over. Raises
-    ``TypeError`` as a call does."""
-    bound = signature.bind(method.__self__, *args, **kwargs)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
-    function = method.__func__
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        arguments[name] = cell.cell_contents
-    return arguments
+    """Returns what Dynamo calls L. Raises ``TypeError`` as a call does."""
+    return local_variables(method.__func__, signature, (method.__self__, *args), kwargs)
 
 
 def source_of_owner(method: types.MethodType) -> str:

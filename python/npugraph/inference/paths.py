@@ -10,7 +10,7 @@ from typing import Any
 
 from torch._C._dynamo.guards import dict_version
 
-from npugraph.inference import restricted
+from npugraph.fx.dynamo import restricted
 from npugraph.inference.conditions import Condition, predicate
 from npugraph.inference.steps import Step, steps_of, value_of
 

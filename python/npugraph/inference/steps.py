@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from npugraph.inference import restricted
+from npugraph.fx.dynamo import restricted
 
 Step = tuple[bool, str | int]  # whether the step is an attribute; the name of the attribute or the key of an item
 

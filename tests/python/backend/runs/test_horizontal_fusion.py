@@ -152,5 +152,5 @@ def test_saved_programs_have_groups(tmp_path):
     npugraph.artifacts()[-1].save(tmp_path / "branches")
     loaded = npugraph.load(tmp_path / "branches", model)
     with npugraph.task_log() as log:
-        torch.testing.assert_close(loaded(inputs()), (expected,), rtol=0, atol=0)
+        torch.testing.assert_close(loaded(*inputs()), expected, rtol=0, atol=0)
     assert [entry.kind for entry in log][:2] == ["group", "group"]

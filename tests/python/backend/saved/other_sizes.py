@@ -77,24 +77,16 @@ def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-def convolved(x: torch.Tensor) -> torch.Tensor:
-    return F.conv2d(x, WEIGHT, padding=1)
-
-
 def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return F.scaled_dot_product_attention(q, k, v)
 
 
-WEIGHT = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(1))
-TRANSPOSED = torch.randn(3, 4, 2, 2, generator=torch.Generator().manual_seed(2))
-LINEAR = torch.randn(6, 4, generator=torch.Generator().manual_seed(3))
-TABLE = torch.randn(9, 4, generator=torch.Generator().manual_seed(4))
 IMAGE = (2, 3, SIZE, SIZE)
 
 MODELS = (
-    Model("conv2d", convolved, (IMAGE,)),
+    Model("conv2d", lambda x, w: F.conv2d(x, w, padding=1), (IMAGE, (4, 3, 3, 3))),
     Model("conv1d", lambda x, w: F.conv1d(x, w), ((2, SIZE, SIZE), (4, SIZE, 3))),
-    Model("conv_transpose", lambda x: F.conv_transpose2d(x, TRANSPOSED, stride=2), (IMAGE,)),
+    Model("conv_transpose", lambda x, w: F.conv_transpose2d(x, w, stride=2), (IMAGE, (3, 4, 2, 2))),
     Model("max_pool", lambda x: F.max_pool2d(x, 2), (IMAGE,)),
     Model("avg_pool", lambda x: F.avg_pool2d(x, 3, padding=1), (IMAGE,)),
     Model("interpolate", lambda x: F.interpolate(x, scale_factor=2), (IMAGE,)),
@@ -109,7 +101,7 @@ MODELS = (
     _square("add_transposed", lambda a: a + a.t()),
     _square("matmul", lambda a, b: a @ b, 2),
     Model("bmm", lambda a, b: torch.bmm(a, b).relu(), ((SIZE, SIZE, SIZE),) * 2),
-    Model("linear", lambda x: F.linear(x, LINEAR).relu(), ((SIZE, SIZE, 4),)),
+    Model("linear", lambda x, w: F.linear(x, w).relu(), ((SIZE, SIZE, 4), (6, 4))),
     _square("einsum", lambda a, b: torch.einsum("ij,kj->ik", a, b), 2),
     _square("cat", lambda a, b: torch.cat([a, b]) * 2, 2),
     _square("stack", lambda a, b: torch.stack([a, b], 1).sum(0), 2),
@@ -124,7 +116,7 @@ MODELS = (
     _square("where", lambda m, a, b: torch.where(m > 0, a, b.t()), 3),
     Model("gather", lambda x, i: x.gather(1, i) * 2, ((SIZE, SIZE), (SIZE, SIZE, "i"))),
     Model("index_select", lambda x, i: x.index_select(0, i) + 1, ((SIZE, SIZE), (SIZE, "i"))),
-    Model("embedding", lambda i: F.embedding(i, TABLE).sum(-1), ((SIZE, SIZE, "i"),)),
+    Model("embedding", lambda i, w: F.embedding(i, w).sum(-1), ((SIZE, SIZE, "i"), (9, 4))),
     Model("index_add", lambda x, i, y: x.index_add(0, i, y), ((SIZE, 4), (SIZE, "i"), (SIZE, 4))),
     _square("cumsum", lambda x: x.cumsum(0).flip(1)),
     _square("roll", lambda x: x.roll(2, 0) - x.roll(1, 1)),

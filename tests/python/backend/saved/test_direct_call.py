@@ -70,7 +70,7 @@ def token(seed: int) -> torch.Tensor:
 
 def assert_equal_steps(run: Any, model: Model, ours: Cache, eagers: Cache, steps: int = 3) -> None:
     for seed in range(steps):
-        assert_same(run(token(seed), ours), (step(model, seed, eagers),), exact=False)
+        assert_same(run(token(seed), ours), step(model, seed, eagers), exact=False)
     assert_same([vars(layer) for layer in ours.layers], [vars(layer) for layer in eagers.layers], exact=False)
 
 
@@ -80,7 +80,7 @@ def test_steps_on_a_cache(tmp_path) -> None:
     assert run.arguments == ("x", "cache")
     ours, eagers = Cache(), Cache()
     assert_equal_steps(run, model, ours, eagers)
-    assert_same(run(cache=ours, x=token(5)), (step(model, 5, eagers),), exact=False)
+    assert_same(run(cache=ours, x=token(5)), step(model, 5, eagers), exact=False)
 
 
 def test_what_is_replaced_is_seen(tmp_path) -> None:
@@ -146,20 +146,20 @@ def test_sizes_and_numbers(tmp_path) -> None:
     run = loaded(tmp_path, model, x, 7, dynamic=True)
     for rows, n in ((5, 7), (2, 9), (9, 3)):
         x = torch.randn(rows, 4)
-        assert_same(run(x, n), (model(x, n),), exact=False)
+        assert_same(run(x, n), model(x, n), exact=False)
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs", "error", "words"),
     [
-        ((), {}, TypeError, "misses 'x'"),
-        ((1, 2, 3), {}, TypeError, "takes 2 arguments, got 3"),
-        ((token(0),), {"x": 1}, TypeError, "got 'x' twice"),
-        ((token(0),), {"y": 1}, TypeError, "has no argument 'y'"),
+        ((), {}, TypeError, r"\(x, cache\): missing a required argument: 'x'"),
+        ((1, 2, 3), {}, TypeError, "too many positional arguments"),
+        ((token(0),), {"x": 1}, TypeError, "multiple values for argument 'x'"),
+        ((token(0), Cache()), {"y": 1}, TypeError, "unexpected keyword argument 'y'"),
         ((token(0)[:, :3],), {"cache": Cache()}, ValueError, "sizes"),
         ((token(0).double(),), {"cache": Cache()}, ValueError, "dtype"),
-        ((token(0), Cache(1)), {}, IndexError, "index"),
-        ((token(0), None), {}, AttributeError, "layers"),
+        ((token(0), Cache(1)), {}, ValueError, r"compiled for arguments of which .*L\['cache'\]\.layers"),
+        ((token(0), None), {}, ValueError, r"compiled for arguments of which .*L\['cache'\]\.layers"),
     ],
 )
 def test_wrong_arguments(tmp_path, args: Any, kwargs: Any, error: type[Exception], words: str) -> None:
@@ -194,14 +194,14 @@ def test_what_a_function_reads_around_it_is_an_argument(tmp_path) -> None:
     compile_ex(lambda x: layer(x) * factor)(token(0))
     npugraph.artifacts()[-1].save(tmp_path / "program")
     run = npugraph.load(tmp_path / "program", layer)
-    assert_same(run(x=token(1), factor=factor), (layer(token(1)) * 2,), exact=False)
+    assert_same(run(x=token(1), factor=factor), layer(token(1)) * 2, exact=False)
 
 
 def test_modules_of_torch(tmp_path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     run = loaded(tmp_path, model, token(0))
-    assert_same(run(token(1)), (model(token(1)),), exact=False)
-    assert_same(run(input=token(1)), (model(token(1)),), exact=False)  # the name of the argument in Sequential.forward
+    assert_same(run(token(1)), model(token(1)), exact=False)
+    assert_same(run(input=token(1)), model(token(1)), exact=False)  # the name of the argument in Sequential.forward
 
 
 def test_a_number_of_no_tensor_is_missed_where_the_tensor_belongs(tmp_path) -> None:
@@ -308,7 +308,7 @@ def test_a_tensor_that_changed_is_bound_anew(tmp_path, change: Any) -> None:
             for model in (ours, eager):
                 torch.manual_seed(0)
                 change(model)
-        assert_same(run(x), (eager(x),), exact=False)
+        assert_same(run(x), eager(x), exact=False)
         assert_same(dict(ours.named_buffers()), dict(eager.named_buffers()))
     assert_same(getattr(ours, "before", None), getattr(eager, "before", None))
 
@@ -326,12 +326,12 @@ def test_a_tensor_that_fits_no_more_is_refused_until_it_does(tmp_path, what: str
     x = torch.randn(2, 4)
     run = loaded(tmp_path, model, x)
     kept = model.weight.data
-    expected = run(x)[0]
+    expected = run(x)
     model.weight.data = REFUSED[what](kept)
     with pytest.raises(ValueError, match=f"weight.*{what}"):
         run(x)
     model.weight.data = kept
-    assert_same(run(x)[0], expected + 1, exact=False)
+    assert_same(run(x), expected + 1, exact=False)
 
 
 def test_memory_that_was_freed_is_missed(tmp_path) -> None:
@@ -385,7 +385,7 @@ def test_floats_of_a_dynamic_model(tmp_path, make) -> None:
     run = loaded(tmp_path, model, torch.randn(5, 8), dynamic=True)
     for rows in (6, 9):
         x = torch.randn(rows, 8)
-        torch.testing.assert_close(run(x)[0], model(x))
+        torch.testing.assert_close(run(x), model(x))
     assert len(run.arguments) == 1
 
 
@@ -394,7 +394,7 @@ def test_a_float_of_a_model_is_read_at_each_call(tmp_path) -> None:
     run = loaded(tmp_path, model, torch.randn(5, 8), dynamic=True)
     run(x)
     model.offset = -2.0
-    torch.testing.assert_close(run(x)[0], model(x))
+    torch.testing.assert_close(run(x), model(x))
     model.offset = "much"
     with pytest.raises(ValueError, match=r"input \d \(L\['self'\]\.offset\) has type str; .* a tensor"):
         run(x)

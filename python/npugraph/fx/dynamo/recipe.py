@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from npugraph.inference import restricted
+from npugraph.fx.dynamo import restricted
 
 
 class NotDescribed(Exception):
