@@ -162,16 +162,20 @@ class NameList(Value):
 
 class Settings(Value):
     """A dict from known names to values. Raises ``RuntimeError``, as ``NPUGraph.super_kernel_optimize`` does, for
-    anything but a dict, for an unknown name and for a value that is not allowed. If ``combinations`` are given, only
-    these combinations of values are allowed, and a missing name counts as 0. A name may have underscores in the
-    place of its hyphens, as vLLM writes it."""
+    anything but a dict, for an unknown name and for a value that is not allowed. If one of the names ``combined`` is
+    given, their values must be one of ``combinations``, and a missing name counts as 0. A name may have underscores in
+    the place of its hyphens, as vLLM writes it."""
 
-    def __init__(self, values: Mapping[str, Value], combinations: Sequence[tuple[Any, ...]] = ()) -> None:
+    def __init__(
+        self, values: Mapping[str, Value], combined: Sequence[str] = (), combinations: Sequence[tuple[Any, ...]] = ()
+    ) -> None:
         self.values = values
+        self.combined = combined
         self.combinations = combinations
         self.allowed = f"a dict of {', '.join(f'{name!r}: {value.allowed}' for name, value in values.items())}"
         if combinations:
-            self.allowed += f", together {', '.join(':'.join(map(str, c)) for c in combinations)}"
+            together = ", ".join(":".join(map(str, numbers)) for numbers in combinations)
+            self.allowed += f", of which {' and '.join(combined)} are together {together}"
 
     def check(self, what: str, given: Any) -> dict[str, Any]:
         if not isinstance(given, Mapping):
@@ -186,8 +190,8 @@ class Settings(Value):
             except (TypeError, ValueError) as error:
                 raise RuntimeError(f"{self.refusal(what, given)}; {error}") from None
             checked[name] = value
-        chosen = tuple(checked.get(name, 0) for name in self.values)
-        if checked and self.combinations and chosen not in self.combinations:
+        chosen = tuple(checked.get(name, 0) for name in self.combined)
+        if not checked.keys().isdisjoint(self.combined) and chosen not in self.combinations:
             raise RuntimeError(self.refusal(what, given))
         return checked
 
@@ -202,6 +206,20 @@ class Directory(Value):
             raise TypeError(self.refusal(what, given))
         if not os.path.isdir(given):
             raise FileNotFoundError(self.refusal(what, given))
+        return os.fspath(given)
+
+
+class Folder(Value):
+    """A directory, which need not exist: whoever writes files there makes it. Raises ``NotADirectoryError`` for a path
+    to something else, ``TypeError`` for anything but a path."""
+
+    allowed = "a directory, which is made if it does not exist"
+
+    def check(self, what: str, given: Any) -> str:
+        if not isinstance(given, (str, os.PathLike)):
+            raise TypeError(self.refusal(what, given))
+        if os.path.exists(given) and not os.path.isdir(given):
+            raise NotADirectoryError(self.refusal(what, given))
         return os.fspath(given)
 
 

@@ -16,6 +16,7 @@ from npugraph.option_values import (
     AnyCallable,
     Choice,
     Directory,
+    Either,
     IntList,
     IntRange,
     NameList,
@@ -80,14 +81,16 @@ def _negated(value: bool) -> bool:
     return not value
 
 
-def _sum_of_values(settings: Mapping[str, int]) -> int:
-    return sum(settings.values())
+def _threads(settings: Mapping[str, Any]) -> int:
+    return sum(settings.get(name, 0) for name in _CORES)
 
 
 _SWITCH = Choice(True, False)
 _COUNT = IntRange(1, 2**31 - 1)
 _PASS = AnyCallable("a function (gm, example_inputs, config) -> None", 3)
 _KERNELS = NameList("names of operators")
+_OF_THE_DEVICE = Either(IntRange(0, 2**31 - 1), Text(), NameList("names"))  # read by compilers of the device alone
+_CORES = ("debug-aic-num", "debug-aiv-num")
 
 # The settings of super kernels, which NPUGraph.super_kernel_optimize takes, too.
 SUPER_KERNEL_OPTIMIZE = Settings(
@@ -98,10 +101,27 @@ SUPER_KERNEL_OPTIMIZE = Settings(
         "dcci-before-kernel-start": _KERNELS,
         "dcci-after-kernel-end": _KERNELS,
         "dcci-disable-on-kernel": _KERNELS,
+        "ubuf-lock-ignore-kernel": _OF_THE_DEVICE,
+        "preload-code": _OF_THE_DEVICE,
+        "split-mode": _OF_THE_DEVICE,
+        "constant-codegen": _OF_THE_DEVICE,
+        "auto-op-parallel": _OF_THE_DEVICE,
+        "early-start": _OF_THE_DEVICE,
+        "aggressive-opt-strategies": _OF_THE_DEVICE,
+        "opt-extend": _OF_THE_DEVICE,
     }
 )
 SUPER_KERNEL_DEBUG = Settings(
-    {"debug-aic-num": Choice(0, 1), "debug-aiv-num": Choice(0, 1, 2)},
+    {
+        "debug-aic-num": Choice(0, 1),
+        "debug-aiv-num": Choice(0, 1, 2),
+        "debug-sync-all": _OF_THE_DEVICE,
+        "debug-op-exec-trace": _OF_THE_DEVICE,
+        "debug-cross-core-sync-check": _OF_THE_DEVICE,
+        "debug-per-op-max-core-num": _OF_THE_DEVICE,
+        "debug-extend": _OF_THE_DEVICE,
+    },
+    _CORES,
     ((1, 0), (0, 1), (1, 1), (1, 2)),
 )
 
@@ -283,11 +303,12 @@ OPTIONS: tuple[Option, ...] = (
         "super_kernel_debug_options",
         None,
         SUPER_KERNEL_DEBUG,
-        "The sum of both numbers is the most threads that run a super kernel. By default all threads may run it.",
+        "The sum of debug-aic-num and debug-aiv-num is the most threads that run a super kernel. By default all "
+        "threads may run it. The other settings change nothing on the host.",
         needs=["super_kernel_optimize"],
         phase=Phase.COMPILE,
         field="super_kernels.workers",
-        to_field=_sum_of_values,
+        to_field=_threads,
     ),
     Option(
         "use_graph_pool",

@@ -34,14 +34,16 @@ class super_kernel:
     Blocks of the same name that follow each other are one scope. A block of the name None inside of another block keeps
     its tasks out of that one. Operators that are not generated code stay tasks of their own. With the ``options``
     ``"strict-scope-check=abort"`` they are an error; ``"strict-scope-check=bypass"`` is the default behaviour.
-    Raises ``RuntimeError``, as the marks of torch.npu do, for a name that is empty or no str, and for other options.
+    Raises ``RuntimeError``, as the marks of torch.npu do, for a name that is blank or no str, and for other options.
     """
 
     def __init__(self, scope: str | None, options: str = "") -> None:
         if scope is not None and not isinstance(scope, str):
             raise RuntimeError(f"super_kernel takes a str or None as scope, got {scope!r} ({type(scope).__name__})")
-        if scope == "":
-            raise RuntimeError("super_kernel takes a scope with a name, or None for what is to stay out, got ''")
+        if scope is not None and not scope.strip():
+            raise RuntimeError(
+                f"super_kernel takes a scope with a name, or None for what is to stay out, got {scope!r}"
+            )
         check_super_kernel_options("super_kernel", options)
         self.scope = "" if scope is None else scope
         self.options = options

@@ -100,6 +100,7 @@ class profile(torch.profiler.profile):
                 "and must be a torch_npu.profiler._ExperimentalConfig"
             )
         self.npu_config = experimental_config or _ExperimentalConfig()
+        self._is_running = False
         super().__init__(
             activities=_torch_activities(activities),
             schedule=schedule,
@@ -118,13 +119,17 @@ class profile(torch.profiler.profile):
 
     def start(self) -> None:
         super().start()
+        self._is_running = True
 
     def stop(self) -> None:
+        self._is_running = False
         super().stop()
         _device.end_profile_of_child_threads()
 
     def step(self) -> None:
-        super().step()
+        """Says that the next step begins. Does nothing before ``start()`` and after ``stop()``."""
+        if self._is_running:
+            super().step()
 
     def start_trace(self) -> None:
         super().start_trace()

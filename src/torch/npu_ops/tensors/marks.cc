@@ -6,9 +6,11 @@
 namespace npugraph::npu_ops {
 namespace {
 
+constexpr const char* kBlanks = " \t\n\v\f\r";
+
 void check_name(const char* op, std::optional<c10::string_view> scope_name) {
-  TORCH_CHECK(!scope_name || !scope_name->empty(), op,
-              ": scope_name is empty, allowed is a name, or None for a scope that needs none");
+  TORCH_CHECK(!scope_name || scope_name->find_first_not_of(kBlanks) != scope_name->npos, op, ": scope_name is ",
+              scope_name->empty() ? "empty" : "blank", ", allowed is a name, or None for a scope that needs none");
 }
 
 void begin(std::optional<c10::string_view> scope_name) { check_name("super_kernel_scope_begin", scope_name); }

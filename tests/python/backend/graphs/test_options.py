@@ -163,7 +163,7 @@ VALUES = {
             (
                 [],
                 RuntimeError,
-                "takes a dict of 'debug-aic-num': 0 or 1, 'debug-aiv-num': 0 or 1 or 2, together 1:0, 0:1,",
+                "takes a dict of 'debug-aic-num': 0 or 1, 'debug-aiv-num': 0 or 1 or 2, 'debug-sync-all': ",
             ),
             ({"debug-aic-num": 2}, RuntimeError, "(dict); 'debug-aic-num' takes 0 or 1, got 2 (int)"),
             ({"debug-aiv-num": 2}, RuntimeError, "together 1:0, 0:1, 1:1, 1:2, got {'debug-aiv-num': 2} (dict)"),

@@ -286,8 +286,9 @@ def test_a_custom_pass_that_drops_a_mark_is_blamed():
 def test_what_a_scope_takes():
     with pytest.raises(RuntimeError, match=r"super_kernel takes a str or None as scope, got 3 \(int\)"):
         super_kernel(3)
-    with pytest.raises(RuntimeError, match="super_kernel takes a scope with a name, or None for what is to stay out"):
-        super_kernel("")
+    for name in ("", "   ", "\t\n"):
+        with pytest.raises(RuntimeError, match="takes a scope with a name, or None for what is to stay out, got '"):
+            super_kernel(name)
     with pytest.raises(
         RuntimeError, match=r"takes options strict-scope-check=bypass or .*, got 'dcci-before-kernel-start'"
     ):

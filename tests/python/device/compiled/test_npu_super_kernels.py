@@ -41,6 +41,9 @@ def test_what_marks_and_graphs_take():
     for mark in (torch.npu.super_kernel_scope_begin, torch.npu.super_kernel_scope_end):
         with pytest.raises(RuntimeError, match=f"{mark.__name__}: scope_name is empty, allowed is a name, or None"):
             mark("")
+        for name in ("   ", "\t\n"):
+            with pytest.raises(RuntimeError, match=f"{mark.__name__}: scope_name is blank, allowed is a name, or None"):
+                mark(name)
         with pytest.raises(RuntimeError, match=f"{mark.__name__}.*Expected a value of type 'Optional.str.'"):
             mark(3)
         mark(None)
@@ -54,6 +57,16 @@ def test_what_marks_and_graphs_take():
     graph = torch.npu.NPUGraph()
     graph.super_kernel_optimize({"stream-fusion": 1, "dcci-disable-on-kernel": ["add"]}, {"debug-aic-num": 1})
     graph.super_kernel_optimize({}, {})
+    optimize = {"preload_code": 1, "split_mode": 4, "constant_codegen": 1, "auto_op_parallel": 0, "opt_extend": "a=1"}
+    optimize |= {"early_start": 1, "ubuf_lock_ignore_kernel": ["add"], "aggressive_opt_strategies": ["x", "y"]}
+    debug = {"debug_sync_all": 1, "debug_op_exec_trace": 0, "debug_cross_core_sync_check": 1, "debug_extend": "a=1"}
+    debug |= {"debug_per_op_max_core_num": 8}
+    for hyphens in (False, True):
+        names = {name.replace("_", "-") if hyphens else name: value for name, value in optimize.items()}
+        graph.super_kernel_optimize(names | {"stream-fusion": 1})
+        names = {name.replace("_", "-") if hyphens else name: value for name, value in debug.items()}
+        graph.super_kernel_optimize(None, names | {"debug-aic-num": 1, "debug-aiv-num": 2})
+        graph.super_kernel_optimize(None, names)
     for optimize, debug, message in (
         ({"fast": 1}, None, r"optimize_options takes a dict of .*; there is no 'fast'"),
         ("fast", None, r"optimize_options takes a dict of .*, got 'fast' \(str\)"),
@@ -64,8 +77,23 @@ def test_what_marks_and_graphs_take():
         ),
         ({"dcci-disable-on-kernel": [""]}, None, r"takes a list of names of operators, got \[''\] \(list\)"),
         ({"stream-fusion": "1"}, None, r"'stream-fusion' takes 0 or 1, got '1' \(str\)"),
-        (None, {"debug-aiv-num": 2}, r"debug_options takes .* together 1:0, 0:1, 1:1, 1:2, got"),
+        (None, {"debug-aiv-num": 2}, r"debug_options takes .* are together 1:0, 0:1, 1:1, 1:2, got"),
         (None, {"debug-aiv-num": 1.0}, r"'debug-aiv-num' takes 0 or 1 or 2, got 1.0 \(float\)"),
+        (
+            None,
+            {"debug-aiv-num": 2, "debug_sync_all": 1},
+            r"debug_options takes .* are together 1:0, 0:1, 1:1, 1:2, got",
+        ),
+        (
+            {"preload_code": None},
+            None,
+            r"'preload-code' takes an int .* or a str or a list of names, got None",
+        ),
+        (
+            None,
+            {"debug_extend": 1.5},
+            r"'debug-extend' takes an int .* or a list of names, got 1.5 \(float\)",
+        ),
     ):
         with pytest.raises(RuntimeError, match=f"NPUGraph.super_kernel_optimize: .*{message}"):
             graph.super_kernel_optimize(optimize, debug)

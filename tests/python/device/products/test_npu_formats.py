@@ -258,9 +258,9 @@ def test_tensors_are_printed_by_python(device: str, monkeypatch: pytest.MonkeyPa
     torch_npu.print_npugraph_tensor(torch.tensor(2.5, device=device), tensor_name="loss")
     monkeypatch.undo()
     assert printed == [
-        "logits=tensor([1.5000, 2.5000]), shape=torch.Size([2]), dtype=torch.float32",
-        "tensor([[7]], dtype=torch.int32), shape=torch.Size([1, 1]), dtype=torch.int32",
-        "loss=tensor(2.5000), shape=torch.Size([]), dtype=torch.float32",
+        "logits=tensor([1.5000, 2.5000]), shape=(2,), dtype=torch.float32",
+        "tensor([[7]], dtype=torch.int32), shape=(1, 1), dtype=torch.int32",
+        "loss=tensor(2.5000), shape=(), dtype=torch.float32",
     ]
 
 
@@ -317,7 +317,7 @@ def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path
     with torch.no_grad():
         for value in range(3):
             model(torch.full((2,), float(value), device=device))
-    printed = [f"doubled=tensor([{x}., {x}.]), shape=torch.Size([2]), dtype=torch.float32" for x in (0, 2, 4)]
+    printed = [f"doubled=tensor([{x}., {x}.]), shape=(2,), dtype=torch.float32" for x in (0, 2, 4)]
     assert capsys.readouterr().out.splitlines() == printed
     name = "0" if device == "npu" else "cpu"
     assert [torch.load(tmp_path / f"x_device_{name}_{i}.pt").tolist() for i in range(3)] == [[1, 1], [2, 2], [3, 3]]
@@ -356,4 +356,4 @@ def test_graphs_with_gradients_print_too(device: str, capsys):
         x = torch.ones(2, device=device, requires_grad=True)
         call(x).backward()
         assert x.grad.tolist() == [3, 3]
-        assert capsys.readouterr().out == "tensor([2., 2.]), shape=torch.Size([2]), dtype=torch.float32\n"
+        assert capsys.readouterr().out == "tensor([2., 2.]), shape=(2,), dtype=torch.float32\n"
