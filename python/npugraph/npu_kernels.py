@@ -26,11 +26,18 @@ def _is_counted_in_integers(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 _PRODUCTS = (aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.mv, aten.dot, aten.vdot)
+# Operators that only accelerators dispatch.
+_OF_ACCELERATORS = (
+    *(aten._thnn_fused_lstm_cell, aten._thnn_fused_lstm_cell_backward_impl),
+    *(aten._thnn_fused_gru_cell, aten._thnn_fused_gru_cell_backward),
+    *(aten.batch_norm_stats, aten.batch_norm_elemt, aten.batch_norm_backward_reduce, aten.batch_norm_backward_elemt),
+    aten.matmul_backward,
+)
 # From each operator to a test of its tensors: whether npu computes a call with tensors of npu by means of others.
 OPERATORS: dict[Any, Callable[[Sequence[torch.Tensor]], bool]] = {
     **{op.default: _are_of_several_floats for op in _PRODUCTS},
     aten.histc.default: _is_counted_in_integers,
-    aten.matmul_backward.default: lambda _: True,
+    **{op.default: lambda _: True for op in _OF_ACCELERATORS},
 }
 
 

@@ -103,10 +103,12 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     throw UserError(
         cat("operator ", task.name, " takes ", counted(count, "argument"), " and was given ", task.args.size()));
   }
-  // Foreign operators may have a kernel of their own for npu, and random ones draw from npu's generator.
+  // Foreign operators may have a kernel of their own for npu, some of torch's have one only for accelerators, and random
+  // ones draw from npu's generator.
   const bool is_npu =
       std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
-  on_npu_ = is_npu && (foreign_ || op_.hasTag(at::Tag::nondeterministic_seeded));
+  const bool has_cpu_kernel = op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  on_npu_ = is_npu && (foreign_ || !has_cpu_kernel || op_.hasTag(at::Tag::nondeterministic_seeded));
   for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
@@ -130,7 +132,7 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   }
   fresh_tensors_ = any_opaque || foreign_ || on_npu_;
   own_ = own_kernel(op_.operator_name(), is_npu);
-  direct_ = !any_opaque && !on_npu_ && op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+  direct_ = !any_opaque && !on_npu_ && has_cpu_kernel;
 }
 
 // Converts a constant argument at once, and remembers any other. Equal windows share one tensor, because kernels ask whether

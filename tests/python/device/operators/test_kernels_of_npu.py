@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of ATen operators that npu takes and cpu refuses: products of several floating-point types, histograms of
-integers, gradients of ``matmul``; in eager mode, on fake tensors, in compiled and in captured graphs."""
+integers, gradients of ``matmul``, fused cells; in eager mode, on fake tensors, in compiled and in captured graphs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch.nn import functional as f
 
+import npugraph
+from npugraph import npu_kernels
 from tests.python.device.npu_operators import check_fake, integers, normal
 
 aten = torch.ops.aten
@@ -167,3 +169,88 @@ def test_gradients_of_matmul(left: tuple[int, ...], right: tuple[int, ...]) -> N
         got = aten.matmul_backward(*args, [i == 0, i == 1])
         assert got[1 - i] is None
         torch.testing.assert_close(got[i].cpu().double(), leaves[i].grad, rtol=1e-5, atol=1e-5)
+
+
+def test_all_operators_that_only_accelerators_dispatch_are_known() -> None:
+    """Compiled code calls kernels of cpu, so that graphs hold the operators that such kernels of npu call. Those
+    that are left write tensors."""
+
+    def has(name: str, key: str) -> bool:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+
+    found = {
+        name
+        for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
+        if name.startswith("aten::")
+        and not any(has(name, key) for key in ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"))
+    }
+    writing = {"aten::record_stream", "aten::_copy_from", "aten::_copy_from_and_resize"}
+    writing.add("aten::batch_norm_gather_stats_with_counts")
+    assert found - {op.name() for op in npu_kernels.OPERATORS} == writing
+
+
+def cells(with_bias: bool) -> dict[str, tuple[Callable[..., Any], list[torch.Tensor]]]:
+    """Calls of each operator of fused cells of recurrent networks."""
+    rows, hidden = 3, 5
+    bias = [normal(4 * hidden, seed=3), normal(4 * hidden, seed=4)] if with_bias else []
+    gates = [normal(rows, 4 * hidden, seed=seed) for seed in (0, 1)]
+    state, grads = normal(rows, hidden, seed=2), [normal(rows, hidden, seed=seed) for seed in (5, 6)]
+    thirds = [gate[:, : 3 * hidden] for gate in gates], [one[: 3 * hidden] for one in bias]
+    _, cy, workspace = (one.cpu() for one in aten._thnn_fused_lstm_cell(*(x.npu() for x in (*gates, state, *bias))))
+    _, of_gru = (one.cpu() for one in aten._thnn_fused_gru_cell(*(x.npu() for x in (*thirds[0], state, *thirds[1]))))
+    return {
+        "lstm": (aten._thnn_fused_lstm_cell.default, [*gates, state, *bias]),
+        "gru": (aten._thnn_fused_gru_cell.default, [*thirds[0], state, *thirds[1]]),
+        "lstm backward": (
+            lambda *tensors: aten._thnn_fused_lstm_cell_backward_impl(*tensors, with_bias),
+            [*grads, state, cy, workspace],
+        ),
+        "gru backward": (
+            lambda *tensors: aten._thnn_fused_gru_cell_backward(*tensors, with_bias),
+            [grads[0], of_gru],
+        ),
+    }
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("name", ["lstm", "gru", "lstm backward", "gru backward"])
+def test_cells_of_recurrent_networks(name: str, with_bias: bool) -> None:
+    fn, tensors = cells(with_bias)[name]
+    args = [x.npu() for x in tensors]
+    with torch.no_grad():
+        want = fn(*args)
+        for run in (compiled(fn), compiled(fn, dynamic=True)):
+            torch.testing.assert_close(run(*args), want)
+            assert not [task for task in npugraph.artifacts()[-1].tasks if "thnn" in task.name]
+    check_fake(fn, args, {}, want, dynamic=False)
+
+
+def test_parts_of_synced_batch_norms() -> None:
+    def both(x: torch.Tensor, dy: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Any:
+        mean, invstd = torch.batch_norm_stats(x, 1e-5)
+        counts = torch.full((2,), x.numel() // x.shape[1], device="npu", dtype=torch.float32)
+        means, invstds = torch.batch_norm_gather_stats_with_counts(
+            x, torch.stack([mean, mean + 1]), torch.stack([invstd, invstd]), None, None, 0.1, 1e-5, counts
+        )
+        y = torch.batch_norm_elemt(x, weight, bias, means, invstds, 1e-5)
+        sums = torch.batch_norm_backward_reduce(dy, x, means, invstds, weight, True, True, True)
+        dx = torch.batch_norm_backward_elemt(dy, x, means, invstds, weight, *sums[:2], counts.int())
+        return [y, dx, *sums]
+
+    args = [x.npu() for x in (normal(2, 3, 4, 5), normal(2, 3, 4, 5, seed=1), normal(3), normal(3, seed=1))]
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(both)(*args), both(*args), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTMCell, torch.nn.GRUCell])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_cells_as_modules(kind: type[torch.nn.Module], dynamic: bool) -> None:
+    cell, x = kind(6, 5).npu(), normal(3, 6).npu()
+    results = []
+    for run in (cell, compiled(cell, dynamic=dynamic)):
+        own = x.clone().requires_grad_()
+        state = run(own)
+        state = run(own, state)
+        loss = sum(one.square().sum() for one in (state if isinstance(state, tuple) else (state,)))
+        results.append([loss, *torch.autograd.grad(loss, [own, *cell.parameters()])])
+    torch.testing.assert_close(*results)
