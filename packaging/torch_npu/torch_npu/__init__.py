@@ -37,6 +37,7 @@ from torch_npu import (  # noqa: E402
     _data_parallel,
     _dlpack,
     _dynamo,
+    _fake_results,
     _graph_forms,
     _operators,
     distributed,
@@ -61,6 +62,7 @@ _data_parallel.install()
 _dlpack.install()
 _dynamo.install_when_imported()
 _operators.make_fake()
+_fake_results.install()
 _graph_forms.install()
 reductions.install()
 torch.fx.node.has_side_effect(torch.ops.npu.npu_attention_to_ffn.default)

@@ -142,7 +142,7 @@ std::optional<Bags> bags_of(const Call& call) {
   const auto includes_last = call.boolean(7);
   const auto padding = call.known_integer(8);
   if (bags.weight == nullptr || bags.indices == nullptr || bags.offsets == nullptr || !mode || !includes_last ||
-      !padding || bags.weight->device.type != "cpu" || bags.weight->sizes.size() != 2 ||
+      !padding || !runs_on_cpu(bags.weight->device) || bags.weight->sizes.size() != 2 ||
       bags.indices->sizes.size() != 1 || bags.offsets->sizes.size() != 1) {
     return std::nullopt;
   }

@@ -17,7 +17,7 @@ const ir::TensorType* tensor_named(const Call& call, std::string_view name) {
 // The type of the statistics. On the CPU it is that of the input, or f32 if a parameter has another type. Other devices
 // differ in the statistics of half types, for which the type is nullopt.
 std::optional<DType> statistics_type(const Call& call, const ir::TensorType& input) {
-  if (input.device.type != "cpu") {
+  if (!runs_on_cpu(input.device)) {
     return compute_type(input.dtype) == input.dtype ? std::optional(input.dtype) : std::nullopt;
   }
   constexpr std::array<std::string_view, 4> kParameters = {"weight", "bias", "running_mean", "running_var"};
@@ -70,7 +70,7 @@ Types batch_norm(const Call& call, bool training) {
   types.resize(3, dense(*dtype, {training ? input->sizes[1] : Expr(0)}, device));
   const size_t results = call.op.schema.returns.size();
   if (results == 4 || results == 6) {
-    if (device.type != "cpu") return std::nullopt;  // the backend decides how much it keeps for the backward pass
+    if (!runs_on_cpu(device)) return std::nullopt;  // the backend decides how much it keeps for the backward pass
     types.emplace_back(dense(DType::kU8, {0}, device));
   }
   if (results < 5) return types;

@@ -16,6 +16,8 @@ Types with_strides(const ir::TensorType& like, const std::vector<DType>& dtypes,
 
 }  // namespace
 
+bool runs_on_cpu(const Device& device) { return device.type == "cpu" || device.type == "npu"; }
+
 ir::TensorType dense(DType dtype, std::vector<Expr> sizes, Device device) {
   auto strides = contiguous_strides(sizes);
   return {dtype, std::move(sizes), std::move(strides), std::move(device)};

@@ -12,6 +12,9 @@ namespace npugraph::ops::shapes {
 
 using Sizes = std::optional<std::vector<Expr>>;
 
+// Whether kernels of the CPU compute tensors of the device: those of npu lie in memory of this host.
+bool runs_on_cpu(const Device& device);
+
 // A row-major tensor.
 ir::TensorType dense(DType dtype, std::vector<Expr> sizes, Device device);
 // The same as the only result.

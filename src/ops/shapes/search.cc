@@ -35,7 +35,7 @@ Types nonzero(const Call& call) {
 Types nonzero_static(const Call& call) {
   const auto* self = call.tensor(0);
   const auto size = call.integer(1);
-  if (self == nullptr || !size || self->device.type != "cpu") return std::nullopt;
+  if (self == nullptr || !size || !runs_on_cpu(self->device)) return std::nullopt;
   return contiguous(DType::kI64, {*size, static_cast<int64_t>(self->sizes.size())}, self->device);
 }
 

@@ -13,7 +13,7 @@ constexpr double kLargestFactor = 1 << 30;
 
 // Only the CPU rearranges pixels and channels in the format that torch suggests for the argument; others: row-major.
 Types rearranged(const Call& call, const ir::TensorType& self, std::vector<Expr> sizes) {
-  if (self.device.type == "cpu") return in_suggested_format(call, self, {self.dtype}, std::move(sizes));
+  if (runs_on_cpu(self.device)) return in_suggested_format(call, self, {self.dtype}, std::move(sizes));
   return contiguous(self.dtype, std::move(sizes), self.device);
 }
 
