@@ -9,14 +9,18 @@ from typing import Any
 
 import torch
 from torch._C import DispatchKey
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 aten = torch.ops.aten
 
 
 def _nearest2d(x: torch.Tensor, size: Sequence[Any] | None, factors: Sequence[float] | None) -> torch.Tensor:
-    from torch._decomp.decompositions import upsample_compute_output_size
+    """An image without elements is decomposed: the whole operator has no fake result for it."""
+    from torch._decomp.decompositions import _upsample_nearest, upsample_compute_output_size
 
     size = upsample_compute_output_size(x.size(), size, factors)
+    if guard_or_false(x.numel() == 0):
+        return _upsample_nearest(x, size, list(factors or (None, None)))
     return aten.upsample_nearest2d.default(x, size, *(factors or ()))
 
 

@@ -77,3 +77,20 @@ def test_results_are_described_as_they_are(fn) -> None:
     elements, because inference does not compute them."""
     with torch.no_grad():
         check(fn, image, exact=False)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_empty_batch_of_images(mode: str, dynamic: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        by_factor = torch.nn.functional.interpolate(x.sin(), scale_factor=2, mode=mode)
+        return by_factor + torch.nn.functional.interpolate(x.cos(), (10, 14), mode=mode)
+
+    def empty() -> tuple[torch.Tensor]:
+        return (torch.randn(0, 3, 5, 7),)
+
+    with torch.no_grad():
+        check(fn, empty, image, dynamic=dynamic, exact=False)
+    x = empty()[0].requires_grad_()
+    compile_ex(fn, dynamic=dynamic)(x).sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape
