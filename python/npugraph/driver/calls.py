@@ -12,6 +12,7 @@ import torch
 
 from npugraph import _C, request
 from npugraph.artifact import Artifact, registry
+from npugraph.driver import new_storages
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Entry, Route, Work
 from npugraph.driver.graph_target import compile_piece
@@ -58,6 +59,8 @@ def _bound_to_process(work: Work) -> str:
     """Returns why only this process can run what it compiled, or an empty text."""
     if work.released.sizes():
         return "option 'release_original_weights' puts what it computes from the weights of this process into the graph"
+    if work.new_storages:
+        return "it gives inputs other memory, which Python does"
     for name in ("deadlock_check", "dump_tensor_data"):
         if getattr(work.config, name).value:
             return f"option {name!r} looks at the runs of the process that compiled"
@@ -172,6 +175,11 @@ def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
     return (lambda *args: boxed(list(args))) if call.work.route is Route.RECORDED else boxed_call(boxed)
 
 
+def _with_new_storages(run: Any, call: Call) -> Callable[..., Any]:
+    places = call.work.new_storages
+    return boxed_call(new_storages.giving(run, places)) if places else run
+
+
 def boxed_call(run: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a function that takes a list of inputs, which it empties."""
     run._boxed_call = True  # for AOTAutograd
@@ -196,6 +204,8 @@ WRAPPERS: tuple[Callable[[Any, Call], Callable[..., Any]], ...] = (
     # These two observe the calls of the Program or of its pieces.
     _observed,
     _checked_for_deadlocks,
-    # It comes last, so that the observed calls have no objects in their inputs.
+    # Behind them, so that the observed calls have no objects in their inputs.
     _with_objects,
+    # It comes last, because places of inputs are those of the graph.
+    _with_new_storages,
 )

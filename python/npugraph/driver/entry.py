@@ -101,6 +101,7 @@ class Work:
     route: Route
     observer: Nobody = NOBODY
     notes: Notes = dataclasses.field(default_factory=Notes)
+    new_storages: tuple[int, ...] = ()  # places of inputs that get other memory, see new_storages.py
     strands: Strands | None = None
     released: Release = dataclasses.field(default_factory=Release)
     imported: Imported | None = None

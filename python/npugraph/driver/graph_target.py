@@ -14,6 +14,7 @@ from torch import fx
 from npugraph import _C
 from npugraph.artifact import Artifact, registry
 from npugraph.defects import report_defect
+from npugraph.driver import new_storages
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.fx.decompose.collectives import finish_collectives
@@ -39,6 +40,10 @@ def expand_operators(work: Work) -> None:
 
 def finish(work: Work) -> None:
     work.gm = finish_collectives(work.gm, of_gradients=work.route is Route.BACKWARD)
+
+
+def take_new_storages(work: Work) -> None:
+    work.new_storages = new_storages.take(work.gm)
 
 
 def derive_from_weights(work: Work) -> None:

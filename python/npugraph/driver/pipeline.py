@@ -18,8 +18,8 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.defects import report_defect
-from npugraph.driver import fx_steps, graph_target
-from npugraph.driver.calls import below_autocast, compiled_function
+from npugraph.driver import fx_steps, graph_target, new_storages
+from npugraph.driver.calls import below_autocast, boxed_call, compiled_function
 from npugraph.driver.eager_fallbacks import labelled
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.steps import Step, Target
@@ -43,6 +43,7 @@ GRAPH = Target(
     "Graph",
     (
         *_OPERATORS,
+        Step("new storages", graph_target.take_new_storages, "What they are made of are outputs from here on."),
         Step("weights", graph_target.derive_from_weights, "Constants are computed by the operators that remain."),
         Step("sections", fx_steps.mark_streams_and_scopes, "New nodes are in sections, too."),
         Step("import", graph_target.import_into_core, "The FX graph does not change any more."),
@@ -85,4 +86,7 @@ def _run(phase: str, steps: Sequence[Step], work: Work) -> None:
 
 
 def _operator_by_operator(work: Work, forward: Callable[..., Any]) -> Callable[..., Any]:
-    return below_autocast(forward) if work.route is Route.RECORDED else make_boxed_func(forward)
+    if work.route is Route.RECORDED:
+        return below_autocast(forward)
+    run = make_boxed_func(forward)
+    return boxed_call(new_storages.giving(run, work.new_storages)) if work.new_storages else run

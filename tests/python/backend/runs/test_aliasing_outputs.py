@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.python.backend.checks import check, compile_ex
+from tests.python.backend.checks import assert_same, check, compile_ex, shared_memory
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["no_grad", "grad"])
@@ -144,3 +144,35 @@ def test_out_arguments() -> None:
         return x, x
 
     check(fn, lambda: (torch.randn(3), torch.randn(3)), itself, aliases=True)
+
+
+def new_values(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.data = y * 2
+    return x + 1
+
+
+def memory_of_another(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.data = y
+    return x + 1
+
+
+def a_part(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x.data = y[1:] * 2
+    return x * 3, y + 1
+
+
+def returned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.data = y * 2
+    return x
+
+
+@pytest.mark.parametrize("fn", [new_values, memory_of_another, a_part, returned])
+def test_inputs_that_get_other_memory(fn) -> None:
+    compiled, found = compile_ex(fn), []
+    for call in (fn, compiled, compiled):
+        x, y = torch.arange(3.0), torch.full((3,), 5.0)
+        results = call(x, y)
+        y.add_(1)
+        found.append((results, x, shared_memory((results, x, y))))
+    assert_same(found[1], found[0])
+    assert_same(found[2], found[0])
