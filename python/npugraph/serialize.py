@@ -63,7 +63,14 @@ def deserialize(data: bytes) -> Any:
 def install() -> None:
     """Makes compiled functions serializable, as ``aot_compile`` requires."""
     from torch._dynamo.aot_compile_types import SerializableCallable
+    from torch._dynamo.eval_frame import OptimizedModule
 
     _C.Callable.serialize_compile_artifacts = staticmethod(serialize)
     _C.Callable.deserialize_compile_artifacts = staticmethod(deserialize)
     SerializableCallable.register(_C.Callable)
+    OptimizedModule.aot_compile = _aot_compile
+
+
+def _aot_compile(self: Any, example_inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """What torch has for compiled functions, for a compiled module."""
+    return self.forward.aot_compile(example_inputs)

@@ -261,6 +261,12 @@ def test_aot_compile(tmp_path) -> None:
     assert done.stdout.strip() == "[[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]] {'eager'}"
 
 
+def test_aot_compile_of_a_module() -> None:
+    model, x = torch.nn.Linear(3, 4), torch.ones(2, 3)
+    with torch.no_grad():
+        assert_same(compile_ex(model).aot_compile(((x,), {}))(x), model(x), exact=False)
+
+
 class Affine(torch.nn.Module):
     """Reads a square weight and counts its calls in a buffer."""
 
