@@ -157,6 +157,13 @@ def _moves() -> None:
     torch.nn.utils.rnn.PackedSequence.cuda = wrapped(_packed_to_npu)
 
 
+def _uninitialized() -> None:
+    """Lets tensors of lazy modules know the replaced methods of tensors that they allow."""
+    allowed = torch.nn.parameter.UninitializedTensorMixin._allowed_methods
+    names = [method.__name__ for method in allowed]
+    allowed += [method for name in names if (method := getattr(torch.Tensor, name, None)) not in (None, *allowed)]
+
+
 def _packed_to_npu(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self.to("npu", *args, **kwargs)
 
@@ -236,6 +243,7 @@ def _transfer() -> None:
     _names_of_cuda()
     _arguments()
     _moves()
+    _uninitialized()
     _process_groups()
     _tools()
 

@@ -107,6 +107,9 @@ def training() -> None:
     assert model.weight.is_cuda
     assert model.to("cuda:1").weight.device == on(1)
     assert model.to(device=torch.device("cuda:0")).weight.device == on(0)
+    for move in (lambda one: one.to("cuda"), lambda one: one.cuda(), lambda one: one.half().to("cuda").float()):
+        for lazy in (torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d()):
+            assert move(lazy)(x.detach()).is_cuda and all(one.is_cuda for one in lazy.state_dict().values())
     with torch.autocast("cuda", dtype=torch.float16):
         assert model(x).dtype == torch.float16 and torch.is_autocast_enabled("cuda")
     with torch.cuda.amp.autocast():
