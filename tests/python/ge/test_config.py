@@ -117,6 +117,13 @@ DIRECTORY = (
         (3, TypeError, "takes an existing directory, got 3 (int)"),
     ],
 )
+FOLDER = (
+    ["/", "./", "/no such"],
+    [
+        (__file__, NotADirectoryError, "takes a directory, which is made if it does not exist, got "),
+        (3, TypeError, "takes a directory, which is made if it does not exist, got 3 (int)"),
+    ],
+)
 FILE = (
     [__file__, None],
     [
@@ -143,7 +150,8 @@ VALUES = {
         [None, "txt", "pbtxt", "py"],
         [("onnx", ValueError, "takes None or 'txt' or 'pbtxt' or 'py', got 'onnx' (str)")],
     ),
-    "debug.graph_dump.path": DIRECTORY,
+    "debug.graph_dump.path": FOLDER,
+    "debug.data_dump.path": FOLDER,
     "debug.data_dump.type": ([None, "npy"], [("txt", ValueError, "takes None or 'npy', got 'txt' (str)")]),
     "debug.data_dump.filter": ([itself, None], [("relu", TypeError, "takes a function (fx.Node) -> fx.Node | None")]),
     "debug.fx_summary.type": ([None, "csv"], [("CSV", ValueError, "got 'CSV' (str); did you mean 'csv'?")]),
@@ -190,8 +198,13 @@ VALUES = {
         ],
     ),
     "dump_config.dump_layer": (
-        ["", "Add_1", "Add_1 MatMul_2"],
-        [("Add_1  MatMul_2", ValueError, "takes a str of names with one space between them")],
+        ["", "Add_1", "Add_1 MatMul_2", "  Add_1   MatMul_2 ", 'a/b\\\\c."d"'],
+        [
+            ("Add-1", ValueError, 'takes a str of names of letters, digits and _ / \\ . ", with spaces between them'),
+            ("Add_1,Mul", ValueError, "got 'Add_1,Mul' (str)"),
+            ("ä", ValueError, "got 'ä' (str)"),
+            (["Add_1"], ValueError, "got ['Add_1'] (list)"),
+        ],
     ),
     "dump_config.dump_data": (["tensor", "stats"], [("stat", ValueError, "did you mean 'stats'?")]),
     "dump_config.dump_config_path": (

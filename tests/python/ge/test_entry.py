@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import copy
 import importlib
+import re
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,6 +197,36 @@ def test_one_warning_names_the_options_without_effect() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torchair.get_npu_backend(configured(debug__run_eagerly=True))
+
+
+@pytest.mark.feature("6.03")
+def test_the_older_mode_dumps_fx_graphs(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def custom_pass(gm: torch.fx.GraphModule, inputs: Any, config: Any) -> None:
+        seen.append(gm.code)
+        (node,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)
+        node.target = torch.ops.aten.cos.default
+
+    folder = tmp_path / "new"
+    options = {"mode": "reduce-overhead", "debug__graph_dump__type": "py", "debug__graph_dump__path": str(folder)}
+    with pytest.warns(DeprecationWarning, match="reduce-overhead"):
+        config = configured(**options, post_grad_custom_post_pass=custom_pass)
+    result = torch.compile(fn, backend=torchair.get_npu_backend(config))(X)
+    torch.testing.assert_close(result, torch.softmax(X.cos() * 2 + 1, -1))
+    assert len(seen) == 1
+    names = [re.fullmatch(r"dynamo_(\w+)_graph_(\d+)_rank_0_pid_\d+_ts_\d+\.py", p.name) for p in folder.iterdir()]
+    assert sorted(name[1] for name in names if name) == ["optimized", "original"]
+    assert len({name[2] for name in names if name}) == 1
+    texts = [path.read_text() for path in sorted(folder.iterdir())]
+    assert ["aten.cos.default" in text for text in texts] == [True, False]
+    assert ["aten.sin.default" in text for text in texts] == [False, True]
+    for text in texts:
+        compile(text, "graph.py", "exec")
+    for kind in ("pbtxt", "txt"):
+        config.debug.graph_dump.type = kind
+        with pytest.raises(RuntimeError, match=f"in mode 'reduce-overhead' graphs are .* as 'py' alone, got '{kind}'"):
+            torchair.get_npu_backend(config)
 
 
 def test_a_backend_keeps_the_configuration_that_it_was_given(graphs: list[Any]) -> None:

@@ -215,11 +215,23 @@ def test_a_graph_that_does_not_compile_can_be_mended() -> None:
 @pytest.mark.parametrize("kind", ["txt", "pbtxt", "py"])
 def test_graphs_are_dumped_before_and_after_their_passes(tmp_path: Path, kind: str) -> None:
     config = torchair.CompilerConfig()
+    folder = tmp_path / "new" / "folder"
     config.debug.graph_dump.type = kind
-    config.debug.graph_dump.path = str(tmp_path)
-    add(GeConcreteGraph(config, name="graph_17"))(X, Y)
-    names = sorted(re.sub(r"pid_\d+_ts_\d+", "*", path.name) for path in tmp_path.iterdir())
+    config.debug.graph_dump.path = str(folder)
+    graph = add(GeConcreteGraph(config, name="graph_17"))
+    assert not folder.exists()
+    graph(X, Y)
+    names = sorted(re.sub(r"pid_\d+_ts_\d+", "*", path.name) for path in folder.iterdir())
     assert names == [f"dynamo_{stage}_graph_17_rank_0_*.{kind}" for stage in ("optimized", "original")]
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type = "py"
+    config.debug.graph_dump.path = str(tmp_path / "folder")
+    (tmp_path / "folder").write_text("a file")
+    with pytest.raises(NotADirectoryError, match=r"dumps are written to a directory, and '.*folder' is none"):
+        add(GeConcreteGraph(config))(X, Y)
 
 
 def fail_once(graph: GeConcreteGraph) -> None:

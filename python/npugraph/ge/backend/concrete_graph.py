@@ -47,9 +47,14 @@ _ABSENT = {
 _numbers = itertools.count(1)
 
 
+def next_number() -> int:
+    """The number of the next graph of this process: 1, 2, ..."""
+    return next(_numbers)
+
+
 def next_name() -> str:
     """The name of the next graph of this process: graph_1, graph_2, ..."""
-    return f"graph_{next(_numbers)}"
+    return f"graph_{next_number()}"
 
 
 class GeConcreteGraph:

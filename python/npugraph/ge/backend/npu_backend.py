@@ -14,6 +14,7 @@ from npugraph import options
 from npugraph.backend import checked
 from npugraph.compilers import configured_backend, configured_compiler
 from npugraph.driver.steps import Target
+from npugraph.ge.backend.fx_dumps import with_dumps
 from npugraph.ge.backend.target import ge_target
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
 from npugraph.ge.config.row import GE
@@ -48,7 +49,7 @@ def patch_for_hcom() -> None:
 
 def _options(config: CompilerConfig) -> options.CompilerConfig:
     """The options for the compile driver, whose messages then speak of torchair."""
-    return checked(npugraph_options(config), backend="torchair")
+    return checked(with_dumps(npugraph_options(config), config), backend="torchair")
 
 
 def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target | None]:

@@ -14,6 +14,7 @@ from npugraph.option_values import (
     Directory,
     Either,
     File,
+    Folder,
     IntRange,
     Pattern,
     Text,
@@ -69,9 +70,11 @@ _DEBUG = (
         None,
         Choice(None, "txt", "pbtxt", "py"),
         "Write the converted graph before and after its passes. 'txt': protobuf text of the GraphDef. 'pbtxt': text of "
-        "a TensorFlow graph, for viewers. 'py': a script that builds the graph.",
+        "a TensorFlow graph, for viewers. 'py': a script that builds the graph. In mode 'reduce-overhead' the graph is "
+        "the FX graph, which is code of Python: other kinds are a `RuntimeError`.",
+        modes=[GE, LEGACY],
     ),
-    Row("debug.graph_dump.path", "./", Directory(), "The directory of these files."),
+    Row("debug.graph_dump.path", "./", Folder(), "The directory of these files.", modes=[GE, LEGACY]),
     Row(
         "debug.data_dump.type",
         None,
@@ -79,7 +82,7 @@ _DEBUG = (
         "Run the FX graph operator by operator and write inputs and outputs of its nodes.",
         no_effect=_NO_VALUES,
     ),
-    Row("debug.data_dump.path", "./", Directory(), "The directory of these files.", no_effect=_NO_VALUES),
+    Row("debug.data_dump.path", "./", Folder(), "The directory of these files.", no_effect=_NO_VALUES),
     Row(
         "debug.data_dump.filter",
         None,
@@ -270,7 +273,7 @@ _DUMPS = (
     Row(
         "dump_config.dump_layer",
         "",
-        Pattern(r"(\S+( \S+)*)?", "names with one space between them, or ''"),
+        Pattern(r'[A-Za-z0-9_/\\." ]*', "names of letters, digits and _ / \\ . \", with spaces between them, or ''"),
         "Write only tensors of operators with these names. '' means all operators.",
         engine=EngineOption("ge.exec.dumpLayer", when=_DUMP),
         no_effect=_NO_DUMP,

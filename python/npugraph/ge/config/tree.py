@@ -130,8 +130,9 @@ class CompilerConfig(Branch):
 
     Setting checks the value. It raises ``ValueError`` for an unknown name or a value that is not allowed (the message
     says what is), ``TypeError`` for a container, function or path of the wrong kind, ``FileNotFoundError`` for a file
-    or directory that does not exist, ``RuntimeError`` for settings that super kernels do not have. A deprecated value
-    gives a ``DeprecationWarning``. Configurations share nothing; they are equal if their options act alike.
+    or directory that does not exist, ``NotADirectoryError`` for something else in the place of one,
+    ``RuntimeError`` for settings that super kernels do not have. A deprecated value gives a ``DeprecationWarning``.
+    Configurations share nothing; they are equal if their options act alike.
     """
 
     __slots__ = ()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from npugraph.fx.nobody import Nobody
 from npugraph.ge import dumps
@@ -41,4 +40,4 @@ def _dump(graph: GeGraph, config: CompilerConfig, stage: str, kind: str) -> None
     number = re.search(r"\d*$", graph.name)
     assert number is not None
     file = names.of_graph(stage, int(number[0] or 0), rank(), kind)
-    dumps.write(graph, Path(config.debug.graph_dump.path.value) / file, kind)
+    dumps.write(graph, names.folder(config.debug.graph_dump.path.value) / file, kind)
