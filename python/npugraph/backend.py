@@ -105,7 +105,7 @@ def _compile_dynamo_graph(
     guards.install()
     refuse_release_with_gradients(config)
     check_scopes(gm)
-    hints.check_operators(gm)
+    hints.check_operators(gm, target.computes if target else lambda operator: False)
     with _garbage_left_alone(), kept_whole():
         return _NpuFxCompiler(config, decompositions or {}, target)._get_compiled_gm(gm, example_inputs).run
 

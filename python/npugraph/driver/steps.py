@@ -23,10 +23,12 @@ class Step:
 class Target:
     """A form that graphs are compiled to. ``steps`` end with ``Work.imported``, from which ``compile`` makes
     ``Work.core``. ``function`` makes the compiled function. Graphs that control flow of the graph runs go through
-    ``nested_steps`` before they are imported with it."""
+    ``nested_steps`` before they are imported with it. ``computes`` says whether the target computes an operator of the
+    user without a kernel of it."""
 
     name: str
     steps: tuple[Step, ...]
     nested_steps: tuple[Step, ...]
     compile: Callable[[Work], None]
     function: Callable[[Work], Callable[..., Any]]
+    computes: Callable[[Any], bool] = lambda operator: False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -122,20 +122,21 @@ def forget() -> None:
     _warned.clear()
 
 
-def check_operators(gm: fx.GraphModule) -> None:
+def check_operators(gm: fx.GraphModule, computes: Callable[[Any], bool]) -> None:
     """Raises ``StepError`` for the first operator of the user in a graph of Dynamo that cannot run, or that torch
-    cannot make functional."""
+    cannot make functional. Those that the compiler ``computes`` need no kernel."""
     for node in gm.graph.nodes:
         operator = _operator(node)
         if operator is None or steps.decomposes(operator):
             continue
-        if problem := _problem(node, operator):
+        if problem := _problem(node, operator, needs_kernel=not computes(operator)):
             at = f"At {source_line(node)}, " if source_line(node) else ""
             raise StepError(at + problem, first_useful_frame=None)
 
 
-def _problem(node: fx.Node, operator: OpOverload) -> str:
-    found = [*steps.kernels(operator, _device_of(node)), steps.functionalisation(operator)]
+def _problem(node: fx.Node, operator: OpOverload, *, needs_kernel: bool) -> str:
+    kernels = steps.kernels(operator, _device_of(node)) if needs_kernel else []
+    found = [*kernels, steps.functionalisation(operator)]
     if missing := next((step for step in found if step.is_missing), None):
         return hint(str(operator), missing)
     return ""

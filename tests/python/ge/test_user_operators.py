@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import npugraph
+from npugraph.ge import apis as ge
 from npugraph.ge.attr import Float
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.builders import custom_op
@@ -45,6 +46,8 @@ define("auto_columns(Tensor x) -> Tensor", lambda x: x.t().contiguous().t(), lam
 define("renamed(Tensor x, Tensor y, float scale) -> Tensor", lambda x, y, scale: x + scale * y)
 define("two_parts(Tensor x) -> Tensor", lambda x: x * 2)
 define("refused(Tensor x, Tensor y, float scale) -> Tensor", lambda x, y, scale: x + scale * y)
+library.define("without_kernel(Tensor x, Tensor y) -> Tensor")
+library.impl("without_kernel", lambda x, y: x.new_empty(x.shape), "Meta")
 define("unknown(Tensor x) -> Tensor", lambda x: x * 2)
 
 
@@ -199,3 +202,19 @@ def test_the_log_says_why_an_operator_runs_eagerly(caplog: pytest.LogCaptureFixt
     x = torch.randn(3)
     torch.testing.assert_close(fast(x), x * 2 + 1)
     assert "torch.ops.ge_user_ops.unknown.default ge_converter is not implemented! (Ascend IR has no" in caplog.text
+
+
+def test_an_operator_with_a_converter_needs_no_kernel() -> None:
+    @register_fx_node_ge_converter(ops.without_kernel.default)
+    def convert(x: Any, y: Any, *, meta_outputs: Any) -> Any:
+        return ge.Add(x, ge.Mul(y, 3.0))
+
+    x, y = torch.randn(4, 5), torch.randn(4, 5)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        fast = torch.compile(
+            lambda x, y: ops.without_kernel(x * 2, y) + 1, backend=get_npu_backend(), dynamic=dynamic, fullgraph=True
+        )
+        torch.testing.assert_close(fast(x, y), x * 2 + y * 3 + 1)
+    with pytest.raises(NotImplementedError, match="ge_user_ops::without_kernel has no kernel for cpu"):
+        torch.compile(ops.without_kernel, backend="npugraph_ex", fullgraph=True)(x, y)

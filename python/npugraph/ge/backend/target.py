@@ -17,6 +17,7 @@ from npugraph.ge.backend.models import belongs_to_model
 from npugraph.ge.backend.overlaps import while_apart, written_inputs
 from npugraph.ge.backend.parts import build_computed, function_of, in_parts
 from npugraph.ge.config import CompilerConfig
+from npugraph.ge.converters import find
 from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.request import compile_request
@@ -40,6 +41,7 @@ def ge_target(config: CompilerConfig) -> Target:
         (),
         lambda work: None,  # the engine compiles at the first call
         function,
+        lambda operator: find(operator) is not None,
     )
 
 
