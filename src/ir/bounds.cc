@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
+
 namespace npugraph::ir {
 namespace {
 
@@ -84,10 +86,42 @@ Interval bounds_of(const Expr& e, const std::vector<Symbol>& symbols) {
   return e.args().size() > 1 ? result : Interval{};
 }
 
+// -count * floor(dividend / divisor), with positive constants.
+struct TakenQuotient {
+  int64_t count;
+  Expr dividend;
+  int64_t divisor;
+};
+
+std::optional<TakenQuotient> taken_quotient(const Expr& term) {
+  constexpr int64_t kMost = 1 << 20;  // so that products do not overflow
+  if (term.is_constant() || term.op() != ExprOp::kMul || term.args().size() != 2) return std::nullopt;
+  const bool constant_first = term.args()[0].is_constant();
+  const auto count = term.args()[constant_first ? 0 : 1].as_int();
+  const Expr& quotient = term.args()[constant_first ? 1 : 0];
+  if (!count || *count >= 0 || *count < -kMost) return std::nullopt;
+  if (quotient.is_constant() || quotient.op() != ExprOp::kFloorDiv) return std::nullopt;
+  const auto divisor = quotient.args()[1].as_int();
+  if (!divisor || *divisor < 1 || *divisor > kMost) return std::nullopt;
+  return TakenQuotient{-*count, quotient.args()[0], *divisor};
+}
+
 }  // namespace
 
 bool is_nonnegative(const Expr& e, const std::vector<Symbol>& symbols) {
-  return bounds_of(e, symbols).low >= int64_t{0};
+  if (bounds_of(e, symbols).low >= int64_t{0}) return true;
+  if (e.kind() != ScalarKind::kInt || e.is_constant() || e.op() != ExprOp::kAdd) return false;
+  // A quotient is at most the exact one: x - c * floor(a / k) is at least (k * x - c * a) / k.
+  for (const Expr& term : e.args()) {
+    const auto taken = taken_quotient(term);
+    if (!taken) continue;
+    try {
+      if (is_nonnegative(Expr(taken->divisor) * (e - term) - Expr(taken->count) * taken->dividend, symbols))
+        return true;
+    } catch (const UserError&) {  // a coefficient overflows
+    }
+  }
+  return false;
 }
 
 Expr simplify(const Expr& e, const std::vector<Symbol>& symbols) {

@@ -78,16 +78,19 @@ class GeGraph:
         """The bytes of its ``ModelDef``. Equal graphs have equal bytes."""
         return self.model.SerializeToString(deterministic=True)
 
-    @contextlib.contextmanager
-    def context(self) -> Iterator[GeGraph]:
-        """Makes this the graph to which builders of this thread add operators."""
+    def __enter__(self) -> GeGraph:
+        """Makes this the graph to which builders of this thread add operators, until the block ends."""
         if not hasattr(_contexts, "graphs"):
             _contexts.graphs = []
         _contexts.graphs.append(self)
-        try:
-            yield self
-        finally:
-            _contexts.graphs.pop()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _contexts.graphs.pop()
+
+    def context(self) -> contextlib.AbstractContextManager[GeGraph]:
+        """The same as the graph itself: ``with graph.context():``."""
+        return self
 
     @contextlib.contextmanager
     def fx_node(self, code: str, stack: Sequence[str] = ()) -> Iterator[None]:

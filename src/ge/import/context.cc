@@ -26,7 +26,7 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
     return substitute(difference, [&](const Expr& s) { return s.symbol_name() == symbol ? value : s; });
   };
   const Expr rest = at(0), coefficient = at(1) - rest;
-  if (!coefficient.as_int() || coefficient.is_int(0)) return std::nullopt;
+  if (!coefficient.as_int() || coefficient.is_int(0) || at(2) - at(1) != coefficient) return std::nullopt;
   const Expr value = Expr::make(ExprOp::kFloorDiv, {Expr(0) - rest, coefficient});
   return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }

@@ -29,6 +29,20 @@ Expr compute(const Expr& a, const Expr& b) {
 }
 Expr subtract(const Expr& a, const Expr& b) { return a - b; }
 
+// Loops compute no powers, so that a power of a constant is the product of those of 2, 4, 8 ... that the bits of the
+// exponent choose. Products wrap as those of int64 do, and exponents are below 64.
+Expr power(const Expr& base, const Expr& exponent) {
+  if (exponent.is_constant() || base.as_int().value_or(0) < 1) return Expr::make(ExprOp::kPow, {base, exponent});
+  Expr result(1);
+  auto square = static_cast<uint64_t>(*base.as_int());
+  for (int64_t bit = 1; bit < 64; bit *= 2) {
+    const Expr chosen = Expr::make(ExprOp::kMod, {Expr::make(ExprOp::kFloorDiv, {exponent, Expr(bit)}), Expr(2)});
+    result = result * Expr::make(ExprOp::kMax, {Expr(1), chosen * Expr(static_cast<int64_t>(square))});
+    square *= square;
+  }
+  return result;
+}
+
 // Two shapes that are equal, or one of which has a single element.
 template <Expr (*fn)(const Expr&, const Expr&)>
 std::optional<Numbers> arithmetic(const Call& call) {
@@ -173,6 +187,7 @@ constexpr auto kFolds = std::to_array<FoldRow>({
     {"Mul", arithmetic<compute<ExprOp::kMul>>},
     {"Neg", negate},
     {"Pack", pack},
+    {"Pow", arithmetic<power>},
     {"ReduceProd", product},
     {"Reshape", reshape},
     {"Squeeze", squeeze},

@@ -103,13 +103,13 @@ def test_sizes_are_known_or_not(tmp_path: Path, root: BareRoot) -> None:
     dynamo_export(torch.randn(5, 4), model=model, export_path=tmp_path, export_name="five")
     dynamo_export(torch.randn(5, 4), model=model, export_path=root.files, export_name="any", dynamic=True)
     dims = [
-        list(inputs_of(read(path))[0].output_desc[0].shape.dim)
+        list(inputs_of(read(path))[-1].output_desc[0].shape.dim)
         for path in (tmp_path / "five.air", root.files / "any.air")
     ]
     assert dims == [[5, 4], [-1, 4]]
     for rows in (2, 7):
         x = torch.randn(rows, 4)
-        (result,) = root.run("any.air", [x])
+        (result,) = root.run("any.air", [rows, x])
         np.testing.assert_allclose(result, model(x).detach(), rtol=1e-5, atol=1e-6)
 
 
@@ -211,3 +211,30 @@ def test_calls_share_no_configuration(tmp_path: Path) -> None:
     config = CompilerConfig()
     dynamo_export(torch.ones(3), model=lambda x: x + 1, export_path=tmp_path, export_name="a", config=config)
     assert config.export.export_path_dir.value == "./" and config.export.export_mode.value is False
+
+
+def test_numbers_are_inputs_and_results(root: BareRoot) -> None:
+    def function(x: torch.Tensor, n: int) -> tuple[torch.Tensor, int, int, int]:
+        return x * n, x.shape[0], x.shape[0] * n, 7
+
+    dynamo_export(torch.randn(5, 4), 5, model=function, export_path=root.files, export_name="numbers", dynamic=True)
+    model_def = read(root.files / "numbers.air")
+    assert [op.type for op in inputs_of(model_def)] == ["Data"] * len(inputs_of(model_def))
+    sources = [op.attr["_npugraph_source"].s.decode() for op in inputs_of(model_def)]
+    assert "L['x']" in sources and len(sources) > 1
+    x = torch.randn(6, 4)
+    given = arguments_of(model_def, function, (x, 6), {})
+    results = root.run("numbers.air", given)
+    np.testing.assert_allclose(results[0], x * 6)
+    assert [result.tolist() for result in results[1:]] == [6, 36]
+
+
+def test_names_of_written_inputs_say_how_they_lie(tmp_path: Path) -> None:
+    def function(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        cache.mul_(x)
+        return cache + 1
+
+    dynamo_export(torch.ones(3, 1), torch.ones(4, 3).t(), model=function, export_path=tmp_path)
+    (written,) = [op for op in inputs_of(read(tmp_path / "export.air")) if op.type == "RefData"]
+    assert written.name == "RefData_3_4_1_3_0_1"
+    assert 'name: "RefData_3_4_1_3_0_1"' in (tmp_path / "dynamo.pbtxt").read_text()

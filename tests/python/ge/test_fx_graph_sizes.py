@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from torch import fx
 
 from npugraph.ge import proto
+from npugraph.ge.backend.npu_backend import get_npu_backend
+from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import MissingConverters
 from npugraph.ge.fx.outputs import Computed
 from tests.python.ge.converted import built, converted, formula, random_tensor, run, traced
@@ -154,3 +157,41 @@ def test_floats_that_are_read_from_tensors() -> None:
     gm = traced(scaled, t(4, 6), torch.tensor(0.1, dtype=torch.float64), dynamic=True)
     made = built(gm)
     assert formula(made.graph) == "Mul(x, Cast(Identity(f), FLOAT))"
+
+
+SIZES: dict[str, Callable[..., Any]] = {
+    "equal by a guard": lambda x: (x + 1).view(x.size(0), x.size(1), 2, 4),
+    "first half": lambda x: x[: x.shape[0] // 2] * 2,
+    "returned floor": lambda x: (x * 2, math.floor(x.shape[0] + 1.0)),
+    "returned numbers": lambda x: (x * 2, math.ceil(x.shape[0] / 2), math.sqrt(x.shape[0]), x.shape[0] ** x.shape[1]),
+    "power of a number": lambda x: x * (2 ** x.shape[0]) + x.new_zeros(2 ** x.shape[1], 1, 1).sum(),
+    "power of sizes": lambda x: x.sum() * (x.shape[0] ** x.shape[1]),
+    "strides": lambda x: x[:, 1:] * 2,
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_follow_from_a_call(name: str) -> None:
+    fn = SIZES[name]
+    config = CompilerConfig()
+    config.debug.missing_converters = "error"
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=get_npu_backend(config), dynamic=True, fullgraph=True)
+    with torch.no_grad():
+        for x in (torch.randn(3, 5, 8), torch.randn(6, 4, 8)):
+            torch.testing.assert_close(compiled(x), fn(x), check_stride=True)
+
+
+@pytest.mark.parametrize("sizes", [[(2, 5)], [(2, 5), (3, 7)], [(4, 6, 7), (2, 3, 9)]])
+def test_inputs_with_sizes_in_their_strides(sizes: list[tuple[int, ...]]) -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x * 2 + y).sum(0)
+
+    config = CompilerConfig()
+    config.debug.missing_converters = "error"
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=get_npu_backend(config), dynamic=True, fullgraph=True)
+    with torch.no_grad():
+        for one in sizes:
+            x, y = torch.randn(one)[..., 1:], torch.randn(one)[..., :-1]
+            torch.testing.assert_close(compiled(x, y), fn(x, y), check_stride=True)

@@ -80,8 +80,8 @@ def test_builders_add_to_the_graph_of_the_context() -> None:
         except RuntimeError as error:
             seen.append(str(error))
 
-    with outer.context():
-        with inner.context() as graph:
+    with outer:
+        with inner as graph:
             assert current_graph() is graph is inner
             ge.Const(1)
         assert current_graph() is outer

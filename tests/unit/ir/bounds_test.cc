@@ -22,6 +22,9 @@ TEST(Bounds, ProvesWhatTheBoundsOfSymbolsSay) {
   EXPECT_TRUE(proves("1024 - s0"));
   EXPECT_TRUE(proves("s0*s1 + 3"));
   EXPECT_TRUE(proves("floordiv(s0, 2) - 1"));
+  EXPECT_TRUE(proves("s0 - floordiv(s0, 2)"));
+  EXPECT_TRUE(proves("2*s1 - 3*floordiv(s1, 2)"));
+  EXPECT_TRUE(proves("s0 - floordiv(s0, 2) - floordiv(s0, 3)"));
   EXPECT_TRUE(proves("max(u0, 0)"));
   EXPECT_TRUE(proves("min(s0, s1)"));
 }
@@ -34,6 +37,9 @@ TEST(Bounds, SaysNoWhenItCannotTell) {
   EXPECT_FALSE(proves("100 - s1"));
   EXPECT_FALSE(proves("min(s0, u0)"));
   EXPECT_FALSE(proves("s0 - s1"));
+  EXPECT_FALSE(proves("s1 - 3*floordiv(s1, 2)"));
+  EXPECT_FALSE(proves("s1 - floordiv(u0, 2)"));
+  EXPECT_FALSE(proves("s1*9223372036854775807 - floordiv(s1, 2)"));
   EXPECT_FALSE(proves("unknown"));
   EXPECT_FALSE(proves("s1*9223372036854775807 - s1*s1"));
 }

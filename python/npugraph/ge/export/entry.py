@@ -49,9 +49,10 @@ def dynamo_export(
     - ``dynamo.pbtxt`` beside it: the graph as text for viewers.
 
     Tensors that the call does not pass, such as parameters and buffers, are constants of the model. Inputs of the model
-    are tensors that the call passes, and behind them all those that the graph writes. Its outputs are the tensors that
-    the graph computes. If the model is larger than protobuf allows, which is 2 GiB, each constant is in a file of its
-    own. In a process group of several ranks, each rank writes ``<export_name><rank>.air`` and the directory
+    are tensors that the call passes and sizes that differ from call to call, and behind them all tensors that the graph
+    writes, named after their sizes, strides and offsets. Its outputs are the tensors that the graph computes, and sizes
+    that differ from call to call. If the model is larger than protobuf allows, which is 2 GiB, each constant is in a
+    file of its own. In a process group of several ranks, each rank writes ``<export_name><rank>.air`` and the directory
     ``rank_<rank>`` for the other files. With ``dynamic``, sizes of inputs are unknown in the model,
     each by itself: two are the same only if the model needs that.
 
@@ -130,7 +131,7 @@ class _Export:
                 f"has {len(work.inputs)} inputs, and Dynamo's {len(self._inputs)}"
             )
         logger.info("dynamo_export: converting graph %s", self._name)
-        built = build(work.gm, self._name, work.inputs)
+        built = build(work.gm, self._name, work.inputs, is_file=True)
         self._write(built, work)
         return work.gm.forward  # nobody calls it
 
@@ -165,7 +166,7 @@ class _Export:
             logger.info("dynamo_export: input %d of %s is %s", index, air, source)
         if left_out := _left_out(built):
             logger.warning(
-                "dynamo_export: %s does not have outputs %s of the graph, which are inputs, numbers or outputs again",
+                "dynamo_export: %s does not have outputs %s of the graph, which are inputs, constants or outputs again",
                 air,
                 left_out,
             )

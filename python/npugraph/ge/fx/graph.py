@@ -80,13 +80,16 @@ def build(
     name: str,
     inputs: Sequence[InputInfo],
     refuse: Refuse = lambda op_types, values: "",
+    *,
+    is_file: bool = False,
 ) -> Built:
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
-    its placeholders in order. ``refuse`` says what the engine does not compute. Raises ``MissingConverters`` with all
-    nodes that cannot be converted."""
+    its placeholders in order. ``refuse`` says what the engine does not compute. A graph that ``is_file`` has no host
+    around it, which knows and computes numbers: all numbers among its inputs and outputs are its own. Raises
+    ``MissingConverters`` with all nodes that cannot be converted."""
     correct_values(gm.graph)
     graph = GeGraph(name=name)
-    builder = _Builder(gm, graph, refuse)
+    builder = _Builder(gm, graph, refuse, is_file)
     with graph.context():
         built = builder.build(inputs)
     if builder.missing:
@@ -95,16 +98,17 @@ def build(
 
 
 class _Builder:
-    def __init__(self, gm: fx.GraphModule, graph: GeGraph, refuse: Refuse) -> None:
+    def __init__(self, gm: fx.GraphModule, graph: GeGraph, refuse: Refuse, is_file: bool) -> None:
         self.gm = gm
         self.graph = graph
         self.refuse = refuse
+        self.is_file = is_file
         self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
         # Numbers that an operator has asked for, by kind and expression.
         self.numbers: dict[tuple[type, sympy.Expr], Tensor] = {}
         self.sizes: dict[sympy.Expr, tuple[fx.Node, int]] = {}  # symbolic sizes of inputs
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
-        self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves
+        self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves, and strides
         self.written: list[Any] = []  # OpDefs that write inputs
         self.missing: dict[fx.Node, Missing] = {}
         self.placeholders = gm.graph.find_nodes(op="placeholder")
@@ -157,6 +161,9 @@ class _Builder:
                     self.sizes.setdefault(size.node.expr, (node, dim))
             if isinstance(value, torch.SymInt):
                 self.size_symbols |= value.node.expr.free_symbols
+            if sizes and value.layout is torch.strided and not is_row_major(value):
+                strides = [stride.node.expr for stride in value.stride() if constant(stride) is None]
+                self.parts_of_sizes |= {symbol for stride in strides for symbol in stride.free_symbols}
         for expr in self.sizes:
             self.size_symbols |= expr.free_symbols
             self.parts_of_sizes |= expr.free_symbols if not expr.is_Symbol else set()
@@ -179,9 +186,11 @@ class _Builder:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return self.placement.is_input(value) and not node.meta.get("effect_token")
-        if not isinstance(value, Symbolic) or value.node.expr in self.sizes:
+        if not isinstance(value, Symbolic):
             return False
-        return bool(node.users) or value.node.expr in self.parts_of_sizes
+        if self.is_file:
+            return True
+        return value.node.expr not in self.sizes and (bool(node.users) or value.node.expr in self.parts_of_sizes)
 
     def add_input(self, node: fx.Node, info: InputInfo, index: int, is_written: bool) -> None:
         value = node.meta["val"]
@@ -189,8 +198,9 @@ class _Builder:
         is_on_host = not isinstance(value, torch.Tensor) or value.device.type == "cpu"
         placement = "CPU" if is_on_host else "NPU"
         make = ge.RefData if is_written else ge.Data
+        name = _name_of_memory(value, index) if is_written and self.is_file else node.name
         with self.graph.fx_node(code_of(node)):
-            data = make(index=index, dtype=spec.dtype, shape=spec.size, placement=placement, node_name=node.name)
+            data = make(index=index, dtype=spec.dtype, shape=spec.size, placement=placement, node_name=name)
         data.set_meta(spec)
         data.node.attr[SOURCE].s = info.source.encode()
         if info.kind != "user":
@@ -423,16 +433,25 @@ class _Builder:
         node = self.gm.graph.output_node()
         outputs = pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
         try:
-            plan = plan_outputs(outputs, self.placeholders)
+            plan = plan_outputs(outputs, self.placeholders, numbers_are_results=self.is_file)
             specs = [spec_of(output.meta["val"]) for output in plan.results]
         except NotImplementedError as refusal:
             self.note(node, str(refusal))
             return OutputPlan((), ())
-        end = ge.NetOutput([self.values[output] for output in plan.results], specs, dependencies=self.written)
+        results = [self.value(output) for output in plan.results]
+        end = ge.NetOutput(results, specs, dependencies=self.written)
         for desc, output in zip(end.input_desc, plan.results, strict=True):
             value = output.meta["val"]
-            write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
+            if isinstance(value, torch.Tensor):
+                write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
         return plan
+
+
+def _name_of_memory(value: torch.Tensor, index: int) -> str:
+    """The name of an input of a file that the graph writes: how it lies in memory, and its number."""
+    geometry = (value.size(), value.stride(), [value.storage_offset()])
+    known = [[-1 if (number := constant(n)) is None else number for n in numbers] for numbers in geometry]
+    return "_".join(["RefData", *("_".join(map(str, numbers)) for numbers in known), str(index)])
 
 
 def _names_places_of_input(node: fx.Node) -> bool:

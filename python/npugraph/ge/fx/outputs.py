@@ -16,7 +16,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from npugraph.fx.values import expressions
 from npugraph.ge.fx.geometry import is_row_major
-from npugraph.ge.fx.values import is_number, not_of_ge
+from npugraph.ge.fx.values import constant, is_number, not_of_ge
 from npugraph.ge.fx.views import base_of
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
@@ -132,9 +132,11 @@ class OutputPlan:
         return finish
 
 
-def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> OutputPlan:
-    """The plan for ``outputs``, the leaves of an FX graph's output. Raises ``NotImplementedError`` if sizes of an
-    output do not follow from the inputs."""
+def plan_outputs(
+    outputs: Sequence[Any], placeholders: Sequence[fx.Node], *, numbers_are_results: bool = False
+) -> OutputPlan:
+    """The plan for ``outputs``, the leaves of an FX graph's output. Numbers that depend on the call are results of the
+    engine, or else of the host. Raises ``NotImplementedError`` if sizes of an output do not follow from the inputs."""
     numbers = NumbersOfCall([node.meta.get("val") for node in placeholders])
     places = {node: place for place, node in enumerate(placeholders)}
     results: dict[fx.Node, int] = {}
@@ -146,6 +148,8 @@ def plan_outputs(outputs: Sequence[Any], placeholders: Sequence[fx.Node]) -> Out
         if value is None:
             return Fixed(None)
         if is_number(value):
+            if numbers_are_results and constant(value) is None:
+                return Result(results.setdefault(output, len(results)))
             return Computed(numbers.function([value]))
         if not isinstance(value, torch.Tensor):
             raise not_of_ge(value)
@@ -201,7 +205,7 @@ class NumbersOfCall:
         return eval(text, _NAMES)
 
 
-_NAMES = {"math": math}  # what a text of PythonPrinter uses
+_NAMES = {"math": math, "torch": torch}  # what a text of PythonPrinter uses
 
 
 def _numbers_of(value: Any, place: str) -> Sequence[tuple[Any, str]]:
