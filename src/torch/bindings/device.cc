@@ -87,8 +87,8 @@ void print_in_python(const std::string& name, const at::Tensor& tensor) {
   const auto text = py::str("{}{}, shape={}, dtype={}");
   const py::object value = py::cast(tensor);
   py::module_::import("builtins")
-      .attr("print")(text.format(name.empty() ? name : name + "=", py::repr(value), py::tuple(value.attr("shape")),
-                                 value.attr("dtype")));
+      .attr("print")(text.format(name.empty() ? name : name + "=", py::repr(value),
+                                 py::tuple(py::list(value.attr("shape"))), value.attr("dtype")));
 }
 
 void def_formats(py::module_& module) {
