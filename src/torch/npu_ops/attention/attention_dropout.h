@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selection of the weights that dropout keeps. A mask is a function of seed, offset and the number of an element, so
-// that a gradient can compute it again.
+// Selection of the weights that dropout keeps. A mask is a function of a key and the number of an element, so that a
+// gradient can compute it again.
 #pragma once
+
+#include <utility>
 
 #include "torch/npu_ops/framework/checks.h"
 
 namespace npugraph::npu_ops {
 
-// Whether the values of `tensor` are known; in a graph they are not.
-bool has_values(const Tensor& tensor);
-
-// A seed from torch's generator, [1].
-Tensor draw_seed(const Tensor& like);
+// Calls name the key of a mask by two numbers, seed and offset. Offset 0 stands for the first number that torch's
+// generator draws after manual_seed(seed).
+struct DropoutSeed {
+  Tensor key, seed, offset;                    // [1] each; undefined where nothing is dropped by a key
+  int64_t seed_number = 0, offset_number = 0;  // 0 where they are not known, as in graphs
+};
+DropoutSeed dropout_seed(int64_t seed, int64_t offset, const Tensor& like);
+DropoutSeed dropout_seed(const Tensor& seed, const OptionalTensor& offset);
+// Draws the key from the generator of the device of `like`. The seed is that of the generator.
+DropoutSeed draw_dropout_seed(const Tensor& like);
 
 class Dropout {
  public:
   Dropout() = default;  // keeps all
   Dropout(const char* op, double keep_prob);
 
-  void set_seed(Tensor seed, int64_t offset);
+  void set_key(Tensor key) { key_ = std::move(key); }
   // `mask` has one element for each weight, not 0 if the weight is kept; or one bit for each, the
   // first in the lowest bit.
   void set_mask(const char* op, const Tensor& mask, const c10::SymInt& weights);
@@ -30,8 +37,7 @@ class Dropout {
 
  private:
   double keep_prob_ = 1;
-  Tensor seed_, mask_;
-  int64_t offset_ = 0;
+  Tensor key_, mask_;
 };
 
 // One bit for each element of `kept`, the first in the lowest bit of the first byte, in bytes

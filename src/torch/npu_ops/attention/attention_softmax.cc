@@ -156,7 +156,7 @@ Tensor dropout_gen_mask(const Tensor& self, c10::SymIntArrayRef size, double p, 
   TORCH_CHECK(p >= 0 && p <= 1, op, ": the share of elements to drop is ", p, ", allowed are 0 to 1");
   const c10::SymInt count = c10::multiply_integers(size);
   Dropout dropout(op, 1 - p);
-  dropout.set_seed(at::full({1}, seed, self.options().dtype(at::kLong)), offset);
+  dropout.set_key(dropout_seed(seed, offset, self).key);
   const Tensor kept = dropout.kept(0, {count}, self);
   return as_bits(kept.defined() ? kept : at::ones_symint({count}, self.options().dtype(at::kBool)));
 }

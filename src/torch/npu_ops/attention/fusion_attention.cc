@@ -39,8 +39,8 @@ void fusion_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const FusionAttention attention(call);
   const Forward out = forward(attention);
-  call.give(out.result, out.max, out.sum, out.result.new_empty({0}), attention.seed_value, attention.offset,
-            attention.weights);
+  call.give(out.result, out.max, out.sum, out.result.new_empty({0}), attention.seed.seed_number,
+            attention.seed.offset_number, attention.weights);
 }
 
 Tensor one_number(const Tensor& like, int64_t number) { return at::full({1}, number, like.options().dtype(at::kLong)); }
@@ -49,9 +49,10 @@ void fusion_attention_v3(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const FusionAttention attention(call);
   const Forward out = forward(attention);
+  const DropoutSeed& seed = attention.seed;
   call.give(out.result, out.max, out.sum, out.result.new_empty({0}),
-            attention.seed.defined() ? attention.seed : one_number(out.result, 0),
-            one_number(out.result, attention.offset));
+            seed.seed.defined() ? seed.seed : one_number(out.result, 0),
+            seed.offset.defined() ? seed.offset : one_number(out.result, 0));
 }
 
 struct Shapes {

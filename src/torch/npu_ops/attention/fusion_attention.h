@@ -38,10 +38,9 @@ class FusionAttention {
   // Empty unless pse is a bias.
   Tensor gradient_of_pse(const std::vector<Tensor>& scores) const;
 
-  // Seed, offset and number of weights of the dropout of a forward call. Numbers are 0 if nothing is drawn
-  // or they are not known.
-  Tensor seed;
-  int64_t seed_value = 0, offset = 0, weights = 0;
+  // Seed and number of weights of the dropout of a forward call. The number is 0 if nothing is drawn or it is not known.
+  DropoutSeed seed;
+  int64_t weights = 0;
   // How many elements at the end of heads of query and key were given as query_rope and key_rope.
   std::optional<c10::SymInt> rope_size;
 

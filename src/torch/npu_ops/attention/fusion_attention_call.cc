@@ -2,7 +2,6 @@
 #include <array>
 #include <string_view>
 
-#include "torch/npu/captured.h"
 #include "torch/npu_ops/attention/fusion_attention.h"
 
 namespace npugraph::npu_ops {
@@ -92,28 +91,23 @@ void FusionAttention::take_dropout(const CallArguments& call) {
   const Tensor mask = call.optional_tensor({"dropout_mask"});
   if (mask.defined()) return dropout_.set_mask(op_, mask, all);
   take_seed(call);
-  dropout_.set_seed(seed, offset);
+  dropout_.set_key(seed.key);
 }
 
 void FusionAttention::take_seed(const CallArguments& call) {
-  int64_t number = 0;
   if (numbers_are_tensors_) {
-    const Tensor offsets = call.optional_tensor({"offset"});
-    offset = offsets.defined() ? values_of(offsets).front() : 0;
-    seed = call.optional_tensor({"seed"});
+    if (const Tensor given = call.optional_tensor({"seed"}); given.defined())
+      seed = dropout_seed(given, call.given_tensor({"offset"}));
   } else {
-    offset = call.integer({"offset"});
-    number = call.integer({"seed"});
-    if (number != 0) seed = at::full({1}, number, query_.options().dtype(at::kLong));
+    const int64_t number = call.integer({"seed"}), offset = call.integer({"offset"});
+    if (number != 0 || offset != 0) seed = dropout_seed(number, offset, query_);
   }
-  if (!seed.defined()) {
-    TORCH_CHECK(std::string_view(op_).find("_grad") == std::string_view::npos, op_, ": keep_prob is ",
-                dropout_.keep_prob(),
-                " and there is no seed, of which the forward call made its mask. Where that was in "
-                "a graph its number is not known; npu_fusion_attention_v3 gives it as a tensor");
-    seed = draw_seed(query_);
-  }
-  seed_value = has_values(seed) && !npu::is_captured(seed) ? values_of(seed).front() : number;
+  if (seed.key.defined()) return;
+  TORCH_CHECK(std::string_view(op_).find("_grad") == std::string_view::npos, op_, ": keep_prob is ",
+              dropout_.keep_prob(),
+              " and there is no seed, of which the forward call made its mask. Where that was in "
+              "a graph its number is not known; npu_fusion_attention_v3 gives it as a tensor");
+  seed = draw_dropout_seed(query_);
 }
 
 c10::SymInt FusionAttention::count_weights() const {

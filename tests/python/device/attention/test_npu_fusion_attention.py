@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.python.device.attention_reference import attention, by_heads, from_heads, seen, starts_and_ends
 from tests.python.device.compiled_calls import check_views_compiled
@@ -198,8 +199,23 @@ def test_dropout_of_the_generator() -> None:
     torch.manual_seed(3)
     again = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5)
     assert torch.equal(first[0], again[0]) and not torch.equal(first[0], second[0])
-    seeded = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5, seed=second[4])
-    assert torch.equal(seeded[0], second[0])
+    assert first[4:6] == again[4:6] == (3, 0) and second[4] == 3 and second[5] != 0
+    for one in (first, second):
+        named = {"seed": one[4], "offset": one[5]}
+        seeded = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5, **named)
+        assert torch.equal(seeded[0], one[0]) and seeded[4:] == one[4:]
+
+
+def test_dropout_of_a_generator_with_seed_0() -> None:
+    """A gradient does not take seed 0 with offset 0, which stand for no seed."""
+    torch.manual_seed(0)
+    out = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5)
+    named = {"seed": out[4], "offset": out[5], "numels": out[6]}
+    query, *rest = ones_to_see_dropout()
+    torch_npu.npu_fusion_attention_grad(query, *rest[:2], torch.ones(2, 3, 40, 50), *rest[2:], keep_prob=0.5, **named)
+    third = torch_npu.npu_fusion_attention_v3(*ones_to_see_dropout(), keep_prob=0.5)
+    again = torch_npu.npu_fusion_attention(*ones_to_see_dropout(), keep_prob=0.5, seed=0, offset=int(third[5]))
+    assert int(third[4]) == 0 and torch.equal(again[0], third[0])
 
 
 def gradients(args: tuple[Any, ...], op: Any = torch_npu.npu_fusion_attention, **kwargs: Any) -> Any:
@@ -351,6 +367,27 @@ def test_gradients_of_version_3_in_graphs_drop_what_was_dropped() -> None:
         )
     for g, w in zip(got, want, strict=False):
         check_close(g.cpu(), w.cpu())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_gradient_of_version_3_under_gradients(dynamic: bool) -> None:
+    """The operator of the gradient takes tensors that want gradients; those of its results are refused in a graph."""
+    args = (*inputs("BSND", 4, 2), 4, "BSND")
+    leaves = [x.npu().requires_grad_() for x in args[:3]]
+    dy = normal(*args[0].shape[:3], args[2].shape[-1], seed=9).npu()
+
+    def call(query, key, value, dy):
+        return torch_npu.npu_fusion_attention_grad_v3(query, key, value, dy, *args[3:], scale_value=SCALE)[:3]
+
+    compiled = torch.compile(call, backend="npugraph_ex", fullgraph=True, dynamic=dynamic)
+    for got, want in zip(compiled(*leaves, dy), call(*leaves, dy), strict=True):
+        check_close(got.detach().cpu(), want.detach().cpu())
+    with FakeTensorMode() as mode:
+        fake = [mode.from_tensor(x) for x in (*leaves, dy)]
+        for got, want in zip(call(*fake), args, strict=False):
+            assert got.shape == want.shape and got.dtype == want.dtype
+        with pytest.raises(NotImplementedError, match="a graph cannot hold the gradient of this gradient"):
+            call(*fake)[0].sum().backward()
 
 
 def test_version_3_into_out() -> None:

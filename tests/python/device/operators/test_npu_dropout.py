@@ -76,6 +76,11 @@ def test_masks_of_a_seed_are_those_of_attention() -> None:
     mask = torch_npu._npu_dropout_gen_mask(query, (2, 4, 5, 5), 0.3, seed, offset)
     assert (mask.dtype, mask.device, mask.shape) == (torch.uint8, query.device, (-(-number // 128) * 16,))
     assert torch.equal(bits_of(mask.cpu(), number).view(2, 4, 5, 5) != 0, weights.cpu() != 0)
+    torch.npu.manual_seed(2)
+    weights, *_, seed, offset, _ = torch_npu.npu_fusion_attention(query, key, value, 4, "BNSD", keep_prob=0.7)
+    assert (seed, offset) == (2, 0)
+    mask = torch_npu._npu_dropout_gen_mask(query, [number], p=0.3, seed=2, offset=0)
+    assert torch.equal(bits_of(mask.cpu(), number).view(2, 4, 5, 5) != 0, weights.cpu() != 0)
 
 
 def test_masks_of_a_seed() -> None:
