@@ -39,11 +39,13 @@ Tensor distances(const Tensor& slopes, const Place& place) {
 Weighting weighting(const PackedCall& call, const Place& place) {
   const PackedMask& given = call.mask;
   Weighting out{.scale = call.scale};
-  const Tensor mask = given.mask.defined() ? rows_of_mask(given, place, call.query.size(2)) : Tensor();
-  if (given.slopes.defined()) {
+  if (given.slopes.defined()) {  // a mask is a sample of the same distances, or of the triangle
     out.bias = distances(given.slopes, place);
     out.dropped = after_position(call.query, place);
-  } else if (given.causal || (given.mask.defined() && !mask.defined())) {
+    return out;
+  }
+  const Tensor mask = given.mask.defined() ? rows_of_mask(given, place, call.query.size(2)) : Tensor();
+  if (given.causal || (given.mask.defined() && !mask.defined())) {
     out.dropped = after_position(call.query, place);
   } else if (mask.defined()) {
     out.dropped = mask.gt(0);

@@ -90,15 +90,26 @@ StoredRows packed_keys(const CallArguments& call, const char* name) {
   return StoredRows(call.op(), name, packed_rows(call, name, call.tensor({name}), heads), Axes::kBNSD, heads);
 }
 
+namespace {
+
+// Pages of (block size, heads * size) as pages of (block size, heads, size).
+Tensor in_heads(const CallArguments& call, const char* name, const Tensor& cache) {
+  check_dims(call.op(), name, cache, 3, 4);
+  if (cache.dim() == 4) return cache;
+  const int64_t heads = key_heads_of(call);
+  return cache.unflatten_symint(2, {heads, cache.sym_size(2) / heads});
+}
+
+}  // namespace
+
 PackedCall cache_call(const CallArguments& call) {
   const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
-  const Tensor& key = call.tensor({"key_cache", "key"});
+  const Tensor key = in_heads(call, "key_cache", call.tensor({"key_cache", "key"}));
   const Tensor value = call.optional_tensor({"value_cache", "value"});
   const bool in_pieces = is_in_pieces(call, "key_cache", key, query.sym_size(3));
-  StoredRows keys = cache_of(call, "key_cache", key, in_pieces);
-  StoredRows values = cache_of(call, "value_cache", value.defined() ? value : key, in_pieces);
-  keys.set_quantisation(call.op(), "key_cache", {.scale = call.optional_tensor({"k_descale"})});
-  values.set_quantisation(call.op(), "value_cache", {.scale = call.optional_tensor({"v_descale"})});
+  const StoredRows keys = cache_of(call, "key_cache", key, in_pieces);
+  const StoredRows values =
+      cache_of(call, "value_cache", value.defined() ? in_heads(call, "value_cache", value) : key, in_pieces);
   return cache_call(call, query, call.integers({"seq_len", "seqlen"}), keys, values);
 }
 

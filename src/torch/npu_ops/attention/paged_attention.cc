@@ -23,6 +23,22 @@ void cache_attention(const OperatorHandle& op, Stack* stack) {
   give_out(call, op, {"out", "output"}, attend_packed(call.op(), cache_call(call), false).result);
 }
 
+// quant_type 3: query, keys and values are int8, with a factor of products and one of results for each head of the
+// query. Other types: values of the caches have factors, one for each element of a row or of a head.
+void quantised_cache_attention(const OperatorHandle& op, Stack* stack) {
+  CallArguments call(op, stack);
+  constexpr int64_t kByHeads = 3;
+  PackedCall packed = cache_call(call);
+  const Tensor &of_keys = call.tensor({"k_descale"}), &of_values = call.tensor({"v_descale"});
+  if (call.integer({"quant_type"}) != kByHeads) {
+    packed.key.set_quantisation(call.op(), "key_cache", {.scale = of_keys});
+    packed.value.set_quantisation(call.op(), "value_cache", {.scale = of_values});
+    return give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
+  }
+  packed.query = wide(packed.query) * wide(of_keys).reshape({1, -1, 1, 1});
+  give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result * wide(of_values).reshape({-1, 1}));
+}
+
 void cache_attention_result(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const Tensor& query = call.tensor({"query"});
@@ -192,9 +208,9 @@ std::pair<Tensor, Tensor> loaded(const CallArguments& call) {
     check_dims(call.op(), name, cache, 4, 4);
     std::vector<Tensor> parts;
     for (size_t index = 0; index < lengths.size(); ++index) {
-      const int64_t end = starts[index] + lengths[index];
+      const int64_t start = starts[index] / cache.size(1) * cache.size(1), end = start + lengths[index];
       parts.push_back(from_pages(cache, PageForm::kBnBsND, cache.sym_size(2), table.select(0, index), end)
-                          .narrow(2, starts[index], lengths[index]));
+                          .narrow(2, start, lengths[index]));
     }
     return from_heads(at::cat(parts, 2), Axes::kTND);
   };
@@ -267,8 +283,10 @@ void define_paged_attention(Definitions& atb) {
   };
   for (const char* name : {"_npu_paged_attention", "_npu_paged_attention_v2.out"})
     writes(name, boxed<&cache_attention>(), kPaged);
-  writes("_npu_paged_attention_quant", boxed<&cache_attention>(),
-         "_npu_paged_attention of a cache in int8, times k_descale and v_descale");
+  writes("_npu_paged_attention_quant", boxed<&quantised_cache_attention>(),
+         "_npu_paged_attention of a cache in int8, times k_descale and v_descale. With quant_type 3 the query is in "
+         "int8, too, and products are times k_descale and results times v_descale, one for each head of the query; "
+         "weights are not rounded");
   for (const char* name :
        {"_npu_paged_attention_splitfuse", "_npu_flash_attention_qlens", "_npu_flash_attention_prefix_v2.out"})
     writes(name, boxed<&cache_attention>(), kPrefix);
@@ -304,10 +322,10 @@ void define_paged_attention(Definitions& atb) {
   writes("npu_ring_mla.out", boxed<&ring_mla_out>(), "npu_ring_mla into output and softmax_lse");
   atb.computed("npu_self_attention_prefix_encoder", boxed<&cache_attention_result>(), boxed<&gives_query>(), kPrefix);
   writes("npu_self_attention_prefix_encoder.out", boxed<&cache_attention>(), kPrefix);
-  atb.computed(
-      "npu_paged_cache_load", boxed<&load_cache>(), boxed<&load_cache_meta>(),
-      "context_lens rows of each sequence from row seq_starts, of caches [blocks, block size, heads, size], packed. "
-      "cumsum: context_lens are ends, after a 0 or not");
+  atb.computed("npu_paged_cache_load", boxed<&load_cache>(), boxed<&load_cache_meta>(),
+               "context_lens rows of each sequence from the block with row seq_starts, of caches [blocks, block size, "
+               "heads, size], packed. "
+               "cumsum: context_lens are ends, after a 0 or not");
   writes("npu_paged_cache_load.out", boxed<&load_cache_out>(),
          "npu_paged_cache_load into the first rows of key and value");
 }

@@ -12,7 +12,7 @@ import torch
 import torch_npu
 
 from tests.python.device.attention_reference import attention, seen, starts_and_ends
-from tests.python.device.npu_operators import FLOATING, check, check_close, integers, normal
+from tests.python.device.npu_operators import FLOATING, check, check_close, exact, integers, normal
 
 HEADS, KEY_HEADS, SIZE, BLOCK = 4, 2, 8, 3
 SCALE = 0.3
@@ -124,8 +124,24 @@ def test_quantised_cache() -> None:
     torch_npu._npu_paged_attention_quant(
         query, key, value, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), 1, 0, *scales, out
     )
-    exact = (x * scale.view(KEY_HEADS, SIZE) for x, scale in zip((key, value), scales, strict=True))
-    check_close(out, paged(query, *exact))
+    read = (x * scale.view(KEY_HEADS, SIZE) for x, scale in zip((key, value), scales, strict=True))
+    check_close(out, paged(query, *read))
+
+
+def test_quantised_cache_by_heads() -> None:
+    """quant_type 3: the query is in int8, too, and each of its heads has a factor of products and one of results."""
+    query = integers(-9, 9, 3, HEADS, SIZE, dtype=torch.int8)
+    key, value = (integers(-9, 9, 9, BLOCK, KEY_HEADS, SIZE, dtype=torch.int8, seed=seed) for seed in (1, 2))
+    scales = [normal(HEADS, seed=seed) / 9 for seed in (3, 4)]
+
+    def reference(query, key, value, *rest):
+        of_products, of_results, out = rest[-3:]
+        products = query.double() * of_products[:, None], key.double(), value.double()
+        out.copy_(paged(*products) * of_results[:, None])
+
+    args = (query, key, value, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), 3, 1, *scales)
+    out = torch.zeros(3, HEADS, SIZE, dtype=torch.float16)
+    check_atb(torch_npu._npu_paged_attention_quant, (*args, out), reference, compiled=False)
 
 
 def in_pieces(cache: torch.Tensor, n: int = 4) -> torch.Tensor:
@@ -210,8 +226,10 @@ def test_prefix_with_slopes() -> None:
     names = {"slopes": slopes, "num_kv_heads": KEY_HEADS, "num_heads": HEADS, "scale_value": SCALE}
     out = torch.zeros(7, HEADS, SIZE)
     torch.ops.atb._npu_flash_attention_prefix_v2.out(query, key, value, TABLE, mask, ROWS, CONTEXT, **names, out=out)
-    exact = (x.double() for x in (query, key, value))
-    check_close(out, paged(*exact, ROWS, visible=causal, bias=alibi))
+    check_close(out, paged(*exact((query, key, value)), ROWS, visible=causal, bias=alibi))
+    flat, again = (key.flatten(2), value.flatten(2)), torch.zeros(7, HEADS, SIZE)  # caches of three dimensions
+    torch.ops.atb._npu_flash_attention_prefix_v2.out(query, *flat, TABLE, mask, ROWS, CONTEXT, **names, out=again)
+    assert torch.equal(again, out)
 
 
 def test_prefix_encoder() -> None:
@@ -246,6 +264,9 @@ def test_packed_rows_v2(kind: str | None) -> None:
     how |= {"mask_type": {"sample": 3, "slopes": 4, None: 0}.get(kind, 1)}
     op = torch_npu.atb._npu_flash_attention_v2.out
     check_atb(op, args, reference, compiled=kind == "sample", **given, **how)
+    if kind == "slopes":
+        for mask in (mask_of("sample"), torch.zeros(2, 9, 4)):  # compressed: they say what slopes and mask_type say
+            check_close(op(*args, **given, **how, mask=mask), reference(*exact(args), **exact(given)))
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -328,8 +349,8 @@ def test_latent_caches_in_int8() -> None:
     args = (query, q_rope, in_pieces(latents), in_pieces(k_rope), TABLE, CONTEXT, HEADS, SCALE, 1)
 
     def reference(q_nope, q_rope, *_: Any, qk_descale, pv_descale, **__: Any) -> torch.Tensor:
-        exact = q_nope.double() * qk_descale[:, None], q_rope, latents.double(), k_rope.double()
-        return latent(*exact)[0] * pv_descale[:, None]
+        read = q_nope.double() * qk_descale[:, None], q_rope, latents.double(), k_rope.double()
+        return latent(*read)[0] * pv_descale[:, None]
 
     op = torch_npu.npu_multi_head_latent_attention
     check_atb(op, args, reference, compiled=False, cache_mode="int8_nzcache", **scales)
@@ -375,12 +396,13 @@ def test_load(cumsum: bool) -> None:
     key, value = cache(), cache(size=5, seed=2)
     lengths = [2, 0, 4]
     given = torch.tensor([0, 2, 2, 6] if cumsum else lengths)
-    starts = torch.tensor([3, 0, 1])
+    starts = torch.tensor([4, 0, 1])  # in blocks 1, 0 and 0
     got = torch_npu.npu_paged_cache_load(key, value, TABLE, given, seq_starts=starts, cumsum=cumsum)
+    whole_blocks = [s // BLOCK * BLOCK for s in starts.tolist()]
     for g, x in zip(got, (key, value), strict=True):
         rows = [
             rows_of(x, i, s + n)[0, :, s:].transpose(0, 1)
-            for i, (s, n) in enumerate(zip(starts.tolist(), lengths, strict=True))
+            for i, (s, n) in enumerate(zip(whole_blocks, lengths, strict=True))
             if n
         ]
         assert torch.equal(g, torch.cat(rows))
@@ -400,7 +422,7 @@ def test_load_into_out(rows: int) -> None:
 
     def reference(key_cache, value_cache, *_, seq_starts, key, value):
         for written, x in ((key, key_cache), (value, value_cache)):
-            parts = [rows_of(x, i, s + n)[0, :, s:].transpose(0, 1) for i, s, n in ((0, 3, 2), (2, 1, 4))]
+            parts = [rows_of(x, i, s + n)[0, :, s:].transpose(0, 1) for i, s, n in ((0, 3, 2), (2, 0, 4))]
             written[:6] = torch.cat(parts)
         return key, value
 
@@ -414,8 +436,10 @@ def test_load_into_out(rows: int) -> None:
 
 def test_errors() -> None:
     query, key, out = normal(3, HEADS, SIZE), cache(), torch.zeros(3, HEADS, SIZE)
-    with pytest.raises(RuntimeError, match="_npu_paged_attention: key_cache has 3 dimensions, allowed are 4 to 4"):
-        torch_npu._npu_paged_attention(query, key[0], key, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), out)
+    with pytest.raises(RuntimeError, match="_npu_paged_attention: key_cache has 2 dimensions, allowed are 3 to 4"):
+        torch_npu._npu_paged_attention(
+            query, key[0, 0], key, KEY_HEADS, HEADS, SCALE, TABLE, torch.tensor(CONTEXT), out
+        )
     with pytest.raises(RuntimeError, match="_splitfuse: there are 2 sequences of queries and 3 of keys"):
         torch_npu._npu_paged_attention_splitfuse(
             query,
