@@ -19,8 +19,9 @@ Tensor& scheduled_in_place(Tensor& context) { return context; }
 constexpr const char* kCombine = "npu_attention_worker_combine";
 
 at::ScalarType type_of_tokens(int64_t token_dtype) {
-  check_choice(kCombine, "token_dtype", token_dtype, {0, 1});
-  return token_dtype == 0 ? at::kHalf : at::kBFloat16;
+  constexpr auto kHalf = static_cast<int64_t>(at::kHalf), kBFloat16 = static_cast<int64_t>(at::kBFloat16);
+  check_choice(kCombine, "token_dtype", token_dtype, {0, 1, kHalf, kBFloat16});
+  return token_dtype == 0 || token_dtype == kHalf ? at::kHalf : at::kBFloat16;
 }
 
 // Results: one row of `hidden_size` for each row of expert_scales, and the number of the next layer.

@@ -59,7 +59,7 @@ Quantised quantised_rows(const Dispatch& how, const Tensor& rows, const Optional
   const Tensor exact = scaled(how, rows, scales, seats);
   if (how.quant_mode == 4) {
     const Blocks blocks = to_blocks(op, exact, 1, element_type(op, "y_dtype", *how.y_dtype));
-    return {blocks.values, blocks.scale};
+    return {blocks.values, blocks.scale.flatten(1)};
   }
   const QuantType type = quant_type(op, "y_dtype", how.y_dtype);
   if (how.quant_mode == 3) return by_tiles(op, exact, type);
@@ -95,6 +95,13 @@ Tensor weights_of_slots(const ExpertRanks& experts, const Tensor& expert_scales)
 // `pairs` for `rows` rows; -1 for rows without a pair.
 Tensor resized(const Tensor& pairs, const SymInt& rows) {
   return longer(pairs, 0, (rows - pairs.sym_size(0)).max(0), -1).slice_symint(0, 0, rows);
+}
+
+// `counts` of the rows of each seat and rank, with zeros where servers of eight devices note the ways of rows: two for
+// each pair of each of the other servers.
+Tensor with_ways(const Tensor& counts, int64_t ranks, const SymInt& pairs) {
+  constexpr int64_t kRanksOfServer = 8;
+  return longer(counts, 0, 2 * pairs * (ranks / kRanksOfServer));
 }
 
 // The position of each of `keys` among the equal ones, int32.
@@ -145,14 +152,16 @@ Dispatched delivered(const Dispatch& how, const Outgoing& outgoing, const SymInt
   auto next = arrived.rows.begin();
 
   const Tensor expand_x = as_before(*next++, values.values);
-  const Tensor row_scales = how.quant_mode >= 2 ? as_before(*next++, values.scale) : nothing;
+  const Tensor row_scales = how.quant_mode >= 2 ? as_before(*next++, values.scale)
+                                                : expand_x.new_zeros_symint({expand_x.sym_size(0)}, at::kFloat);
   const Tensor notes = how.notes_of_rows ? at::constant_pad_nd(*next++, {0, kNotesOfRow - 3}) : outgoing.within;
   const Tensor nums = arrived.counts.sum(0);
+  const Tensor ends = arrived.counts.t().reshape(-1).cumsum(0).to(at::kInt);
   return {expand_x,
           row_scales,
           notes.reshape(-1),
           how.nums_type == 0 ? nums.cumsum(0) : nums,
-          arrived.counts.t().reshape(-1).cumsum(0).to(at::kInt),
+          expert_scales ? with_ways(ends, experts.size, tokens * k) : ends,
           nums.sum(0, /*keepdim=*/true).to(at::kInt),
           expert_scales ? *next : nothing};
 }

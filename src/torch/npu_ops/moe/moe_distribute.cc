@@ -81,8 +81,8 @@ void moe_distribute_combine_add_rms_norm(const OperatorHandle& op, Stack* stack)
   CallArguments call(op, stack);
   const Tensor &residual = call.tensor({"residual_x"}), &gamma = call.tensor({"gamma"});
   check_last_dims(call.op(), "gamma", gamma, "residual_x", residual);
-  const Tensor tokens = combined_by_notes(call).reshape_symint(residual.sym_sizes());
-  const Tensor x = (tokens + wide(residual)).to(residual.scalar_type());
+  const Tensor tokens = combined_by_notes(call).unsqueeze(1);
+  const Tensor x = (tokens + wide(residual).reshape_symint(tokens.sym_sizes())).to(residual.scalar_type());
   const double epsilon = call.number({"norm_eps"});
   const Tensor rstd = wide(x).square().mean(-1, /*keepdim=*/true).add(epsilon).rsqrt();
   call.give((wide(x) * rstd * wide(gamma)).to(x.scalar_type()), rstd, x);
@@ -98,7 +98,7 @@ void define_moe_distribute(Definitions& npu) {
   npu.composed(
       "npu_moe_distribute_combine_add_rms_norm", boxed<&moe_distribute_combine_add_rms_norm>(),
       "x = residual_x + npu_moe_distribute_combine_v2; y = x / sqrt(mean(x^2) + norm_eps) * gamma. Results: y, rstd in "
-      "float32, x");
+      "float32, x, each [tokens, 1, ...]");
   npu.composed(
       "npu_moe_distribute_combine_v2", boxed<&moe_distribute_combine_v2>(),
       "The way back of npu_moe_distribute_dispatch_v2: for each token the sum of its rows times expert_scales, of the "
@@ -109,9 +109,13 @@ void define_moe_distribute(Definitions& npu) {
       "npu_moe_distribute_dispatch", boxed<&moe_distribute_dispatch<false>>(),
       "Rows of x go to the ranks that have their experts: the first shared_expert_rank_num ranks have shared experts, "
       "which take all tokens, and the others equally many experts each. On each rank rows are in the order of experts, "
-      "then ranks, then tokens; zeros after them. Results: rows; their scales; for each pair its place among those of "
+      "then ranks, then tokens; zeros after them. Results: rows; their scales, zeros without; for each pair its place "
+      "among those of "
       "its expert; rows of each expert (plain, or with type 0 summed up), of each expert and rank summed up in int32, "
-      "all of them; expert_scales of rows. Rows are rounded to int8 with quant_mode 1 after scales (of experts), with "
+      "all of them; expert_scales of rows. With expert_scales, the counts of experts and ranks are followed by zeros, "
+      "2 "
+      "for each pair of all ranks and each 8 ranks. Rows are rounded to int8 with quant_mode 1 after scales (of "
+      "experts), with "
       "2 by their greatest magnitude / 127. x_active_mask is of tokens or of pairs. One TP rank");
   npu.composed("npu_moe_distribute_dispatch_v2", boxed<&moe_distribute_dispatch<true>>(),
                "npu_moe_distribute_dispatch, whose third result has 128 numbers for each row: rank, token, number of "

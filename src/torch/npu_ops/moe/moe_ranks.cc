@@ -92,11 +92,11 @@ Arrived sent_to_experts(const ExpertRanks& experts, std::vector<Tensor> rows, co
   return out;
 }
 
-Arrived sent_home(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& ends, const SymInt& places) {
+Arrived sent_home(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& given, const SymInt& places) {
   const int64_t counts = experts.own_seats() * experts.size;
-  TORCH_CHECK(ends.sym_numel() == counts, experts.op, ": ep_send_counts has ", ends.sym_numel(), " numbers, but rank ",
-              experts.rank, " has ", counts);
-  const Tensor total = ends.slice(0, -1);
+  TORCH_CHECK(given.sym_numel() >= counts, experts.op, ": ep_send_counts has ", given.sym_numel(),
+              " numbers, but rank ", experts.rank, " has ", counts);
+  const Tensor ends = given.narrow(0, 0, counts), total = ends.slice(0, -1);
   if (experts.is_alone()) return {std::move(rows), total};
   const SymInt came = rows[0].sym_size(0);
   const Tensor is_used = count_up(ends, came) < total;

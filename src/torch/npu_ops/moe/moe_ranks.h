@@ -49,7 +49,7 @@ Arrived sent_to_experts(const ExpertRanks& experts, std::vector<Tensor> rows, co
                         const c10::SymInt& tokens, const c10::SymInt& k);
 // The way back: sends rows, in the order in which they came. Returns the rows of the tokens of this rank, ordered by
 // seat, with zeros after them, up to `places`. `ends` are the cumulative counts of the rows of each seat and rank, as
-// they came. The sum of the returned counts is the number of rows that came back.
+// they came; numbers behind them are not read. The sum of the returned counts is the number of rows that came back.
 Arrived sent_home(const ExpertRanks& experts, std::vector<Tensor> rows, const Tensor& ends, const c10::SymInt& places);
 
 }  // namespace npugraph::npu_ops

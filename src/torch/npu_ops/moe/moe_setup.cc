@@ -8,6 +8,7 @@
 #include "torch/npu_ops/moe/moe.h"
 #include "torch/npu_ops/moe/moe_combine.h"
 #include "torch/npu_ops/moe/moe_dispatch.h"
+#include "torch/npu_ops/quantisation/microscaling.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -17,7 +18,18 @@ using c10::SymInt;
 using torch::jit::Stack;
 
 constexpr int64_t kScaleBytes = 4;  // of the scale after each quantised row
-constexpr int64_t kNotes = 4;       // numbers for each row: rank, token, slot, and whether the row exists
+// Rows are messages, whose sizes are multiples of these; what is behind their values is zero.
+constexpr int64_t kPlainRow = 256, kQuantisedRow = 512, kReturningRow = 512, kQuantisedValues = 32;
+
+SymInt rounded_up(const SymInt& size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
+
+// Where the scale of a quantised row of `size` values begins.
+SymInt place_of_scale(const SymInt& size) { return rounded_up(size, kQuantisedValues); }
+
+SymInt row_size(const SymInt& size, int64_t quant_mode) {
+  return quant_mode == 0 ? rounded_up(size, kPlainRow) : rounded_up(place_of_scale(size) + kScaleBytes, kQuantisedRow);
+}
+constexpr int64_t kNotes = 4;  // numbers for each row: rank, token, slot, and whether the row exists
 
 Dispatch dispatch_of(const CallArguments& call, bool notes_of_rows) {
   const Dispatch how = {.experts = expert_ranks_of(call),
@@ -47,8 +59,10 @@ void dispatch_setup(const OperatorHandle& op, Stack* stack) {
   const Outgoing out = outgoing(how, call.tensor({"x"}), call.tensor({"expert_ids"}), call.given_tensor({"scales"}),
                                 call.given_tensor({"x_active_mask"}));
   Tensor y = out.values.values;
-  if (how.quant_mode != 0) y = at::cat({y, out.values.scale.unsqueeze(-1).view(at::kChar)}, 1);
-  call.give(y, out.within.reshape(-1), info_of(out.pairs, out.counts));
+  const SymInt size = y.sym_size(1);
+  if (how.quant_mode != 0)
+    y = at::cat({zero_padded(y, 1, place_of_scale(size)), out.values.scale.unsqueeze(-1).view(at::kChar)}, 1);
+  call.give(zero_padded(y, 1, row_size(size, how.quant_mode)), out.within.reshape(-1), info_of(out.pairs, out.counts));
 }
 
 // The set-up of combine knows rows by these notes alone, so the notes also say which rows exist.
@@ -66,14 +80,14 @@ void dispatch_teardown(const OperatorHandle& op, Stack* stack) {
   how.experts.check();
   check_dims(call.op(), "y", y, 2, 2);
   const SymInt size = x.sym_size(-1);
-  const int64_t behind = how.quant_mode == 0 ? 0 : kScaleBytes;
-  TORCH_CHECK(y.sym_size(1) == size + behind, call.op(), ": y has rows of ", y.sym_size(1),
-              " values, and those of x, of ", size, ", give ", size + behind, " with quant_mode ", how.quant_mode);
+  const SymInt in_row = row_size(size, how.quant_mode);
+  TORCH_CHECK(y.sym_size(1) == in_row, call.op(), ": y has rows of ", y.sym_size(1), " values, and those of x, of ",
+              size, ", give ", in_row, " with quant_mode ", how.quant_mode);
   Outgoing out;
   std::tie(out.pairs, out.counts) = from_info(call.op(), call.tensor({"comm_cmd_info"}), how.experts.seats());
   out.values.values = y.slice_symint(1, 0, size);
   if (how.quant_mode != 0) {  // a copy even without rows, whose strides may be arbitrary
-    const Tensor bytes = y.slice_symint(1, size).clone(at::MemoryFormat::Contiguous);
+    const Tensor bytes = y.narrow_symint(1, place_of_scale(size), kScaleBytes).clone(at::MemoryFormat::Contiguous);
     out.values.scale = bytes.view(at::kFloat).squeeze(-1);
   }
   const Dispatched made = delivered(how, out, tokens_of_all(how, x), expert_ids.sym_size(1), std::nullopt);
@@ -93,22 +107,28 @@ void combine_setup(const OperatorHandle& op, Stack* stack) {
   const Tensor key = notes.select(1, 0).to(at::kLong).masked_fill(used.logical_not(), ranks.size);
   const Tensor order = rising_places(key);
   const Tensor counts = counts_of(key, ranks.size + 1).narrow(0, 0, ranks.size);
-  call.give(expand_x.index_select(0, order), info_of(notes.narrow(1, 1, 2).index_select(0, order), counts));
+  const Tensor rows = zero_padded(expand_x, 1, rounded_up(expand_x.sym_size(1), kReturningRow));
+  call.give(rows.index_select(0, order), info_of(notes.narrow(1, 1, 2).index_select(0, order), counts));
 }
 
 void combine_teardown(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const ExpertRanks ranks = expert_ranks_of(call);
   ranks.check();
-  const Tensor &rows = call.tensor({"quant_expand_x"}), &expert_ids = call.tensor({"expert_ids"});
+  const Tensor &expand_x = call.tensor({"expand_x"}), &expert_ids = call.tensor({"expert_ids"});
+  const Tensor& given = call.tensor({"quant_expand_x"});
   check_dims(call.op(), "expert_ids", expert_ids, 2, 2);
+  const SymInt size = expand_x.sym_size(1), in_row = rounded_up(size, kReturningRow);
+  TORCH_CHECK(given.sym_size(1) == in_row, call.op(), ": quant_expand_x has rows of ", given.sym_size(1),
+              " values, and those of expand_x, of ", size, ", give ", in_row);
+  const Tensor rows = given.slice_symint(1, 0, size);
   const auto [notes, counts] = from_info(call.op(), call.tensor({"comm_cmd_info"}), ranks.size);
   const SymInt tokens = expert_ids.sym_size(0), slots = expert_ids.sym_size(1) + ranks.shared_slots();
   Arrived home = {{rows, notes.unflatten(0, {-1, 2})}, counts};
   if (!ranks.is_alone()) home = exchanged(ranks.ranks(), std::move(home.rows), counts.unsqueeze(1), tokens * slots);
   const Tensor out = combined(ranks, home_of(home, tokens, slots), expert_ids, call.tensor({"expert_scales"}),
                               call.given_tensor({"shared_expert_x"}));
-  call.give(out.to(call.tensor({"expand_x"}).scalar_type()));
+  call.give(out.to(expand_x.scalar_type()));
 }
 
 }  // namespace
@@ -116,14 +136,17 @@ void combine_teardown(const OperatorHandle& op, Stack* stack) {
 void define_moe_setup(Definitions& npu) {
   npu.composed(
       "npu_moe_distribute_dispatch_setup", boxed<&dispatch_setup>(),
-      "The first half of npu_moe_distribute_dispatch_v2. Results: rows by the experts that they go to, in int8 "
-      "with the bytes of their scales behind them where quant_mode is 2; the place of each pair among those of "
+      "The first half of npu_moe_distribute_dispatch_v2. Results: rows by the experts that they go to, with zeros up "
+      "to a multiple of 256 values, or, where quant_mode is 2, in int8 with the bytes of their scales behind them, "
+      "from "
+      "a multiple of 32 on, and zeros up to a multiple of 512; the place of each pair among those of "
       "its expert; the pair of each row, and the number of rows of each expert");
   npu.composed("npu_moe_distribute_dispatch_teardown", boxed<&dispatch_teardown>(),
                "The second half: results 1 to 4 of npu_moe_distribute_dispatch_v2, of what the set-up gave. The fourth "
                "number of assist_info_for_combine is 1 for each row that came");
   npu.composed("npu_moe_distribute_combine_setup", boxed<&combine_setup>(),
-               "The first half of npu_moe_distribute_combine_v2. Results: rows by the ranks that they came from; token "
+               "The first half of npu_moe_distribute_combine_v2. Results: rows by the ranks that they came from, with "
+               "zeros up to a multiple of 512 values; token "
                "and number of the token's expert of each row, and the number of rows of each rank");
   npu.composed("npu_moe_distribute_combine_teardown", boxed<&combine_teardown>(),
                "The second half: npu_moe_distribute_combine_v2 of what the set-up gave");

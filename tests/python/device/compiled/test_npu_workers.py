@@ -121,10 +121,9 @@ class Context(ctypes.Structure):
         return torch.frombuffer(bytearray(self), dtype=torch.int8).npu()
 
 
-@pytest.mark.parametrize("code", [0, 1])
-def test_rows_of_experts_are_combined(code: int) -> None:
+@pytest.mark.parametrize(("code", "dtype"), [(0, torch.float16), (1, torch.bfloat16), (torch.half, torch.half)])
+def test_rows_of_experts_are_combined(code: int | torch.dtype, dtype: torch.dtype) -> None:
     """The third row of each token belongs to a shared expert. Rows have room for more values than are used."""
-    dtype = (torch.float16, torch.bfloat16)[code]
     data, flags = normal(2, 4, 3, 20, dtype=dtype).npu(), torch.ones(2, 4, 3, dtype=INT).npu()
     context = Context(common=Common(micro_batches=2, tokens=4, each=3, to_attention=40))
     context.attention = Attention(info=Memory.of(flags), data=Memory.of(data), micro_batch=1)

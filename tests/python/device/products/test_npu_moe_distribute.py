@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch_npu
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.python.device.npu_operators import check, integers, normal
+from tests.python.device.npu_operators import check, check_fake, integers, normal
 
 RANK = ("ep", 1, 0, 4)  # group, size, rank, experts
 
@@ -33,7 +34,7 @@ def dispatch(
     left_out = sorted(set(range(n * k)) - {pair for _, pair in pairs})
     for place, pair in enumerate(left_out):
         places[pair] = place
-    row_scales = torch.empty(0)
+    row_scales = torch.zeros(total)
     if quant_mode:
         row_scales = rows.abs().amax(1) / 127
         rows = (rows / torch.where(row_scales == 0, 1, row_scales)[:, None]).round()
@@ -93,6 +94,45 @@ def test_combine(op, back, notes: bool, masked: bool) -> None:
     check(back, (rows, ids, info, counts, weights, *RANK), reference, shared_expert_x=shared, **kwargs)
 
 
+def padded(rows: torch.Tensor, multiple: int) -> torch.Tensor:
+    return torch.nn.functional.pad(rows, (0, -rows.shape[1] % multiple))
+
+
+def test_rows_with_scales_of_set_up() -> None:
+    """Quantised rows have their scale behind them, from a multiple of 32 on, and fill a multiple of 512 bytes."""
+    x, ids = normal(5, 40), integers(0, 4, 5, 2, dtype=torch.int32)
+    y, _, info = torch_npu.npu_moe_distribute_dispatch_setup(x, ids, *RANK, quant_mode=2)
+    rows, scales, *_ = dispatch(x.double(), ids, *RANK, notes=False, quant_mode=2)
+    assert (y.dtype, y.shape, y[:, 40:64].count_nonzero(), y[:, 68:].count_nonzero()) == (torch.int8, (10, 512), 0, 0)
+    torch.testing.assert_close(y[:, 64:68].contiguous().view(torch.float32)[:, 0].double(), scales)
+    assert (y[:, :40] - rows).abs().max() <= 1
+    given = (x, y, ids, info, *RANK)
+    came = torch_npu.npu_moe_distribute_dispatch_teardown(*given, quant_mode=2)
+    assert torch.equal(came[0], y[:, :40])
+    torch.testing.assert_close(came[1].double(), scales)
+
+
+def test_scales_of_blocks() -> None:
+    """quant_mode 4 has one scale for each 32 values, and an even number of them."""
+    args, kwargs = (normal(5, 72), integers(0, 4, 5, 2, dtype=torch.int32), *RANK), {"quant_mode": 4, "y_dtype": 24}
+    op = torch_npu.npu_moe_distribute_dispatch_v2
+    real = op(*args, **kwargs)
+    assert (real[0].dtype, real[1].shape) == (torch.float8_e4m3fn, (10, 4))
+    for dynamic in (False, True):
+        check_fake(op, args, kwargs, real, dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("op", "_", "notes"), OPS)
+@pytest.mark.parametrize("global_bs", [0, 160])
+def test_counts_of_servers(op, _, notes: bool, global_bs: int) -> None:
+    """With expert_scales the counts have two more numbers for each pair of all ranks and each 8 ranks."""
+    with FakeTensorMode():
+        args = (torch.empty(5, 8), torch.empty(5, 2, dtype=torch.int32), "ep", 16, 3, 32)
+        given = {"global_bs": global_bs, "expert_scales": torch.empty(5, 2)}
+        assert op(*args, **given)[4].shape == (16 * 2 + 2 * (global_bs or 80) * 2 * 2,)
+        assert op(*args, global_bs=global_bs)[4].shape == (16 * 2,)
+
+
 @pytest.mark.parametrize("kwargs", [{}, {"x_active_mask": torch.tensor([True, False, True, True, False])}])
 def test_set_up_and_tear_down(kwargs) -> None:
     x, ids, weights = normal(5, 8), integers(0, 4, 5, 2, dtype=torch.int32), normal(5, 2, seed=1)
@@ -101,7 +141,7 @@ def test_set_up_and_tear_down(kwargs) -> None:
         rows, _, places, counts, *_ = dispatch(x, ids, *where, notes=False, **kwargs)
         note = dispatch(x, ids, *where, notes=True, **kwargs)[2].view(-1, 128)
         pairs = torch.where(torch.arange(10) < counts.sum(), note[:, 1] * 2 + note[:, 2], -1)
-        return rows, places, torch.cat([pairs, counts])
+        return padded(rows, 256), places, torch.cat([pairs, counts])
 
     def tear_down(x, y, ids, info, *where):
         rows, scales, notes, counts, *_ = dispatch(x, ids, *where, notes=True, **kwargs)
@@ -116,7 +156,7 @@ def test_set_up_and_tear_down(kwargs) -> None:
     used = int(counts.sum())
 
     def combine_set_up(rows, ids, notes, *_):
-        return rows, torch.cat([notes.view(-1, 128)[:, 1:3].reshape(-1), torch.tensor([used])])
+        return padded(rows, 512), torch.cat([notes.view(-1, 128)[:, 1:3].reshape(-1), torch.tensor([used])])
 
     back = torch_npu.npu_moe_distribute_combine_setup, torch_npu.npu_moe_distribute_combine_teardown
     check(back[0], (rows, ids, notes, *RANK), combine_set_up)
@@ -135,11 +175,15 @@ def test_set_up_and_tear_down_refused() -> None:
     with pytest.raises(RuntimeError, match="npu_moe_distribute_dispatch_setup: quant_mode is 3, allowed are "):
         torch_npu.npu_moe_distribute_dispatch_setup(x, ids, *RANK, quant_mode=3)
     y, _, info = torch_npu.npu_moe_distribute_dispatch_setup(x, ids, *RANK)
-    with pytest.raises(RuntimeError, match="_teardown: y has rows of 8 values, and those of x, of 8, give 12 with"):
+    with pytest.raises(RuntimeError, match="_teardown: y has rows of 256 values, and those of x, of 8, give 512"):
         torch_npu.npu_moe_distribute_dispatch_teardown(x, y, ids, info, *RANK, quant_mode=2)
     notes = torch.zeros(3 * 128, dtype=torch.int32)
     with pytest.raises(RuntimeError, match="assist_info_for_combine is of 3 rows, expand_x has 5"):
         torch_npu.npu_moe_distribute_combine_setup(x, ids, notes, *RANK)
+    with pytest.raises(
+        RuntimeError, match="quant_expand_x has rows of 8 values, and those of expand_x, of 8, give 512"
+    ):
+        torch_npu.npu_moe_distribute_combine_teardown(x, x, ids, ids, x, notes, *RANK)
 
 
 def test_special_experts() -> None:
@@ -166,3 +210,6 @@ def test_special_experts() -> None:
 
     args = (rows, ids, notes, counts, weights, residual, gamma, *RANK)
     check(torch_npu.npu_moe_distribute_combine_add_rms_norm, args, normed, ori_x=x, **special, norm_eps=0.1)
+    args = (rows, ids, notes, counts, weights, residual[:, 0], gamma, *RANK)  # results have three dimensions
+    flat = lambda *args, **kwargs: normed(*args[:5], args[5][:, None], *args[6:], **kwargs)  # noqa: E731
+    check(torch_npu.npu_moe_distribute_combine_add_rms_norm, args, flat, compiled=False, ori_x=x, **special)
