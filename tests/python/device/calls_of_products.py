@@ -80,6 +80,9 @@ def grouped_matmul(d: Draw) -> Call:
     how = {"group_list": ends, "group_list_type": kind, "split_item": d.choice(2, 3), "group_type": 0}
     if d.flag():  # a list of ints
         how |= {"group_list": ends.tolist(), "split_item": d.choice(0, 1, 2, 3)}
+    if d.flag():  # weights of different widths
+        how |= {"group_list": ends.tolist(), "split_item": d.choice(0, 1), "group_type": d.choice(-1, 0)}
+        return ([d.normal(m, k, dtype=dtype)], [d.normal(k, d.size(), dtype=dtype) for _ in range(groups)]), how
     if d.flag():  # groups of the dimension that is summed over, each with its own weight
         sizes = [d.rows() for _ in range(groups)]
         how |= {"group_list": d.choice(sizes, whole(sizes)), "group_list_type": 1, "group_type": 2}

@@ -28,6 +28,8 @@ struct SwigluQuant {
   GroupedProduct product;
   OptionalTensor smooth_scale;
   int64_t group_list_type = 0;
+  std::optional<ElementType> blocks =
+      {};  // of blocks of 32 values with one scale, instead of int8 with one for each row
 };
 
 Quantised swiglu_quantised(const SwigluQuant& in, const Tensor& x, const Tensor& x_scale, const Tensor& group_list) {
@@ -35,11 +37,20 @@ Quantised swiglu_quantised(const SwigluQuant& in, const Tensor& x, const Tensor&
   const Tensor product = product_of_rows(in.op, in.product, x, segments, x_scale);
   Tensor out = gated(in.op, product, -1, {.left = true});
   if (in.smooth_scale) out = out * rows_of_groups(*in.smooth_scale, segments, out);
+  if (in.blocks) {
+    const Blocks of_rows = to_blocks(in.op, out, -1, *in.blocks);
+    return {of_rows.values, of_rows.scale};
+  }
   return dynamically_quantised(in.op, out, -1, QuantType{});
 }
 
 Quantised swiglu_shapes(const SwigluQuant& in, const Tensor& x) {
   const c10::SymInt columns = in.product.columns(in.op, x);
+  if (in.blocks) {
+    const Tensor gated = x.new_empty_symint({x.sym_size(0), columns / 2}, x.options().dtype(at::kFloat));
+    const Blocks of_rows = to_blocks(in.op, gated, -1, *in.blocks);
+    return {of_rows.values, of_rows.scale};
+  }
   return {x.new_empty_symint({x.sym_size(0), columns / 2}, x.options().dtype(at::kChar)),
           x.new_empty_symint({x.sym_size(0)}, x.options().dtype(at::kFloat))};
 }
@@ -56,14 +67,14 @@ std::tuple<Tensor, Tensor, Tensor> swiglu_quant(const Tensor& x, const Tensor& w
                                                 const Tensor& weight_scale, const Tensor& x_scale,
                                                 const OptionalTensor& bias, const OptionalTensor&) {
   const Quantised out = swiglu_quantised(read_first(x, weight, weight_scale, bias), x, x_scale, group_list);
-  return {out.values, out.scale, at::empty({0}, out.scale.options())};
+  return {out.values, out.scale, at::zeros({}, out.scale.options())};
 }
 
 std::tuple<Tensor, Tensor, Tensor> swiglu_quant_meta(const Tensor& x, const Tensor& weight, const Tensor&,
                                                      const Tensor& weight_scale, const Tensor&,
                                                      const OptionalTensor& bias, const OptionalTensor&) {
   const Quantised out = swiglu_shapes(read_first(x, weight, weight_scale, bias), x);
-  return {out.values, out.scale, at::empty({0}, out.scale.options())};
+  return {out.values, out.scale, at::empty({}, out.scale.options())};
 }
 
 SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, const OptionalTensor& smooth_scale,
@@ -71,9 +82,14 @@ SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, cons
                         Code x_dtype, Code weight_dtype, Code weight_scale_dtype, Code x_scale_dtype) {
   constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant_v2";
   TORCH_CHECK(!weight.empty(), kOp, ": weight has 0 tensors, allowed is at least one");
+  constexpr int64_t kByRows = 0, kByBlocks = 2;
+  const int64_t mode = quant_mode.value_or(kByRows);
+  check_choice(kOp, "quant_mode", mode, {kByRows, kByBlocks});
   const at::ScalarType type = type_of_code(kOp, "quant_dtype", quant_dtype, at::kChar);
-  TORCH_CHECK(quant_mode.value_or(0) == 0 && type == at::kChar, kOp, ": quant_mode is ", quant_mode.value_or(0),
-              " and quant_dtype ", type, ", allowed are 0 (per token) and Char");
+  TORCH_CHECK(mode == kByBlocks || type == at::kChar, kOp, ": quant_dtype is ", type,
+              ", allowed with quant_mode 0 is Char");
+  std::optional<ElementType> blocks;
+  if (mode == kByBlocks) blocks = element_type(kOp, "quant_dtype", quant_dtype.value_or(0));
   return {kOp,
           {.weight = without_fractals(weight),
            .bias = one(bias),
@@ -84,7 +100,8 @@ SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, cons
            .per_token_scale_dtype = x_scale_dtype,
            .type = at::kFloat},
           smooth_scale,
-          group_list_type.value_or(0)};
+          group_list_type.value_or(0),
+          blocks};
 }
 
 std::tuple<Tensor, Tensor> swiglu_quant_v2(const Tensor& x, at::TensorList weight, at::TensorList weight_scale,
@@ -287,12 +304,14 @@ Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, con
 }  // namespace
 
 void define_grouped_fusions(Definitions& npu) {
-  npu.computed("npu_grouped_matmul_swiglu_quant", &swiglu_quant, &swiglu_quant_meta,
-               "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
-               "npu_dynamic_quant. Results: y, its scale, and nothing. Weights also as memory in NZ, [groups, n / n0, "
-               "k / k0, k0, n0]");
+  npu.computed(
+      "npu_grouped_matmul_swiglu_quant", &swiglu_quant, &swiglu_quant_meta,
+      "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
+      "npu_dynamic_quant. Results: y, its scale, and a scalar 0. Weights also as memory in NZ, [groups, n / n0, "
+      "k / k0, k0, n0]");
   npu.computed("npu_grouped_matmul_swiglu_quant_v2", &swiglu_quant_v2, &swiglu_quant_v2_meta,
-               "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. int8 results alone");
+               "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. With quant_mode 2 results "
+               "are as by npu_dynamic_mx_quant, of the type quant_dtype");
   npu.computed(
       "npu_grouped_matmul_finalize_routing", &finalize_routing, &finalize_routing_meta,
       "products of groups of rows, times logit; row i is added to row row_index[i] of the result, and shared_input * "

@@ -46,6 +46,9 @@ void check_call(const Call& call) {
               ", the number of weights");
   TORCH_CHECK(call.group_type == kPairs || call.group_type == kRows || call.group_type == kSums, kOp,
               ": group_type is ", call.group_type, ", allowed are -1 (none), 0 (rows) and 2 (the size to sum over)");
+  for (const Tensor& x : call.x)
+    TORCH_CHECK(call.group_type == kSums || x.sym_size(-1) != 0, kOp, ": x has shape ", x.sym_sizes(),
+                ", and there is nothing to sum over");
   const bool by_list = call.group_type != kPairs && number == 1;
   TORCH_CHECK(!by_list || call.has_groups(), kOp, ": group_type is ", call.group_type, ", and group_list is not given");
   TORCH_CHECK(!call.numbers || call.group_list_type != 2, kOp,
@@ -89,9 +92,13 @@ Call read_call(const CallArguments& call) {
   else
     out.numbers = call.integers({"group_list"});
   out.group_type = call.integer({"group_type"}, out.has_groups() ? kRows : kPairs);
+  const bool have_one_x = out.x.size() == 1 && out.product.weight.size() > 1;
+  if (out.group_type == kPairs && have_one_x && out.has_groups()) out.group_type = kRows;
   out.group_list_type = call.integer({"group_list_type"});
   out.is_one = split >= 2;
   check_call(out);
+  TORCH_CHECK(out.numbers || call.optional_integer({"group_type"}), kOp,
+              ": group_type is None, which is allowed with a list of ints as group_list alone");
   return out;
 }
 
@@ -187,8 +194,11 @@ Tensors shapes_of_segments(const Call& call) {
               "group_list, which are not known here; allowed are 2 and 3, or a list of ints");
   Tensors out;
   const int64_t rows = x.sym_size(0).maybe_as_int().value_or(std::numeric_limits<int64_t>::max());
-  for (const Segment& segment : call.segments(rows))
-    out.push_back(like(call, x, {segment.end - segment.begin, call.product.columns(kOp, x)}));
+  for (const Segment& segment : call.segments(rows)) {
+    GroupedProduct own = call.product;
+    own.weight = {own.weight_of(segment.group)};
+    out.push_back(like(call, x, {segment.end - segment.begin, own.columns(kOp, x)}));
+  }
   return out;
 }
 
@@ -223,14 +233,15 @@ void grouped_matmul(const OperatorHandle& op, Stack* stack) {
 void define_grouped_matmul(Definitions& npu) {
   npu.computed(
       "npu_grouped_matmul", boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>(),
-      "group_type -1: x[i] @ weight[i]; 0: rows of x by group_list, each group with its weight, rows of no group "
+      "group_type -1: x[i] @ weight[i], and as 0 for one x with several weights and a group_list; 0: rows of x by "
+      "group_list, each group with its weight, rows of no group "
       "zero; 2: groups of columns of x with rows of weight. group_list_type 0: cumulative ends, 1: counts, 2: pairs "
       "of group and count. split_item 2 and 3: one result. Quantised as npu_quant_matmul, or with antiquant_scale as "
       "npu_weight_quant_batchmatmul; then act_type: 1 relu, 2 gelu (tanh), 3 gelu, 4 x * sigmoid(1.702 x), 5 silu. "
       "bias "
       "is not added for int8 x with int4 weights, for which it is a correction that the device needs");
   npu.computed("npu_grouped_matmul.List", boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>(),
-               "npu_grouped_matmul with group_list as ints");
+               "npu_grouped_matmul with group_list as ints; group_type is 0 by default");
 }
 
 }  // namespace npugraph::npu_ops

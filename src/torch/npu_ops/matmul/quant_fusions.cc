@@ -51,7 +51,7 @@ Tensor quant_addend(const char* op, const Tensor& x1, const Tensor& x2, const Te
                     const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype, Code x2_dtype,
                     Code x1_scale_dtype, Code x2_scale_dtype) {
   const Tensor left = read_as(op, "x1", x1, x1_dtype);
-  check_type(op, "x1", left, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  check_type(op, "x1", left, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2, at::kFloat});
   const Tensor right = read_weight_as(op, "x2", x2, x2_dtype, left.sym_size(-1));
   Epilogue epilogue;
   const QuantOperands operands{
@@ -134,8 +134,10 @@ std::tuple<Tensor, Tensor> quant_max(const Tensor& x, const Tensor& scale, c10::
                                      int64_t dst_dtype, const OptionalTensor& group_list) {
   constexpr const char* kOp = "npu_quant_max";
   check_floating(kOp, "x", x);
-  TORCH_CHECK(round_mode == "rint" && !group_list, kOp, ": allowed are round_mode \"rint\" and group_list None");
-  const Tensor values = quantised(kOp, wide(x) * wide(scale), quant_type(kOp, "dst_dtype", dst_dtype));
+  const QuantType type = quant_type(kOp, "dst_dtype", dst_dtype);
+  const c10::string_view mode = type.is_hifloat8 ? "round" : "rint";
+  TORCH_CHECK(round_mode == mode && !group_list, kOp, ": allowed are round_mode \"", mode, "\" and group_list None");
+  const Tensor values = quantised(kOp, wide(x) * wide(scale), type);
   return {values, x.abs().amax().reshape({1})};
 }
 
@@ -160,7 +162,8 @@ void define_quant_fusions(Definitions& npu) {
   npu.composed(
       "npu_rotate_quant", &rotate_quant,
       "parts of the last dimension of x times rotation, as by npu_dynamic_quant (QuaRot: Ashkboos et al., 2024)");
-  npu.composed("npu_quant_max", &quant_max, "x * scale in float8, saturated, and the largest |x|");
+  npu.composed("npu_quant_max", &quant_max,
+               "x * scale in float8, saturated, or hifloat8 (round_mode \"round\"), and the largest |x|");
 }
 
 }  // namespace npugraph::npu_ops

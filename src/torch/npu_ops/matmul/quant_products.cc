@@ -52,6 +52,13 @@ Scaled scaled_right(const char* op, const Tensor& x, const Tensor& scale, std::o
   return {dequantised_weight(op, exact, decoded_scale(op, "scale", scale).factor, {}), true};
 }
 
+// `bias` without leading dimensions of size 1 that `sums` does not have.
+Tensor fitted(const Tensor& bias, const Tensor& sums) {
+  Tensor out = bias;
+  while (out.dim() > sums.dim() && out.sym_size(0) == 1) out = out.squeeze(0);
+  return out;
+}
+
 }  // namespace
 
 Tensor int8_product(const Tensor& x1, const Tensor& x2) {
@@ -109,10 +116,15 @@ Tensor dequantised_weight(const char* op, const Tensor& weight, const Tensor& sc
   return (shifted * wide(scale).unsqueeze(-2)).flatten(-3, -2);
 }
 
+Tensor rounded_to(const char* op, const Tensor& exact, at::ScalarType type) {
+  if (!at::isFloat8Type(type) || exact.scalar_type() == type) return exact.to(type);
+  return quantised(op, exact, quant_type(op, "the type of the result", static_cast<int64_t>(type)));
+}
+
 Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at::ScalarType type) {
   const auto& [bias, scale, pertoken_scale, offset] = epilogue;
   const bool is_integer_bias = bias && bias->scalar_type() == at::kInt;
-  const Tensor biased = is_integer_bias ? sums + *bias : sums;
+  const Tensor biased = is_integer_bias ? sums + fitted(*bias, sums) : sums;
   if (type == at::kInt) return biased;
   Tensor out = wide(biased);
   Scale decoded;
@@ -122,8 +134,8 @@ Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at
     out = out * wide(*pertoken_scale);
   else if (pertoken_scale)
     out = out * wide(*pertoken_scale).unsqueeze(-1);
-  if (bias && !is_integer_bias) out = out + wide(*bias);
-  if (type != at::kChar) return out.to(type);
+  if (bias && !is_integer_bias) out = out + wide(fitted(*bias, sums));
+  if (type != at::kChar) return rounded_to(op, out, type);
   const Tensor shift = offset ? wide(*offset) : decoded.offset;
   return quantised(op, shift.defined() ? out + shift : out, QuantType{});
 }
@@ -162,9 +174,10 @@ Quantised quantised_operand(const char* op, const Tensor& x, const OperandQuant&
 
 at::ScalarType output_type(const char* op, std::optional<int64_t> code, at::ScalarType fallback) {
   const at::ScalarType type = type_of_code(op, "output_dtype", code, fallback);
-  const bool allowed =
-      type == at::kChar || type == at::kInt || type == at::kHalf || type == at::kBFloat16 || type == at::kFloat;
-  TORCH_CHECK(allowed, op, ": output_dtype is ", type, ", allowed are int8, int32, float16, bfloat16 and float32");
+  const bool allowed = type == at::kChar || type == at::kInt || type == at::kHalf || type == at::kBFloat16 ||
+                       type == at::kFloat || type == at::kFloat8_e4m3fn || type == at::kFloat8_e5m2;
+  TORCH_CHECK(allowed, op, ": output_dtype is ", type,
+              ", allowed are int8, int32, float16, bfloat16, float32, float8_e4m3fn and float8_e5m2");
   return type;
 }
 

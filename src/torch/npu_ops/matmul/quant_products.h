@@ -30,12 +30,15 @@ Tensor dequantised_weight(const char* op, const Tensor& weight, const Tensor& sc
 
 // The operations after a product `sums` [..., m, n] of integers (int32) or floats.
 struct Epilogue {
-  OptionalTensor bias;            // [n] or [..., 1, n]; an int32 one is added to the sums, another one after scaling
+  OptionalTensor
+      bias;  // [n] or [..., 1, n], also of more dimensions than the sums; an int32 one is added to the sums, another one after scaling
   OptionalTensor scale;           // one, [n] or [..., 1, n]
   OptionalTensor pertoken_scale;  // [m] or [..., m], or [..., m, 1]
   OptionalTensor offset;          // added before rounding to an integer
 };
-// `sums`, scaled, in `type`; saturated for int8. For int32, the sums are not scaled, and only an int32 bias is added.
+// `exact` in a floating type or int32; saturated for float8.
+Tensor rounded_to(const char* op, const Tensor& exact, at::ScalarType type);
+// `sums`, scaled, in `type`; saturated for int8 and float8. For int32, the sums are not scaled, and only an int32 bias is added.
 Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at::ScalarType type);
 
 // Sizes of blocks of x1 [m, k] and x2 [k, n] that have one scale each.
@@ -64,7 +67,7 @@ struct OperandQuant {
 };
 Quantised quantised_operand(const char* op, const Tensor& x, const OperandQuant& how);
 
-// The type of `code`: int8, int32, float16, bfloat16 or float32.
+// The type of `code`: int8, int32, float16, bfloat16, float32 or float8.
 at::ScalarType output_type(const char* op, std::optional<int64_t> code, at::ScalarType fallback);
 
 }  // namespace npugraph::npu_ops

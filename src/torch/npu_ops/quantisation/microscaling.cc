@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "torch/npu_ops/parts/parts.h"
+#include "torch/npu_ops/quantisation/hifloat8.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -146,10 +147,12 @@ Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t
 
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code) {
   const auto type = type_of_code("a product", "the type of a scale", code, scale.scalar_type());
-  return type == at::kFloat8_e8m0fnu || type == at::kByte;
+  return type == at::kFloat8_e8m0fnu || type == at::kByte || type == at::kShort || type == at::kUInt16;
 }
 
-Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size) {
+Tensor scale_of_values(const Tensor& given, int64_t axis, const c10::SymInt& size) {
+  const bool in_pairs = given.element_size() == 2;
+  const Tensor scale = in_pairs ? given.contiguous().unsqueeze(-1).view(at::kByte) : given;
   axis = at::maybe_wrap_dim(axis, scale.dim() - 1);
   const Tensor blocks = scale.view(at::kFloat8_e8m0fnu).to(at::kFloat).movedim(-1, axis + 1).flatten(axis, axis + 1);
   return blocks.repeat_interleave_symint(kBlock, axis).narrow_symint(axis, 0, size);
@@ -164,6 +167,10 @@ Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::opti
   if (tensor.scalar_type() == at::kInt) return tensor;
   if (values_in_element(tensor, code) == 2) return unpack_float4(tensor.view(at::kByte));
   if (!code) return tensor;
+  if (code == kHifloat8Code) {
+    TORCH_CHECK(tensor.element_size() == 1, op, ": ", name, " says hifloat8, and the tensor is ", tensor.scalar_type());
+    return from_hifloat8(tensor);
+  }
   const at::ScalarType type = type_of_code(op, name, code, tensor.scalar_type());
   TORCH_CHECK(static_cast<int64_t>(c10::elementSize(type)) == tensor.element_size(), op, ": ", name, " says ", type,
               ", and the tensor is ", tensor.scalar_type());

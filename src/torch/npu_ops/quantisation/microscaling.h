@@ -59,18 +59,18 @@ Tensor largest_of_rows(const Tensor& sizes, const Tensor& block, const c10::SymI
 Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends, const ElementType& type,
                          int64_t scale_alg);
 
-// Expands scales of blocks, float8_e8m0fnu or its bytes, to one float32 for each of `size` values along `axis`.
+// Expands scales of blocks, float8_e8m0fnu or its bytes, or pairs of these as int16 or uint16, to one float32 for each of `size` values along `axis`.
 Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size);
 void check_block_sizes(const char* op, int64_t rows, int64_t columns);
 // The largest |value| of each block of `rows` by `columns` values of the last two dimensions, [..., blocks, blocks].
 Tensor largest_of_blocks(const Tensor& exact, int64_t rows, int64_t columns);
 // Expands scales [..., a, b] of blocks of `rows` by `columns` values of `x` to one float for each value.
 Tensor spread_blocks(const Tensor& scale, const Tensor& x, int64_t rows, int64_t columns);
-// Whether the type of `scale`, given by `code` or else its own, is float8_e8m0fnu or bytes of it.
+// Whether the type of `scale`, given by `code` or else its own, is float8_e8m0fnu, or bytes or pairs of bytes of it.
 bool is_block_scale(const Tensor& scale, std::optional<int64_t> code);
 
-// `tensor` read as the type of `code`, by default its own: bytes as float8, float4 converted to float32, int32
-// words of int4 as they are.
+// `tensor` read as the type of `code`, by default its own: bytes as float8, float4 and hifloat8 converted to float32,
+// int32 words of int4 as they are.
 Tensor read_as(const char* op, const char* name, const Tensor& tensor, std::optional<int64_t> code);
 
 // Number of values in an element of `tensor`: 8 of int4 in an int32, 2 of float4 in a byte, else 1.

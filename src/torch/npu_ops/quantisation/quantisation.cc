@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "torch/npu_ops/quantisation/hifloat8.h"
+
 namespace npugraph::npu_ops {
 namespace {
 
@@ -26,6 +28,8 @@ Tensor shifts(const Tensor& like) { return at::arange(0, 4 * kPerWord, 4, like.o
 QuantType quant_type(const char* op, const char* name, std::optional<int64_t> code) {
   const bool is_int4 = code == kInt4 || code == static_cast<int64_t>(at::kQUInt4x2);
   if (is_int4) return {.storage = at::kInt, .low = -8, .high = 7, .is_int4 = true};
+  if (code == kHifloat8Code)
+    return {.storage = at::kByte, .low = -kLargestHifloat8, .high = kLargestHifloat8, .is_hifloat8 = true};
   const at::ScalarType type = plain(type_of_code(op, name, code, at::kChar));
   switch (type) {
     case at::kChar: return limits_of<int8_t>(type);
@@ -35,11 +39,12 @@ QuantType quant_type(const char* op, const char* name, std::optional<int64_t> co
     case at::kFloat8_e5m2: return limits_of<c10::Float8_e5m2>(type);
     default:
       TORCH_CHECK(false, op, ": ", name, " is ", type,
-                  ", allowed are int8, uint8, int32, int4, float8_e4m3fn and float8_e5m2");
+                  ", allowed are int8, uint8, int32, int4, float8_e4m3fn, float8_e5m2 and hifloat8");
   }
 }
 
 Tensor quantised(const char* op, const Tensor& exact, const QuantType& type) {
+  if (type.is_hifloat8) return to_hifloat8(exact);
   if (type.is_floating()) return exact.clamp(type.low, type.high).to(type.storage);
   // The largest int32 is not a float32, so int32 is clamped in float64.
   const Tensor rounded = at::round(type.storage == at::kInt ? exact.to(at::kDouble) : exact);

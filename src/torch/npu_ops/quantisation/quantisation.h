@@ -16,14 +16,15 @@ struct QuantType {
   at::ScalarType storage = at::kChar;
   double low = -128, high = 127;  // of values, not of words
   bool is_int4 = false;
-  bool is_floating() const { return at::isFloatingType(storage); }
+  bool is_hifloat8 = false;  // in bytes
+  bool is_floating() const { return is_hifloat8 || at::isFloatingType(storage); }
 };
 
-// int8, uint8, int32, int4 (codes 16, which is quint4x2, and 285), float8_e4m3fn or float8_e5m2;
+// int8, uint8, int32, int4 (codes 16, which is quint4x2, and 285), float8_e4m3fn, float8_e5m2 or hifloat8;
 // int8 where `code` is None.
 QuantType quant_type(const char* op, const char* name, std::optional<int64_t> code);
 
-// `exact`, rounded half to even and saturated; int4 packed along the last dimension.
+// `exact`, rounded half to even and saturated; int4 packed along the last dimension. hifloat8 as by to_hifloat8.
 Tensor quantised(const char* op, const Tensor& exact, const QuantType& type);
 
 // The same for exact / scale + offset, or for exact * scale + offset without `divide`; `offset` may be undefined.

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch_npu
 
+from tests.python.device.microscaled import as_bytes, blocks
 from tests.python.device.npu_operators import FLOATING, check, check_gradient, check_refused, integers, normal
 from tests.python.device.quantised import packed, saturated, unpacked
 
@@ -23,6 +24,11 @@ def by_rows(x, weight, counts=COUNTS):
     parts = [rows @ w for rows, w in zip(x.split([*counts, len(x) - sum(counts)]), weight, strict=False)]
     rest = len(x) - sum(counts)
     return torch.cat([*parts, torch.zeros(rest, weight[0].shape[-1], dtype=x.dtype)])
+
+
+def factors(scales):
+    """Returns the powers of two that scales of blocks stand for, each 32 times."""
+    return (scales.double() - 127).exp2().repeat_interleave(32, -1)
 
 
 def spread(table, counts=COUNTS):
@@ -134,23 +140,16 @@ def test_sums_with_weights_of_their_own() -> None:
     check(torch_npu.npu_grouped_matmul, ([int8(3, 5)], codes), quantised, whole=True, compiled=False, **kwargs)
 
 
-@pytest.mark.parametrize("quantised", [False, True])
-def test_sums_of_nothing(quantised: bool) -> None:
-    """If K is 0, products are zeros, to which a bias is added."""
-    x, weight = ([int8(5, 0)], [int8(3, 0, 4)]) if quantised else ([normal(5, 0)], [normal(3, 0, 4)])
-    more = {"scale": [normal(3, 4).abs()], "output_dtype": torch.bfloat16} if quantised else {}
-    bias = [normal(3, 4, seed=4)]
-
-    def reference(x, weight, bias, **_):
-        return [spread(bias[0])]
-
-    kwargs = {"bias": bias, "group_list": LISTS[0], "group_type": 0, "split_item": 2, **more}
-    check(torch_npu.npu_grouped_matmul, (x, weight), reference, whole=True, compiled=quantised, **kwargs)
-    pairs = ([x[0], x[0][:2]], [*weight[0][:2]])
-    more |= {"scale": [normal(4).abs()] * 2} if quantised else {}
-    kwargs = {"group_type": -1, **more}
-    zeros = [torch.zeros(n, 4) for n in (5, 2)]
-    check(torch_npu.npu_grouped_matmul, pairs, lambda *_, **__: zeros, whole=True, compiled=False, **kwargs)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
+def test_sums_of_nothing_are_refused(dtype: torch.dtype) -> None:
+    x, weight, message = (
+        torch.zeros(5, 0, dtype=dtype),
+        torch.zeros(3, 0, 4, dtype=dtype),
+        "there is nothing to sum over",
+    )
+    rows = {"group_list": LISTS[0], "group_type": 0, "split_item": 2}
+    check_refused("npu_grouped_matmul", rf"x has shape \[5, 0\], and {message}", [x], [weight], **rows)
+    check_refused("npu_grouped_matmul", rf"x has shape \[2, 0\], and {message}", [x[:2]], [weight[0]], group_type=-1)
 
 
 @pytest.mark.parametrize("split_item", range(4))
@@ -166,6 +165,52 @@ def test_groups_as_ints(split_item: int) -> None:
     op = torch_npu.npu_grouped_matmul
     check(op, args, reference, whole=True, compiled=split_item in (0, 3), **kwargs)
     check(op.List, args, reference, whole=True, compiled=False, group_type=0, **kwargs)
+
+
+@pytest.mark.parametrize("group_type", [-1, 0])
+def test_one_x_and_a_weight_for_each_group_of_ints(group_type: int) -> None:
+    """Each result has the rows of its group, and the columns of its weight."""
+    args = ([normal(5, 8)], [normal(8, n, seed=n) for n in (4, 6, 2)])
+
+    def reference(x, weight, **_):
+        return [rows @ w for rows, w in zip(x[0].split(COUNTS), weight, strict=True)]
+
+    kwargs = {"group_list": [2, 2, 5], "split_item": 0, "group_type": group_type}
+    check(torch_npu.npu_grouped_matmul, args, reference, whole=True, compiled=group_type == -1, **kwargs)
+
+
+def test_words_of_int4_are_eight_columns() -> None:
+    weight = [integers(-8, 8, 8, n, seed=n) for n in (16, 24)]
+    x, scale = [normal(3, 8).half(), normal(2, 8, seed=1).half()], [normal(n, seed=n).half() for n in (16, 24)]
+
+    def reference(x, words, antiquant_scale, antiquant_offset, **_):
+        return [a @ (unpacked(w) * s) for a, w, s in zip(x, words, antiquant_scale, strict=True)]
+
+    kwargs = {"antiquant_scale": scale, "antiquant_offset": [torch.zeros_like(x) for x in scale], "group_type": -1}
+    check(
+        torch_npu.npu_grouped_matmul, (x, [packed(w) for w in weight]), reference, whole=True, compiled=False, **kwargs
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_results_in_float8_are_saturated(dtype: torch.dtype) -> None:
+    kwargs = {"group_list": LISTS[0], "group_type": 0, "split_item": 3, "output_dtype": dtype}
+    largest = torch.finfo(dtype).max
+
+    def reference(x, weight, **_):
+        return [by_rows(x[0].double(), weight[0].double()).clamp(-largest, largest)]
+
+    args = ([normal(7, 8) * 100], [normal(3, 8, 4, seed=1) * 100])
+    check(torch_npu.npu_grouped_matmul, args, reference, whole=True, compiled=False, **kwargs)
+    quantised = {"scale": [normal(3, 4).abs()], "per_token_scale": [normal(7, seed=1).abs()], **kwargs}
+
+    def scaled(x, weight, scale, per_token_scale, **_):
+        rows = by_rows(x[0].double(), weight[0].double() * scale[0][:, None]) * per_token_scale[0][:, None]
+        return [rows.clamp(-largest, largest)]
+
+    check(
+        torch_npu.npu_grouped_matmul, ([int8(7, 8)], [int8(3, 8, 4)]), scaled, whole=True, compiled=False, **quantised
+    )
 
 
 def test_groups_of_sums_as_ints() -> None:
@@ -217,7 +262,7 @@ def test_weights_in_fractals(words: bool) -> None:
     like(v2, x, [*weight.clone()], [*scale.clone()], tokens, ends)
     finalize = torch_npu.npu_grouped_matmul_finalize_routing
     like(finalize, x, weight, ends, scale=scale, pertoken_scale=tokens, group_list_type=0)
-    kwargs = {"scale": [scale], "per_token_scale": [tokens], "group_list": ends, "split_item": 3}
+    kwargs = {"scale": [scale], "per_token_scale": [tokens], "group_list": ends, "split_item": 3, "group_type": 0}
     like(torch_npu.npu_grouped_matmul, [x], [weight], **kwargs, output_dtype=torch.bfloat16)
 
 
@@ -323,7 +368,7 @@ def test_swiglu_quant() -> None:
     def reference(x, weight, ends, weight_scale, x_scale):
         scales = torch.cat([spread(weight_scale), torch.zeros(2, 4)])
         y = by_rows(x.double(), weight.double()) * scales * x_scale[:, None]
-        return *gated_and_quantised(y), torch.empty(0)
+        return *gated_and_quantised(y), torch.tensor(0.0)
 
     check(torch_npu.npu_grouped_matmul_swiglu_quant, args, reference, whole=True)
 
@@ -340,6 +385,28 @@ def test_swiglu_quant_v2(stacked: bool) -> None:
 
     kwargs = {"smooth_scale": normal(3, 2, seed=4).abs(), "group_list_type": 1}
     check(torch_npu.npu_grouped_matmul_swiglu_quant_v2, args, reference, whole=True, **kwargs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, 296])
+def test_swiglu_quant_v2_in_blocks(dtype: torch.dtype | int) -> None:
+    """Operands and results have one scale for each 32 values."""
+    x, weight = (normal(*size, seed=i).to(torch.float8_e4m3fn) for i, size in enumerate(((7, 64), (3, 64, 160))))
+    scales = [
+        integers(120, 126, *size, dtype=torch.uint8, seed=i) for i, size in enumerate(((7, 1, 2), (3, 1, 160, 2)))
+    ]
+    rows = x.double() * factors(scales[0]).flatten(1)
+    weights = weight.double() * factors(scales[1]).movedim(-1, 2).flatten(1, 2)
+    y = by_rows(rows, weights)
+    want = blocks(torch.nn.functional.silu(y[:, :80]) * y[:, 80:], -1, dtype)
+    args = (x, [weight], [scales[1]], scales[0], LISTS[0])
+    kwargs = {"dequant_mode": 2, "quant_mode": 2, "quant_dtype": dtype}
+
+    def op(*args, **kwargs):
+        return as_bytes(torch_npu.npu_grouped_matmul_swiglu_quant_v2(*args, **kwargs))
+
+    values, of_blocks = op(*args, **kwargs)
+    assert torch.equal(of_blocks, want[1]) and (values != want[0]).double().mean() < 0.02
+    check(op, args, lambda *_, **__: (values, of_blocks), whole=True, compiled=dtype != 296, **kwargs)
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
@@ -421,8 +488,9 @@ def test_errors_of_fusions() -> None:
     op = "npu_grouped_matmul_swiglu_quant"
     check_refused(op, r"x is of type Float, allowed are Char", x.float(), w, ends, one, torch.ones(5))
     check_refused(op, r"group_list ends group 2 at 5, allowed are 2 to 4", x[:4], w, ends, one, torch.ones(4))
-    op, message = op + "_v2", r"quant_mode is 2 and quant_dtype Char, allowed are 0 \(per token\) and Char"
-    check_refused(op, message, x, [w], [one], torch.ones(5), ends, quant_mode=2)
+    op, args = op + "_v2", (x, [w], [one], torch.ones(5), ends)
+    check_refused(op, r"quant_mode is 1, allowed are \[0, 2\]", *args, quant_mode=1)
+    check_refused(op, r"quant_dtype is Float8_e4m3fn, allowed with quant_mode 0 is Char", *args, quant_dtype=24)
     op = "npu_grouped_matmul_finalize_routing"
     check_refused(op, r"dtype is Int, allowed are Float", x, w, ends, dtype=torch.int32)
     options = {"scale": one, "shared_input": normal(2, 4), "shared_input_offset": 4, "group_list_type": 0}
@@ -438,22 +506,35 @@ def test_errors() -> None:
     refused(op, r"x has 2 tensors, allowed are 1 and 3, the number of weights", x * 2, w)
     refused(op, r"group_type is 1, allowed are -1", x, w, group_type=1)
     refused(op, r"group_type is 0, and group_list is not given", x, w, group_type=0)
-    refused(op, r"split_item is 4, allowed are 0 to 3", x, w, split_item=4, group_list=ends)
-    refused(op, r"act_type is 6, allowed are 0 to 5", x, w, act_type=6, group_list=ends)
-    refused(op, r"group_list_type is 3, allowed are 0", x, w, group_list_type=3, group_list=ends)
-    refused(op, r"group_list ends group 2 at 9, allowed are 2 to 5", x, w, group_list=torch.tensor([2, 2, 9]))
-    refused(op, r"group_list ends group 1 at 1, allowed are 2 to 5", x, w, group_list=torch.tensor([2, 1, 5]))
+    refused(op, r"group_type is None, which is allowed with a list of ints as group_list alone", x, w, group_list=ends)
+    rows = {"group_type": 0, "group_list": ends}
+    refused(op, r"split_item is 4, allowed are 0 to 3", x, w, split_item=4, **rows)
+    refused(op, r"act_type is 6, allowed are 0 to 5", x, w, act_type=6, **rows)
+    refused(op, r"group_list_type is 3, allowed are 0", x, w, group_list_type=3, **rows)
+    refused(
+        op, r"group_list ends group 2 at 9, allowed are 2 to 5", x, w, **rows | {"group_list": torch.tensor([2, 2, 9])}
+    )
+    refused(
+        op, r"group_list ends group 1 at 1, allowed are 2 to 5", x, w, **rows | {"group_list": torch.tensor([2, 1, 5])}
+    )
     refused(
         op, r"group_list ends group 1 at .*, allowed are 1 to 5", x, w, group_list=[1, 2**63 - 1], group_list_type=1
     )
     pairs = torch.tensor([[3, 1]])
-    refused(op, r"group_list names group 3, and there are 3 weights", x, w, group_list=pairs, group_list_type=2)
-    refused(op, r"group_list has 1 dimensions, allowed are 2 to 2", x, w, group_list=ends, group_list_type=2)
+    refused(
+        op,
+        r"group_list names group 3, and there are 3 weights",
+        x,
+        w,
+        **rows | {"group_list": pairs},
+        group_list_type=2,
+    )
+    refused(op, r"group_list has 1 dimensions, allowed are 2 to 2", x, w, **rows, group_list_type=2)
     message = r"group_list_type is 2, for which group_list is a tensor, and it is a list"
     refused(op, message, x, w, group_list=[0, 5], group_list_type=2)
     refused(op, r"group_list ends group 2 at 9, allowed are 2 to 5", x, w, group_list=[2, 2, 9])
     refused(op, r"weight has shape \[6, 4\], and 8 is the size to sum over", x, [normal(6, 4)], group_type=-1)
-    refused(op, r"activation_input, .* are reserved, allowed is None", x, w, group_list=ends, activation_input=x)
+    refused(op, r"activation_input, .* are reserved, allowed is None", x, w, **rows, activation_input=x)
 
 
 def test_graphs_with_gradients_break_at_what_reads_values() -> None:

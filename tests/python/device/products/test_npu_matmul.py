@@ -260,6 +260,27 @@ def test_weight_quant_batchmatmul_float8() -> None:
           weight_dtype=torch.float8_e4m3fn)  # fmt: skip
 
 
+def test_weight_quant_batchmatmul_hifloat8() -> None:
+    weight = torch_npu.HiFloat8Tensor.to_hifloat8(normal(16, 8, seed=1))
+    args = (normal(5, 16), weight._data, normal(8, seed=2).abs())
+
+    def reference(x, w, s, weight_dtype):
+        return x @ (weight.from_hifloat8(torch.float64) * s)
+
+    check(torch_npu.npu_weight_quant_batchmatmul, args, reference, weight_dtype=torch_npu.hifloat8)
+
+
+@pytest.mark.parametrize("bias_dtype", [torch.int32, torch.float32])
+def test_quant_matmul_with_a_bias_of_more_dimensions(bias_dtype: torch.dtype) -> None:
+    args, bias = (int8(5, 8), int8(8, 6, seed=1), normal(6, seed=2).abs() / 99), integers(-99, 99, 1, 1, 6, seed=3)
+
+    def reference(a, b, scale, *, bias, **_):
+        return quant_matmul(a, b, scale, bias=bias.view(6), output_dtype=torch.bfloat16)
+
+    given = {"bias": bias.to(bias_dtype), "output_dtype": torch.bfloat16}
+    check(torch_npu.npu_quant_matmul, args, reference, compiled=bias_dtype == torch.int32, **given)
+
+
 def test_quant_matmul_scales_its_result() -> None:
     args = (int8(5, 16), int8(16, 8, seed=1), normal(8, seed=2).abs())
     kwargs = {"y_scale": encoded(torch.full((8,), 0.25)), "output_dtype": torch.float16}

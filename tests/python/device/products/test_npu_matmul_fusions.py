@@ -69,6 +69,47 @@ def test_add_quant_matmul() -> None:
     torch.testing.assert_close(written.cpu().double(), reference(*args, **kwargs), rtol=1e-5, atol=1e-5)
 
 
+def test_add_quant_matmul_of_packed_scales() -> None:
+    """Two scales of blocks of 32 values are one element of 16 bits."""
+    x1, x2 = (normal(*size, seed=i).to(torch.float8_e4m3fn) for i, size in enumerate(((5, 128), (128, 6))))
+    scales = [integers(124, 131, *size, dtype=torch.uint8, seed=i) for i, size in enumerate(((5, 2, 2), (2, 6, 2)))]
+    args = (normal(5, 6, seed=2), x1.view(torch.uint8), x2.view(torch.uint8))
+    codes = {"x1_dtype": torch_npu.float8_e4m3fn, "x2_dtype": torch_npu.float8_e4m3fn}
+    codes |= {"x1_scale_dtype": torch_npu.float8_e8m0fnu, "x2_scale_dtype": torch_npu.float8_e8m0fnu}
+
+    def factor(scale, axis):
+        return (scale.double() - 127).exp2().movedim(-1, axis + 1).flatten(axis, axis + 1).repeat_interleave(32, axis)
+
+    def reference(y, *_, **__):
+        return y + (x1.double() * factor(scales[0], 1)) @ (x2.double() * factor(scales[1], 0))
+
+    packed_pairs = [x.view(torch.int16).squeeze(-1) for x in scales]
+    for of_x1, of_x2 in (scales, packed_pairs):
+        check(torch_npu.npu_add_quant_matmul, (*args, of_x2), reference, x1_scale=of_x1, **codes)
+    written = args[0].npu()
+    more = {"x1_scale": packed_pairs[0].npu(), **codes}
+    torch_npu.npu_add_quant_matmul_(written, *(x.npu() for x in args[1:]), packed_pairs[1].npu(), **more)
+    torch.testing.assert_close(written.cpu().double(), reference(args[0].double()), rtol=1e-5, atol=1e-4)
+
+
+def test_add_quant_matmul_of_hifloat8() -> None:
+    x1, x2 = (torch_npu.HiFloat8Tensor.to_hifloat8(normal(*size, seed=i)) for i, size in enumerate(((5, 8), (8, 6))))
+    args = (normal(5, 6, seed=2), x1._data, x2._data, torch.full((1,), 0.5))
+    codes = {"x1_dtype": torch_npu.hifloat8, "x2_dtype": torch_npu.hifloat8}
+
+    def reference(y, a, b, x2_scale, x1_scale, **_):
+        a, b = x1.from_hifloat8(torch.float64), x2.from_hifloat8(torch.float64)
+        return y + a @ b * x2_scale * x1_scale[:, None]
+
+    scale = {"x1_scale": normal(5, seed=3).abs()}
+    check(torch_npu.npu_add_quant_matmul, args, reference, **scale, **codes)
+    written = args[0].npu()
+    scale_on_npu = {"x1_scale": scale["x1_scale"].npu()}
+    torch_npu.npu_add_quant_matmul_(written, *(x.npu() for x in args[1:]), **scale_on_npu, **codes)
+    want = reference(*(x.double() for x in args), **scale)
+    torch.testing.assert_close(written.cpu().double(), want, rtol=1e-5, atol=1e-5)
+
+
 def test_quant_conv2d() -> None:
     args = (int8(2, 4, 6, 6), int8(6, 2, 3, 3, seed=1), normal(6, seed=2).abs() / 1000)
 
@@ -122,6 +163,21 @@ def test_quant_max() -> None:
         return (x * scale).clamp(-57344, 57344).float().to(torch.float8_e5m2).view(torch.uint8), x.abs().max().view(1)
 
     check(op, (x, scale), reference)
+
+
+def test_quant_max_to_hifloat8() -> None:
+    codes = torch.arange(256, dtype=torch.uint8)
+    halfway = torch.tensor([1.0625, 40959.0, 40960.0, 1e30, 2.0**-23, 0.99 * 2.0**-23, -0.0, float("nan")])
+    x = torch.cat([torch_npu.HiFloat8Tensor(data=codes).from_hifloat8(), halfway, -halfway, normal(99) * 30])
+
+    def op(x, scale):
+        return torch_npu.npu_quant_max(x, scale, round_mode="round", dst_dtype=torch_npu.hifloat8)
+
+    def reference(x, scale):
+        return torch_npu.HiFloat8Tensor.to_hifloat8((x * scale).float())._data, x.abs().max().view(1)
+
+    assert torch.equal(op(x.npu(), torch.ones(1).npu())[0].cpu(), reference(x, torch.ones(1))[0])
+    check(op, (normal(7, 9) * 20, torch.tensor([0.25])), reference)
 
 
 def test_transpose_quant_batchmatmul() -> None:
