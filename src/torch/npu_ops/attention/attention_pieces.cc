@@ -9,15 +9,19 @@ namespace {
 // Reinterprets `bytes` of a row as elements of `type`.
 Tensor elements(const Tensor& bytes, at::ScalarType type) { return bytes.contiguous().view(type); }
 
-// For rows of keys: their first elements, and all their elements, in float32.
-std::pair<Tensor, Tensor> from_tiles(const KeysInTiles& tiles, const Tensor& rows, at::ScalarType rope_type) {
+// For rows of keys of heads of `head_size`: their first elements, and all their elements, in float32.
+std::pair<Tensor, Tensor> from_tiles(const char* op, const KeysInTiles& tiles, const Tensor& rows,
+                                     const c10::SymInt& head_size, at::ScalarType rope_type) {
   const int64_t rope_bytes = tiles.rope_size * static_cast<int64_t>(c10::elementSize(rope_type));
-  const int64_t scale_bytes = static_cast<int64_t>(sizeof(float));
-  const c10::SymInt size = (rows.sym_size(-1) - rope_bytes) * tiles.tile_size / (tiles.tile_size + scale_bytes);
-  const c10::SymInt scales_at = size + rope_bytes;
-  const Tensor scales = elements(rows.narrow_symint(-1, scales_at, rows.sym_size(-1) - scales_at), at::kFloat);
-  const Tensor in_tiles = wide(rows.narrow_symint(-1, 0, size)).unflatten_symint(-1, {-1, tiles.tile_size});
-  const Tensor first = (in_tiles * scales.unsqueeze(-1)).flatten(-2);
+  const c10::SymInt size = head_size - tiles.rope_size;
+  const c10::SymInt count = (size + tiles.tile_size - 1) / tiles.tile_size;
+  const c10::SymInt scales_at = size + rope_bytes, scale_bytes = count * static_cast<int64_t>(sizeof(float));
+  TORCH_CHECK(rows.sym_size(-1) == scales_at + scale_bytes, op, ": rows of keys have ", rows.sym_size(-1),
+              " bytes, allowed are ", scales_at + scale_bytes, " for heads of ", head_size, ": ", size, ", ",
+              rope_bytes, " for rope_head_dim, and ", scale_bytes, " for scales of tiles of ", tiles.tile_size);
+  const Tensor scales = elements(rows.narrow_symint(-1, scales_at, scale_bytes), at::kFloat);
+  const Tensor of_values = scales.repeat_interleave(tiles.tile_size, -1).narrow_symint(-1, 0, size);
+  const Tensor first = wide(rows.narrow_symint(-1, 0, size)) * of_values;
   const Tensor rope = elements(rows.narrow_symint(-1, size, rope_bytes), rope_type);
   return {first, at::cat({first, wide(rope)}, -1)};
 }
@@ -31,8 +35,9 @@ AttentionPieces::Piece AttentionPieces::piece(int64_t index) const {
             .weighting = {}};
   if (key_rope) out.key = at::cat({out.key, pairs.of_keys(*key_rope, index)}, -1);
   if (tiles) {
-    out.value = from_tiles(*tiles, out.value, query.scalar_type()).first;
-    out.key = from_tiles(*tiles, out.key, query.scalar_type()).second;
+    const c10::SymInt head_size = query.sym_size(-1);
+    out.value = from_tiles(op, *tiles, out.value, head_size, query.scalar_type()).first;
+    out.key = from_tiles(op, *tiles, out.key, head_size, query.scalar_type()).second;
   }
   check_heads(op, out.query, out.key, out.value);
   out.weighting = weighting(index, out.query, out.key);

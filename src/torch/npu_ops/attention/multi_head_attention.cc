@@ -95,7 +95,7 @@ LinearGradients linear_gradients(const Tensor& gradient, const Tensor& rows, con
                                  const OptionalTensor& bias) {
   return {gradient.matmul(wide(weight)).to(rows.scalar_type()),
           gradient.t().matmul(wide(rows)).to(weight.scalar_type()),
-          has(bias) ? gradient.sum(0).to(bias->scalar_type()) : rows.new_empty({0})};
+          has(bias) ? gradient.sum(0, /*keepdim=*/true).to(bias->scalar_type()) : rows.new_empty({0})};
 }
 
 using Eleven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;

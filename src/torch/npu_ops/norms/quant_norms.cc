@@ -20,6 +20,9 @@ Normed shifted(Normed normed, const OptionalTensor& beta) {
   return normed;
 }
 
+// `gamma` [1, n] as [n].
+Tensor as_row(const Tensor& gamma) { return gamma.dim() == 2 && gamma.sym_size(0) == 1 ? gamma.squeeze(0) : gamma; }
+
 Tensor sum_of(const char* op, const Tensor& x1, const Tensor& x2) {
   check_same_shape(op, "x2", x2, "x1", x1);
   return x1 + x2;
@@ -77,7 +80,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_quant(
 Tensor rms_norm_quant(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& scale,
                       const Tensor& offset, double epsilon, std::optional<int64_t> dst_dtype) {
   const char* op = "npu_rms_norm_quant";
-  const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
+  const Normed normed = shifted(rms_normed(op, x, as_row(gamma), epsilon), beta);
   return statically_quantised(op, normed.wide, scale, offset, /*divide=*/false, quant_type(op, "dst_dtype", dst_dtype));
 }
 
@@ -85,7 +88,7 @@ std::tuple<Tensor, Tensor> rms_norm_quant_v2(const Tensor& x, const Tensor& gamm
                                              const OptionalTensor& offset, const OptionalTensor& beta, double epsilon,
                                              bool div_mode, std::optional<int64_t> dst_dtype) {
   const char* op = "npu_rms_norm_quant_v2";
-  const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
+  const Normed normed = shifted(rms_normed(op, x, as_row(gamma), epsilon), beta);
   return {statically_quantised(op, normed.wide, scale, or_undefined(offset), div_mode,
                                quant_type(op, "dst_dtype", dst_dtype)),
           normed.rstd};

@@ -30,9 +30,10 @@ Tensor quantize(const Tensor& input, const Tensor& scales, const OptionalTensor&
   constexpr const char* kOp = "npu_quantize";
   check_floating(kOp, "input", input);
   const QuantType type = quant_type(kOp, "dtype", dtype);
-  TORCH_CHECK(div_mode || axis == -1 || axis == -2 || axis >= input.dim() - 2, kOp, ": axis is ", axis,
-              ", allowed without div_mode are the last two dimensions");
-  const int64_t channel = input.dim() == 1 && axis == 1 ? 0 : axis;
+  TORCH_CHECK(div_mode || axis >= -2, kOp, ": axis is ", axis,
+              ", allowed without div_mode are -2 and what stands for the last dimension, all others from -1 on");
+  const int64_t last = axis == -2 ? -2 : -1;
+  const int64_t channel = !div_mode ? last : input.dim() == 1 && axis == 1 ? 0 : axis;
   const Tensor scale = along(kOp, "scales", scales, input, channel);
   Tensor out = div_mode ? wide(input) / scale : wide(input) * scale;
   if (div_mode && !type.is_floating()) out = at::round(out);

@@ -36,10 +36,11 @@ Eight lstm_cell(const Tensor& input, const Tensor& w_ih, const Tensor& w_hh, con
   check_dims(kOp, "input", input, 2, 2);
   check_same_shape(kOp, "c", c, "h", h);
   const Tensor of_x = at::linear(wide(input), wide(w_ih), wide(b_ih));
-  const LstmSteps out = lstm_step(of_x + at::linear(wide(h), wide(w_hh), wide(b_hh)), wide(c), kGatesIfjo);
-  const auto narrow = [&](const Tensor& x) { return rounded_like(x, input); };
-  return {narrow(out.h), narrow(out.h), narrow(out.c), narrow(out.i),
-          narrow(out.j), narrow(out.f), narrow(out.o), narrow(out.tanhc)};
+  const Tensor of_h = at::linear(wide(without_step(h)), wide(w_hh), wide(b_hh));
+  const LstmSteps out = lstm_step(of_x + of_h, wide(without_step(c)), kGatesIfjo);
+  const auto of_one_step = [&](const Tensor& x) { return rounded_like(x, input).unsqueeze(0); };
+  return {of_one_step(out.h), of_one_step(out.h), of_one_step(out.c), of_one_step(out.i),
+          of_one_step(out.j), of_one_step(out.f), of_one_step(out.o), of_one_step(out.tanhc)};
 }
 
 // The weights of both parts of the input of a cell, which are one `weight`, [I + H, 4 * H].
@@ -116,8 +117,10 @@ void define_recurrent(Definitions& npu) {
   npu.computed("npu_lstm_data", &lstm_data, &lstm_data_meta,
                "npu_lstm of the rows of packed sequences (torch.nn.utils.rnn.PackedSequence), of which batch_sizes "
                "says how many belong to each step. All results have as many rows");
-  npu.composed("npu_lstm_cell", &lstm_cell,
-               "torch.lstm_cell, whose gates are i, f, j, o. Results: y (which is h), h, c, i, j, f, o, tanh(c)");
+  npu.composed(
+      "npu_lstm_cell", &lstm_cell,
+      "torch.lstm_cell, whose gates are i, f, j, o. Results, [1, B, H] each: y (which is h), h, c, i, j, f, o, "
+      "tanh(c)");
 }
 
 }  // namespace npugraph::npu_ops

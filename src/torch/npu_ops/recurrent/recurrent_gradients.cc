@@ -83,17 +83,20 @@ Seven lstm_cell_backward(const OptionalTensor& grad_y, const OptionalTensor& gra
   constexpr const char* kOp = "npu_lstm_cell_backward";
   check_dims(kOp, "input", input, 2, 2);
   check_same_shape(kOp, "c", c, "h", h);
+  const auto step = [](const Tensor& x) { return wide(without_step(x)).unsqueeze(0); };
   LstmResultGradients grad = of_results(kOp, grad_y, grad_h, grad_c, h_output);
   for (Tensor* each : {&grad.h, &grad.c})
-    if (each->defined()) *each = each->unsqueeze(0);
-  const auto step = [](const Tensor& x) { return wide(x).unsqueeze(0); };
+    if (each->defined()) *each = step(*each);
   const LstmSteps all = {step(h_output), step(c_output), step(i), step(j), step(f), step(o), step(tanhc)};
-  const LstmGradients out =
-      lstm_gradients({}, step(input), {wide(h), wide(c)}, {wide(w_ih), wide(w_hh), {}, kGatesIfjo}, all, grad);
-  return {rounded_like(out.x.squeeze(0), input), rounded_like(out.weights.of_x, w_ih),
-          rounded_like(out.weights.of_h, w_hh),  rounded_like(out.weights.bias, w_ih),
-          rounded_like(out.weights.bias, w_ih),  rounded_like(out.first.h, h),
-          rounded_like(out.first.c, c)};
+  const LstmGradients out = lstm_gradients({}, step(input), {wide(without_step(h)), wide(without_step(c))},
+                                           {wide(w_ih), wide(w_hh), {}, kGatesIfjo}, all, grad);
+  return {rounded_like(out.x.squeeze(0), input),
+          rounded_like(out.weights.of_x, w_ih),
+          rounded_like(out.weights.of_h, w_hh),
+          rounded_like(out.weights.bias, w_ih),
+          rounded_like(out.weights.bias, w_ih),
+          rounded_like(out.first.h.reshape_symint(h.sym_sizes()), h),
+          rounded_like(out.first.c.reshape_symint(c.sym_sizes()), c)};
 }
 
 Six gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, const Tensor& input,

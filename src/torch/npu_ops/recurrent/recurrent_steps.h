@@ -15,6 +15,9 @@ inline Tensor rounded_like(const Tensor& x, const Tensor& of) {
   return x.to(of.scalar_type(), /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
 }
 
+// A state of one step, [1, B, H] or [B, H], as [B, H].
+inline Tensor without_step(const Tensor& state) { return state.dim() == 3 ? state.select(0, 0) : state; }
+
 // How steps follow each other: [T, B, ...], or the rows of packed sequences (torch.nn.utils.rnn.PackedSequence), [rows,
 // ...], where step t has batch_sizes[t] rows, no more than the step before it.
 struct Direction {

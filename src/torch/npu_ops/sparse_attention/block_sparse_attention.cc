@@ -97,10 +97,7 @@ void block_sparse_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const Axes axes = axes_of(call, "q_input_layout");
   const Attention out = block_sparse(call).attend();
-  const Tensor result = from_heads(out.result, axes);
-  call.give(result, call.integer({"softmax_lse_flag"}) != 0
-                        ? statistics_from_heads(out.lse(), axes)
-                        : result.new_empty({0}, result.options().dtype(out.max.scalar_type())));
+  call.give(from_heads(out.result, axes), statistics_from_heads(out.lse(), axes));
 }
 
 void block_sparse_attention_backward(const OperatorHandle& op, Stack* stack) {
@@ -120,8 +117,8 @@ void define_block_sparse_attention(Definitions& npu) {
       "npu_block_sparse_attention", boxed<&block_sparse_attention>(),
       "attention of each block of block_shape[0] queries to the blocks of block_shape[1] keys for which "
       "block_sparse_mask, [B, N, blocks of queries, blocks of keys], is not 0. A scale_value of 0 is 1 / "
-      "sqrt(size of a head). Results: this, and, with softmax_lse_flag, log(sum(exp(scores))) in float32, [B, "
-      "N, S, 1] or [T, N, 1]. A row that sees nothing gives 0. Where rows are packed, lengths may be ends, the "
+      "sqrt(size of a head). Results: this, and log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, N, 1], whatever "
+      "softmax_lse_flag is. A row that sees nothing gives 0. Where rows are packed, lengths may be ends, the "
       "last of which is the number of rows");
   npu.composed("npu_block_sparse_attention_backward", boxed<&block_sparse_attention_backward>(),
                "gradients of npu_block_sparse_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "

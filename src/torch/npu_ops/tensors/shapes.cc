@@ -129,7 +129,10 @@ Tensor stride_add(const Tensor& input, const Tensor& other, const at::Scalar& of
 
 Tensor& one(Tensor& input) { return input.fill_(1); }
 
-void prefetch(const Tensor&, const OptionalTensor&, int64_t, int64_t) {}
+void prefetch(const Tensor&, const OptionalTensor&, int64_t max_size, int64_t offset) {
+  TORCH_CHECK(max_size > 0, "npu_prefetch: max_size is ", max_size, ", allowed are numbers above 0");
+  TORCH_CHECK(offset >= 0, "npu_prefetch: offset is ", offset, ", allowed are 0 and more");
+}
 
 }  // namespace
 

@@ -48,7 +48,7 @@ Tensor coefficients(const CrossEntropy& how, const Tensor& like, const Tensor& t
 
 Tensor reduced(const CrossEntropy& how, const Tensor& values) {
   if (how.reduction == "none") return values;
-  return how.reduction == "mean" ? values.mean() : values.sum();
+  return (how.reduction == "mean" ? values.mean() : values.sum()).unsqueeze(0);
 }
 
 Four cross_entropy_loss(const Tensor& input, const Tensor& target, const OptionalTensor& weight,
@@ -60,7 +60,7 @@ Four cross_entropy_loss(const Tensor& input, const Tensor& target, const Optiona
   const Tensor exact = wide(input);
   const Tensor log_prob = exact.log_softmax(1);
   const Tensor terms = (coefficients(how, exact, target) * log_prob).sum(1);
-  Tensor loss = reduction == "none" ? terms : terms.sum();
+  Tensor loss = reduction == "none" ? terms : terms.sum(0, /*keepdim=*/true);
   const auto none = [&] { return input.new_empty({0}); };
   if (!return_zloss && zloss_scale == 0)
     return {loss.to(input.scalar_type()), log_prob.to(input.scalar_type()), none(), none()};
@@ -169,7 +169,8 @@ void define_losses(Definitions& npu) {
   npu.composed("npu_cross_entropy_loss", &cross_entropy_loss,
                "torch.nn.functional.cross_entropy, plus lse_square_scale_for_zloss * the reduction of "
                "logsumexp(input)^2 over rows that "
-               "are not ignored (z-loss: Chowdhery et al., 2022). Results: loss, log_softmax(input), the z-loss (with "
+               "are not ignored (z-loss: Chowdhery et al., 2022). Results: loss, of one dimension also where reduced, "
+               "log_softmax(input), the z-loss (with "
                "return_zloss), "
                "logsumexp(input) (with either)");
   npu.composed("npu_cross_entropy_loss_backward", &cross_entropy_loss_backward,

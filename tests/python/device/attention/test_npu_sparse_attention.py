@@ -10,7 +10,7 @@ import torch
 import torch_npu
 
 from tests.python.device.attention_reference import attention, seen
-from tests.python.device.npu_operators import check, check_gradient, check_refused, normal
+from tests.python.device.npu_operators import check, check_fake, check_gradient, check_refused, integers, normal
 from tests.python.device.sparse_attention_calls import (
     HEADS,
     KEYS,
@@ -180,8 +180,9 @@ def as_bytes(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("type", [torch.int8, torch.float8_e4m3fn])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kv_quant_sparse_flash_attention(key_layout: str, type: torch.dtype, dtype: torch.dtype) -> None:
-    queries = [x.to(dtype) for x in parts_of(HEADS, QUERIES, 1, size=FIRST + ROPE)]
-    stored = [(x * 20).to(type) for x in parts_of(1, KEYS, 2, size=FIRST)]
+    first = FIRST if key_layout == "TND" else FIRST - 2  # the last tile may be shorter
+    queries = [x.to(dtype) for x in parts_of(HEADS, QUERIES, 1, size=first + ROPE)]
+    stored = [(x * 20).to(type) for x in parts_of(1, KEYS, 2, size=first)]
     ropes = [x.to(dtype) for x in parts_of(1, KEYS, 3, size=ROPE)]
     scales = [x.abs() / 10 for x in parts_of(1, KEYS, 4, size=FIRST // TILE)]
     rows = [torch.cat([as_bytes(x) for x in of], -1) for of in zip(stored, ropes, scales, strict=True)]
@@ -190,7 +191,7 @@ def test_kv_quant_sparse_flash_attention(key_layout: str, type: torch.dtype, dty
     def reference(*_: Any, **__: Any) -> torch.Tensor:
         out = []
         for q, x, rope, scale, c in zip(queries, stored, ropes, scales, chosen, strict=True):
-            value = x.double() * scale.double().repeat_interleave(TILE, -1)
+            value = x.double() * scale.double().repeat_interleave(TILE, -1)[..., :first]
             out.append(of_sequence(q.double(), torch.cat([value, rope.double()], -1), value, c, 3, 1)[0])
         return arranged(out, "TND")
 
@@ -203,6 +204,23 @@ def test_kv_quant_sparse_flash_attention(key_layout: str, type: torch.dtype, dty
     check(op, (query, key, key, *rest), reference, whole=True, **checks, **types, **extra)
     known = key.view(type)
     assert torch.equal(op(query, known, known, *rest, **extra), op(query, key, key, *rest, **types, **extra))
+
+
+def test_rows_of_372_bytes() -> None:
+    """236 values, 64 more in bfloat16, and two scales."""
+    query, chosen = normal(1, 2, HEADS, 300).bfloat16(), torch.zeros(1, 2, 1, 1, dtype=torch.int32)
+    row = torch.cat(
+        [as_bytes(x) for x in (integers(-9, 9, 236).char(), normal(64).bfloat16(), torch.tensor([0.5, 2.0]))]
+    )
+    key = row.expand(1, 3, 1, 372).contiguous()
+    op, args = torch_npu.npu_kv_quant_sparse_flash_attention, (query, key, key, chosen, SCALE, 2, 2)
+    result = op(*args)
+    want = row[:236].float() * torch.cat([torch.full((128,), 0.5), torch.full((108,), 2.0)])
+    assert result.shape == (1, 2, HEADS, 236)
+    torch.testing.assert_close(result.float(), want.expand_as(result), rtol=1e-2, atol=1e-2)
+    check_fake(op, args, {}, result, dynamic=False)
+    message = r"rows of keys have 371 bytes, allowed are 372 for heads of 300: 236, 128 for rope_head_dim, and 8 for"
+    check_refused("npu_kv_quant_sparse_flash_attention", message, query, key[..., 1:], key, chosen, SCALE, 2, 2)
 
 
 def test_errors() -> None:

@@ -243,6 +243,19 @@ def test_rms_norm_quant() -> None:
         offset=offset,
         beta=beta,
     )
+    of_rows = [x[None] for x in (gamma, beta)]
+    assert torch.equal(
+        torch_npu.npu_rms_norm_quant(x, *of_rows, scale, offset),
+        torch_npu.npu_rms_norm_quant(x, gamma, beta, scale, offset),
+    )
+    check(
+        torch_npu.npu_rms_norm_quant_v2,
+        (x, gamma[None], 1 / scale),
+        lambda x, g, s, offset, beta: (reference(x, g[0], beta[0], 1 / s, offset), rms_norm(x, g[0])[1]),
+        offset=offset,
+        beta=beta[None],
+        compiled=False,
+    )
 
 
 def test_rms_norm_backward_quant() -> None:

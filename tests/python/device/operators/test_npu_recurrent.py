@@ -58,7 +58,8 @@ def test_lstm_cell() -> None:
         linear = torch.nn.functional.linear
         gates = (linear(x, w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, 1)
         h, c = torch.lstm_cell(x, (h, c), w_ih, w_hh, b_ih, b_hh)
-        return h, h, c, gates[0].sigmoid(), gates[2].tanh(), gates[1].sigmoid(), gates[3].sigmoid(), c.tanh()
+        results = h, h, c, gates[0].sigmoid(), gates[2].tanh(), gates[1].sigmoid(), gates[3].sigmoid(), c.tanh()
+        return [x[None] for x in results]
 
     args = (
         normal(B, I),
@@ -71,6 +72,9 @@ def test_lstm_cell() -> None:
     biases = (normal(4 * H, seed=5), normal(4 * H, seed=6))
     check(torch_npu.npu_lstm_cell, (*args, *biases), reference)
     check_gradient(torch_npu.npu_lstm_cell, (*args, *biases), reference)
+    with_steps = [x[None] for x in args[3:]]  # as the operator gives states
+    for got, want in zip(*(torch_npu.npu_lstm_cell(*args[:3], *s) for s in (with_steps, args[3:])), strict=True):
+        assert torch.equal(got, want)
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -124,7 +128,7 @@ def test_lstm_cell_backward() -> None:
     def reference(*args):
         def forward(x, w_ih, w_hh, b_ih, b_hh, h, c):
             h, c = torch.lstm_cell(x, (h, c), w_ih, w_hh, b_ih, b_hh)
-            return h, h, c
+            return h[None], h[None], c[None]
 
         x, w_ih, w_hh, h, c = args[3:8]
         biases = (torch.zeros(4 * H).double(), torch.zeros(4 * H).double())
@@ -134,7 +138,7 @@ def test_lstm_cell_backward() -> None:
     inputs = [normal(*size, seed=i) for i, size in enumerate(sizes)]
     results = torch_npu.npu_lstm_cell(*inputs)
     for grads in ((0, 1, 2), (0, 2), (1,)):
-        given = [normal(B, H, seed=i + 5) if i in grads else None for i in range(3)]
+        given = [normal(1, B, H, seed=i + 5) if i in grads else None for i in range(3)]
         some = len(grads) == 3
         check(torch_npu.npu_lstm_cell_backward, (*given, *inputs, *results), reference, dynamic=some, compiled=some)
 

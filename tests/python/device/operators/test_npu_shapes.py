@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch_npu
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.python.device.npu_operators import check, check_gradient, integers, normal
 
@@ -110,6 +111,12 @@ def test_stride_add() -> None:
 
 def test_prefetch_does_nothing() -> None:
     x = normal(4).npu()
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        for one in (x, x.cpu(), fake.from_tensor(x)):
+            with pytest.raises(RuntimeError, match=r"npu_prefetch: max_size is -1, allowed are numbers above 0"):
+                torch_npu.npu_prefetch(one, None, -1)
+            with pytest.raises(RuntimeError, match=r"npu_prefetch: offset is -2, allowed are 0 and more"):
+                torch_npu.npu_prefetch(one, None, 8, -2)
     assert torch_npu.npu_prefetch(x, None, 16) is None
     compiled = torch.compile(lambda x: (torch_npu.npu_prefetch(x, x, 8, 2), x + 1)[1], backend="npugraph_ex")
     assert torch.equal(compiled(x).cpu(), x.cpu() + 1)

@@ -36,7 +36,11 @@ def test_quantize(dtype: torch.dtype, axis: int, size: int) -> None:
     check(torch_npu.npu_quantize, (x, scales, zero_points, torch.int8, axis), reference)
     check(torch_npu.npu_quantize, (x, scales, zero_points, torch.qint8, axis), reference, div_mode=True)
     if axis == -1:
-        check(torch_npu.npu_quantize, (x, 1 / scales, zero_points, torch.int8, -1, False), reference)
+        for given in (-1, 1):  # without div_mode, what is not -2 stands for the last dimension
+            args = (x, 1 / scales, zero_points, torch.int8, given, False)
+            check(torch_npu.npu_quantize, args, lambda *args: reference(*args[:4], -1, False), compiled=given == 1)
+        args = (x, normal(4, seed=2).abs(), None, torch.int8, -2, False)
+        check(torch_npu.npu_quantize, args, lambda x, s, *_: saturated(x * s[:, None]), compiled=False)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +350,7 @@ def test_errors() -> None:
     refused = check_refused
     refused("npu_quantize", r"scales has 3 values, allowed are 1 and 16", x, torch.ones(3), None, torch.int8, -1)
     refused("npu_quantize", r"dtype is Long, allowed are int8", x, one, None, torch.int64, -1)
-    refused("npu_quantize", r"axis is 0, allowed without div_mode are the last", x, one, None, torch.int8, 0, False)
+    refused("npu_quantize", r"axis is -3, allowed without div_mode are -2 and", x, one, None, torch.int8, -3, False)
     refused("npu_dynamic_quant", r'quant_mode is "perrow", allowed are "pertoken"', x, quant_mode="perrow")
     refused("npu_dynamic_quant", r"group_index selects rows of smooth_scales, which", x, group_index=one.int())
     refused("npu_dynamic_quant", r"smooth_scales has shape \[1\], allowed is \[16\]", x, smooth_scales=one)
