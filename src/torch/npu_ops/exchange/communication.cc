@@ -50,6 +50,13 @@ Tensor dequantised(const Tensor& x2, const OptionalTensor& scale, const Optional
   return shifted * of_rows(*scale);
 }
 
+// Unlike in other operators, a float32 scale gives float16.
+ScalarType type_of_all_reduce(const Tensor& x1, const OptionalTensor& scale, OptionalInt y_dtype) {
+  const bool halves = x1.element_size() == 1 && given(scale) && scale->scalar_type() == at::kFloat;
+  const ScalarType fallback = halves ? at::kHalf : result_type(x1, scale, std::nullopt);
+  return type_of_code("npu_mm_all_reduce_base", "y_dtype", y_dtype, fallback);
+}
+
 Tensor mm_all_reduce(const Tensor& x1, const Tensor& x2, std::string_view hcom, std::string_view reduce_op,
                      const OptionalTensor& bias, const OptionalTensor& antiquant_scale,
                      const OptionalTensor& antiquant_offset, const OptionalTensor& x3,
@@ -68,7 +75,7 @@ Tensor mm_all_reduce(const Tensor& x1, const Tensor& x2, std::string_view hcom, 
   sizes.back() = x2.size(1);
   Tensor out = Product{bias, pertoken_scale, dequant_scale}(rows, weight).view(sizes);
   if (given(x3)) out = out + wide(*x3);
-  return group.all_reduce(out.to(result_type(kOp, "y_dtype", x1, dequant_scale, y_dtype)));
+  return group.all_reduce(out.to(type_of_all_reduce(x1, dequant_scale, y_dtype)));
 }
 
 Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, std::string_view reduce_op,
@@ -81,7 +88,7 @@ Tensor mm_all_reduce_meta(const Tensor& x1, const Tensor& x2, std::string_view, 
   check_factors(kOp, x1, x2, 3);
   std::vector<SymInt> sizes = x1.sym_sizes().vec();
   sizes.back() = x2.sym_size(1);
-  const ScalarType type = result_type(kOp, "y_dtype", x1, dequant_scale, y_dtype);
+  const ScalarType type = type_of_all_reduce(x1, dequant_scale, y_dtype);
   return x1.new_empty_symint(sizes, x1.options().dtype(type));
 }
 
@@ -210,8 +217,8 @@ void define_communication(Definitions& npu) {
   npu.computed("npu_all_gather_base_mm", &all_gather_mm, &all_gather_mm_meta,
                "gathered = all_gather(input) along the rows; y = (gathered @ x2) * x1_scale * x2_scale + bias");
   npu.computed("npu_all_gather_quant_mm", &all_gather_quant_mm, &all_gather_quant_mm_meta,
-               "as npu_all_gather_base_mm, with scales of tensors, rows or columns; float16 without y_dtype, or the "
-               "bfloat16 of x2_scale. The third result is empty");
+               "as npu_all_gather_base_mm, with scales of tensors, rows or columns. Without y_dtype bfloat16 "
+               "where x2_scale is, or where it is float32 and input int8; else float16. The third result is empty");
   npu.computed(
       "npu_mm_all_reduce_base", &mm_all_reduce, &mm_all_reduce_meta,
       "all_reduce(x1 @ x2 + bias + x3); with dequant_scale and pertoken_scale ((x1 @ x2 + bias) * dequant_scale "
@@ -219,8 +226,7 @@ void define_communication(Definitions& npu) {
   npu.computed("npu_mm_reduce_scatter_base", &mm_reduce_scatter, &mm_reduce_scatter_meta,
                "reduce_scatter((input @ x2) * x1_scale * x2_scale + bias) along the rows");
   npu.computed("npu_quant_mm_reduce_scatter", &quant_mm_reduce_scatter, &quant_mm_reduce_scatter_meta,
-               "as npu_mm_reduce_scatter_base; float16 without y_dtype, or the bfloat16 of x2_scale. The second result "
-               "is empty");
+               "as npu_mm_reduce_scatter_base, with types as by npu_all_gather_quant_mm. The second result is empty");
 }
 
 }  // namespace npugraph::npu_ops

@@ -40,18 +40,18 @@ Tensor quant_matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_v
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   check_absent(kOp, "an offset", given(x1_offset) || given(x2_offset));
   const Group group(kOp, std::string(hcom), world_size);
-  const ScalarType type = result_type(kOp, "y_dtype", x1, x2_scale, y_dtype);
+  const ScalarType type = type_of_code(kOp, "y_dtype", y_dtype, at::kFloat);
   return columns_to_rows(group, Product{bias, x1_scale, x2_scale}(x1, x2).to(type));
 }
 
 Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size,
-                                    const OptionalTensor&, const OptionalTensor&, const OptionalTensor& x2_scale,
+                                    const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
                                     const OptionalTensor&, const OptionalTensor&, const OptionalTensor&, OptionalInt,
                                     OptionalInt, OptionalInt, OptionalIntArrayRef, OptionalIntArrayRef, OptionalInt,
                                     OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
                                     OptionalInt y_dtype, OptionalString) {
   check_matmul_all_to_all(x1, x2, world_size);
-  const ScalarType type = result_type("npu_quant_matmul_all_to_all", "y_dtype", x1, x2_scale, y_dtype);
+  const ScalarType type = type_of_code("npu_quant_matmul_all_to_all", "y_dtype", y_dtype, at::kFloat);
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size}, x1.options().dtype(type));
 }
 
@@ -255,7 +255,7 @@ void define_quant_exchanges(Definitions& npu) {
                "mm_weight_scale");
   npu.computed("npu_quant_matmul_all_to_all", &quant_matmul_all_to_all, &quant_matmul_all_to_all_meta,
                "as npu_matmul_all_to_all, of (x1 @ x2) * x1_scale * x2_scale + bias, with scales of rows and columns; "
-               "float16 without y_dtype, or the bfloat16 of x2_scale");
+               "float32 without y_dtype");
 }
 
 }  // namespace npugraph::npu_ops

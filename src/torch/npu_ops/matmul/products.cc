@@ -28,7 +28,9 @@ Tensor Product::operator()(const Tensor& x1, const Tensor& x2) const {
 at::ScalarType result_type(const Tensor& x1, const OptionalTensor& scale, OptionalType wanted) {
   if (wanted) return *wanted;
   if (c10::elementSize(x1.scalar_type()) > 1) return x1.scalar_type();
-  return given(scale) && scale->scalar_type() == at::kBFloat16 ? at::kBFloat16 : at::kHalf;
+  if (!given(scale)) return at::kHalf;
+  const bool is_float = scale->scalar_type() == at::kFloat && x1.scalar_type() == at::kChar;
+  return is_float || scale->scalar_type() == at::kBFloat16 ? at::kBFloat16 : at::kHalf;
 }
 
 at::ScalarType result_type(const char* op, const char* name, const Tensor& x1, const OptionalTensor& scale,

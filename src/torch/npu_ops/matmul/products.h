@@ -29,7 +29,7 @@ struct Product {
 };
 
 // The type of the result of a product of x1: `wanted`, or that of x1. For x1 of one byte it is bfloat16 if
-// `scale` is, else float16.
+// `scale` is, or if `scale` is float32 and x1 int8; else float16.
 at::ScalarType result_type(const Tensor& x1, const OptionalTensor& scale, OptionalType wanted);
 // The same for an argument `name` that is the code of a type.
 at::ScalarType result_type(const char* op, const char* name, const Tensor& x1, const OptionalTensor& scale,

@@ -99,6 +99,22 @@ def test_scaled_products_of_one_rank():
     check(torch_npu.npu_all_gather_quant_mm, (x1, x2, NOBODY, 1), gathered, whole=True, **scales)
 
 
+def test_types_of_scaled_products_of_one_rank():
+    """int8 times a float32 scale is bfloat16, unlike times an encoded one; what is not int8 is float16."""
+    x1, x2 = integers(-9, 9, 4, 6, dtype=torch.int8), integers(-9, 9, 6, 2, dtype=torch.int8)
+    rows, encoded = torch.ones(4, 1), torch.ones(2).view(torch.int32).long()
+    gather = torch_npu.npu_all_gather_base_mm, torch_npu.npu_all_gather_quant_mm
+    ops = [*gather, torch_npu.npu_mm_reduce_scatter_base, torch_npu.npu_quant_mm_reduce_scatter]
+    for op in [*ops, torch_npu.npu_all_to_all_quant_matmul]:
+        for scale, want in ((torch.ones(2), torch.bfloat16), (encoded, torch.float16)):
+            for device in ("cpu", "meta"):
+                given = {"x1_scale": rows.to(device), "x2_scale": scale.to(device)}
+                got = op(x1.to(device), x2.to(device), NOBODY, 1, **given)
+                assert (got if isinstance(got, torch.Tensor) else got[0]).dtype == want, op
+    small = [x.to(torch.float8_e4m3fn) for x in (x1, x2)]
+    assert gather[1](*small, NOBODY, 1, x1_scale=rows, x2_scale=torch.ones(2))[0].dtype == torch.float16
+
+
 def test_experts_of_one_rank():
     x, weight, shared = normal(7, 4), normal(2, 4, 3), normal(4, 5)
     counts = [3, 4]
@@ -121,6 +137,7 @@ def test_scaled_exchanges_of_one_rank():
     product = lambda x1, x2, *_, x1_scale, x2_scale: x1.double() @ x2.double() * x1_scale[:, None] * x2_scale  # noqa: E731
     scales = {"x1_scale": normal(4), "x2_scale": normal(2)}
     check(torch_npu.npu_quant_matmul_all_to_all, (x1, x2, NOBODY, 1), product, whole=True, **scales)
+    assert torch_npu.npu_quant_matmul_all_to_all(x1, x2, NOBODY, 1, **scales).dtype == torch.float32
 
     x, weight = integers(-9, 9, 7, 4, dtype=torch.int8), integers(-9, 9, 2, 4, 3, dtype=torch.int8)
     x_scale, scale, counts = torch.tensor([0.5]), torch.tensor([0.25, 3.0]), [3, 4]
