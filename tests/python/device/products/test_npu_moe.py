@@ -7,7 +7,15 @@ import pytest
 import torch
 import torch_npu
 
-from tests.python.device.npu_operators import FLOATING, check, check_gradient, check_refused, integers, normal
+from tests.python.device.npu_operators import (
+    FLOATING,
+    check,
+    check_fake,
+    check_gradient,
+    check_refused,
+    integers,
+    normal,
+)
 
 
 def best(scores: torch.Tensor, k: int) -> torch.Tensor:
@@ -654,3 +662,14 @@ def test_a_table_of_no_tokens(quant_mode: int) -> None:
     rows, places, counts, scale = torch_npu.npu_moe_init_routing_v2(*args, quant_mode=quant_mode, **how)
     assert (rows.shape, places.shape, counts.tolist()) == ((8, 2, 6), (0,), [0] * 8)
     assert not rows.cpu().any() and not scale.cpu().any()
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_routing_of_no_tokens(kind: int) -> None:
+    args = normal(0, 6), integers(0, 8, 0, 2, dtype=torch.int32)
+    static = {"quant_mode": 0, "scale": torch.ones(1), "offset": torch.ones(1)}
+    for how in ({}, {"quant_mode": 1}, static, {"scale": torch.ones(0)}):
+        given = {"expert_num": 8, "expert_tokens_num_type": kind, "active_expert_range": [2, 6], **how}
+        real = torch_npu.npu_moe_init_routing_v2(*args, **given)
+        assert (real[0].shape, real[1].shape) == ((0, 6), (0,)) and not real[2].any()
+        check_fake(torch_npu.npu_moe_init_routing_v2, args, given, real, dynamic=False)
