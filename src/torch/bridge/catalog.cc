@@ -21,10 +21,12 @@ namespace npugraph::bridge {
 
 namespace {
 
-// Operators whose out-variants have a kernel that uses the result as scratch of another size, or is for sparse tensors.
-constexpr std::array<std::string_view, 5> kUnfit = {at::_ops::binary_cross_entropy::name, at::_ops::huber_loss::name,
-                                                    at::_ops::mse_loss::name, at::_ops::smooth_l1_loss::name,
-                                                    at::_ops::sspaddmm::name};
+// Operators whose out-variants have a kernel that uses the result as scratch of another size, is for sparse tensors, or,
+// in training, leaves the mean unwritten and reads it if the input is not dense.
+constexpr std::array<std::string_view, 7> kUnfit = {
+    at::_ops::binary_cross_entropy::name,    at::_ops::huber_loss::name, at::_ops::mse_loss::name,
+    at::_ops::smooth_l1_loss::name,          at::_ops::sspaddmm::name,   at::_ops::native_batch_norm::name,
+    at::_ops::_native_batch_norm_legit::name};
 
 // Out-variants that return an infinity for an empty tensor, which the functional operators refuse.
 bool is_unchecked(const c10::OperatorName& variant) {
