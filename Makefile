@@ -77,9 +77,11 @@ aarch64-torch: setup  ## the wheel for AArch64, and Python tests of generated co
 asan-torch: build  ## the Python tests on a build with the address sanitizer; ARGS go to pytest
 	@scripts/asan_torch $(ARGS)
 
-red-zones: build  ## the Python tests and 20,000 random programs with watched bytes around all memory of Programs
-	@NPUGRAPH_RED_ZONES=1 scripts/test_python -m 'not long and not no_red_zones' $(ARGS)
-	@NPUGRAPH_RED_ZONES=1 RANDOM_PROGRAMS=3500 OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) tests/python/fuzz
+red-zones: export NPUGRAPH_RED_ZONES = 1
+red-zones: export NPUGRAPH_POISON = 1
+red-zones: build  ## the Python tests and 20,000 random programs with watched bytes around and NaN in all memory of Programs
+	@scripts/test_python -m 'not long and not no_red_zones' $(ARGS)
+	@RANDOM_PROGRAMS=3500 OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) tests/python/fuzz
 
 wheel: setup  ## dist/*.whl, checked in a fresh environment
 	@scripts/wheel

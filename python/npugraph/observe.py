@@ -41,8 +41,8 @@ def pools() -> list[Any]:
 
 
 def poison_freed_memory(on: bool = True) -> None:
-    """Fills arena memory with a pattern when its content is dead, so that later uses show. This is slow; it is for
-    debugging."""
+    """Fills memory that compiled graphs work in with NaN before it is written and when its content is dead, so that
+    earlier and later uses show. This is slow; it is for debugging."""
     _C.set_poison(on)
 
 

@@ -83,9 +83,11 @@ constexpr std::array kTable = {
         "Size of the worker pool; 0 follows the host: `torch.get_num_threads()` and the affinity of the "
         "process.",
         [](std::string_view value, Environment& out) { return parse_int(value, 0, kMaxThreads, out.threads); }},
-    EnvironmentVariable{"NPUGRAPH_POISON", "0 or 1", "0",
-                        "1 fills arena memory with a pattern when it is freed, so that a use after the free shows.",
-                        [](std::string_view value, Environment& out) { return parse_bool(value, out.poison); }},
+    EnvironmentVariable{
+        "NPUGRAPH_POISON", "0 or 1", "0",
+        "1 fills memory that compiled graphs work in with NaN before it is written and when it is freed, so that a use "
+        "before the write or after the free shows.",
+        [](std::string_view value, Environment& out) { return parse_bool(value, out.poison); }},
     EnvironmentVariable{
         "NPUGRAPH_RED_ZONES", "0 or 1", "0",
         "1 puts bytes of a known pattern around all memory that compiled graphs work in, and looks at them "

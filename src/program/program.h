@@ -11,7 +11,7 @@
 //   that a task uses are known before it runs; only heap buffers that it allocates itself may have sizes that it
 //   defines.
 // - A buffer whose size depends on a task-defined symbol is never in the arena.
-// - Constants are never written. Outputs are never windows into the arena.
+// - Constants are never written. Outputs are never windows into the arena. Placed memory is written before it is read.
 // - A buffer's life covers every task that touches it; a heap buffer is released exactly once, after its last use, unless
 //   it is returned.
 #pragma once

@@ -383,6 +383,7 @@ std::string verify(const Program& program) {
   try {
     StructureVerifier(program).check();
     verify_plan(program);
+    verify_reads(program);
     return {};
   } catch (const Violation& violation) {
     return violation.message;

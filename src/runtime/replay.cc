@@ -15,6 +15,7 @@
 #include "runtime/task_error.h"
 #include "runtime/threads/strands.h"
 #include "runtime/threads/worker_pool.h"
+#include "runtime/watch/ledger.h"
 #include "runtime/watch/observer.h"
 #include "tensor/shape.h"
 
@@ -193,6 +194,7 @@ void Replay::allocate(int32_t buffer) {
 
 void* Replay::allocate(int64_t bytes, void** data) {
   void* object = host_.allocate(bytes, data);
+  poison_memory(*data, bytes);
   allocated_bytes_ += bytes;
   return object;
 }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/kept_results.h"
 
-#include <cstring>
 #include <span>
 
 #include "runtime/watch/ledger.h"
 
 namespace npugraph::runtime {
-namespace {
-
-constexpr int kPoison = 0xff;
-
-}  // namespace
 
 KeptResults::~KeptResults() {
   for (const auto& [buffer, object] : objects_) host_.release(object);
@@ -22,7 +16,7 @@ void* KeptResults::take(int32_t buffer, int64_t bytes, void** data) {
   if (found != objects_.end()) {
     const std::span<std::byte> memory = host_.memory_of(found->second);
     if (memory.data() != nullptr && static_cast<int64_t>(memory.size()) >= bytes) {
-      if (poison()) std::memset(memory.data(), kPoison, memory.size());
+      poison_memory(memory.data(), memory.size());
       host_.retain(found->second);
       *data = memory.data();
       return found->second;
@@ -31,6 +25,7 @@ void* KeptResults::take(int32_t buffer, int64_t bytes, void** data) {
     objects_.erase(found);
   }
   void* object = host_.allocate(bytes, data);
+  poison_memory(*data, bytes);
   host_.retain(object);
   objects_.emplace(buffer, object);
   return object;

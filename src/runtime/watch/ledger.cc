@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/watch/ledger.h"
 
+#include <cstring>
 #include <utility>
 
 #include "base/env.h"
@@ -61,6 +62,10 @@ void TaskLog::add(TaskRecord record) {
 
 void set_poison(bool on) { poison_switch().store(on, std::memory_order_relaxed); }
 bool poison() { return poison_switch().load(std::memory_order_relaxed); }
+
+void poison_memory(void* data, size_t bytes) {
+  if (poison() && bytes > 0) std::memset(data, 0xff, bytes);
+}
 
 void set_red_zones(bool on) { red_zones_switch().store(on, std::memory_order_relaxed); }
 bool red_zones() { return red_zones_switch().load(std::memory_order_relaxed); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observation of the runs of a process: the task log, the memory pools, the poisoning of dead memory, red zones.
+// Observation of the runs of a process: the task log, the memory pools, the poisoning of memory without content, red zones.
 // Thread-safe. A switch that is off costs a relaxed load per replay.
 #pragma once
 
@@ -77,11 +77,14 @@ struct PoolInfo {
 // The pools of the process in the order in which they were made. Destroyed pools are not listed.
 std::vector<PoolInfo> pools();
 
-// Fills arena memory with bytes 0xff (a NaN in every floating-point type, -1 in integers) before each replay and,
-// unless the Program runs in strands, when its content dies, so that a later use shows. Off unless NPUGRAPH_POISON turns
-// it on.
+// Whether memory that Programs place is filled with bytes 0xff, a NaN in every floating-point type and -1 in integers,
+// so that a read shows which comes before the first write or after the last use: arena memory before each replay and,
+// unless the Program runs in strands, when its content dies; a workspace before its task; results and heap buffers when
+// they are allocated, and large ones when they are freed. Off unless NPUGRAPH_POISON turns it on.
 void set_poison(bool on);
 bool poison();
+// Fills the memory if poison() is on.
+void poison_memory(void* data, size_t bytes);
 
 // Puts red zones (memory/red_zones.h) around the memory of Instances that are made after this call. Off unless
 // NPUGRAPH_RED_ZONES turns them on.

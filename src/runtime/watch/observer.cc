@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/watch/observer.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,11 +11,6 @@
 #include "runtime/watch/running_tasks.h"
 
 namespace npugraph::runtime {
-namespace {
-
-constexpr int kPoison = 0xff;
-
-}  // namespace
 
 bool Observer::wanted() {
   return TaskLog::instance().active() || npugraph::trace::enabled() || poison() || running_tasks_recorded() ||
@@ -43,9 +37,8 @@ Observer::Observer(const Blueprint& blueprint, const Instance& instance, const L
   if (instance.has_red_zones())
     zones_ = std::make_shared<RedZones>(blueprint, instance, host.red_zone_bytes(), lease.kept != nullptr);
   if (!poisons_) return;
-  for (const Arena* memory : {&lease.working->arena, &lease.working->scratch}) {
-    if (memory->data() != nullptr) std::memset(memory->data(), kPoison, memory->capacity());
-  }
+  for (const Arena* memory : {&lease.working->arena, &lease.working->scratch})
+    poison_memory(memory->data(), memory->capacity());
 }
 
 void Observer::staged(int64_t begin_ns) const {
@@ -70,6 +63,7 @@ void Observer::before(int32_t task) {
   regions_ = WorkerPool::instance().regions();
   if (tells_what_runs_) begin_running(describe(task));
   if (zones_ != nullptr) zones_->begin(task);
+  if (poisons_) poison_memory(instance_.steps()[task].call->workspace, instance_.workspace_bytes(task));
   if (labels_) begin_range(task);
   begin_ns_ = now_ns();
 }
@@ -185,9 +179,7 @@ void Observer::add_inputs(WatchedTask& watched) const {
 }
 
 void Observer::poison_deaths(int32_t task) const {
-  for (const int32_t b : blueprint_.arena_deaths[task]) {
-    std::memset(instance_.base(b), kPoison, instance_.sizes().bytes(b));
-  }
+  for (const int32_t b : blueprint_.arena_deaths[task]) poison_memory(instance_.base(b), instance_.sizes().bytes(b));
 }
 
 }  // namespace npugraph::runtime

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observes the tasks of one replay for the task log, the trace, timed runs, the poisoning of dead memory, red zones,
-// the file of running tasks, the task watch and the process's profiler.
+// Observes the tasks of one replay for the task log, the trace, timed runs, the poisoning of memory without content,
+// red zones, the file of running tasks, the task watch and the process's profiler.
 //
 // Not thread-safe, so each strand of a replay has a copy. Lives as long as one replay. Made only if one of these is on;
 // otherwise the hot loop pays only one branch.

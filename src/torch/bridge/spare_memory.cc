@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/bridge/spare_memory.h"
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -12,8 +11,6 @@
 
 namespace npugraph::bridge {
 namespace {
-
-constexpr int kPoison = 0xff;
 
 c10::DataPtr new_slab(int64_t wanted, int64_t least, int64_t& bytes) {
   if (wanted > least) {
@@ -66,7 +63,7 @@ std::byte* SpareMemory::take(int64_t bytes) {
 
 void SpareMemory::give_back(void* context) {
   const std::unique_ptr<Block> block(static_cast<Block*>(context));
-  if (runtime::poison()) std::memset(block->data, kPoison, static_cast<size_t>(block->bytes));
+  runtime::poison_memory(block->data, static_cast<size_t>(block->bytes));
   SpareMemory& memory = instance();
   Slabs freed, replaced;  // after the lock is released
   const std::lock_guard lock(memory.mutex_);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
+#include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "program/random_program.h"
 #include "program/sample_program.h"
 #include "program/text.h"
@@ -140,6 +143,56 @@ TEST(ProgramVerify, Lives) {
             "task 1, operand 1: a size u0 is used before task 1 defines it");
   EXPECT_EQ(violation([](Program& p) { p.tasks[2].operands[2].access = Access::kRead; }),
             "task 2: uses heap buffer 7 before a task has written it");
+}
+
+TEST(ProgramVerify, MemoryIsWrittenBeforeItIsRead) {
+  EXPECT_EQ(violation([](Program& p) { p.tasks[0].operands[2].access = Access::kReadWrite; }),
+            "task 0: reads buffer 3, which no task has written");
+  EXPECT_EQ(violation([](Program& p) {
+              p.tasks[0].operands.pop_back();
+              p.tasks[0].results.clear();
+              p.tasks[0].may_share.clear();
+            }),
+            "task 1: reads buffer 3, which no task has written");
+  EXPECT_EQ(violation([](Program& p) { p.tasks[2].operands[1].access = Access::kReadWrite; }),
+            "task 2: reads buffer 5, which no task has written");
+  EXPECT_EQ(violation([](Program& p) { p.tasks[3].operands[2].sizes = {{15}}; }),
+            "output 0: reads the bytes from 0 to 64 of buffer 6, not all of which a task has written");
+}
+
+// Task 0 writes the window of b0 which its first two operands say, and task 1 reads that of its first one.
+std::string parts_violation(std::string_view first, std::string_view second, std::string_view read) {
+  const std::string text = cat(R"(npugraph.program 4 @parts {
+  buffer b0 arena bytes(96) live(0, 1)
+  buffer b1 output bytes(96) live(1, 1)
+  task 0 kernel "fill" {
+    write b0+)",
+                               first, R"(
+    write b0+)",
+                               second, R"(
+    args(%0, %1)
+  }
+  task 1 kernel "copy" {
+    read b0+)",
+                               read, R"(
+    write b1+0 : f32[24]{1}
+    args(%0)
+  }
+  segment 2
+  output tensor b1+0 : f32[24]{1}
+})");
+  return verify(parse(text, "test"));
+}
+
+TEST(ProgramVerify, PartsAreWrittenBeforeTheWholeIsRead) {
+  EXPECT_EQ(parts_violation("0 : f32[12]{1}", "48 : f32[12]{1}", "0 : f32[4, 6]{6, 1}"), "");
+  EXPECT_EQ(parts_violation("0 : f32[4, 2]{6, 1}", "8 : f32[4, 4]{6, 1}", "0 : f32[6, 4]{1, 6}"), "");
+  EXPECT_EQ(parts_violation("0 : f32[4, 2]{6, 1}", "12 : f32[4, 3]{6, 1}", "0 : f32[24]{1}"),
+            "task 1: reads the bytes from 0 to 96 of buffer 0, not all of which a task has written");
+  EXPECT_EQ(parts_violation("0 : f32[4, 2]{6, 1}", "12 : f32[4, 3]{6, 1}", "36 : f32[2]{1}"), "");
+  EXPECT_EQ(parts_violation("0 : f32[4, 2]{6, 1}", "12 : f32[4, 3]{6, 1}", "32 : f32[2]{1}"),
+            "task 1: reads the bytes from 32 to 40 of buffer 0, not all of which a task has written");
+  EXPECT_EQ(parts_violation("0 : f32[4, 2]{6, 1}", "0 : f32[0]{1}", "8 : f32[4, 0]{6, 1}"), "");
 }
 
 TEST(ProgramVerify, Releases) {

@@ -116,5 +116,27 @@ TEST(Poison, ShowsReadsOfDeadMemory) {
   EXPECT_TRUE(std::isnan(dead[0]));
 }
 
+// The second task leaves its result as it is, and the first one its workspace.
+TEST(Poison, ShowsReadsOfMemoryThatNobodyWrote) {
+  TestHost host;
+  define_chain(host);
+  float scratch = 0;
+  host.workspace("double", 64);
+  host.define("double", [&](ng_call& call) {
+    scratch = *static_cast<float*>(call.workspace);
+    *static_cast<float*>(call.workspace) = 7;
+    return elementwise([](float x) { return 2 * x; })(call);
+  });
+  host.define("increment", [](ng_call&) { return NG_OK; });
+  const auto executable = make(host, kChain);
+  Argument x({1, 2});
+  set_poison(true);
+  for (int i = 0; i < 2; ++i) {
+    for (const float value : Results(*executable, host, {x.bound()}).values(0)) EXPECT_TRUE(std::isnan(value));
+    EXPECT_TRUE(std::isnan(scratch));
+  }
+  set_poison(false);
+}
+
 }  // namespace
 }  // namespace npugraph::runtime

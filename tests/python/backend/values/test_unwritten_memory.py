@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No task reads memory that nobody wrote: all of it is NaN here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.python import layouts
+from tests.python.backend.checks import assert_same, compile_ex
+
+
+@pytest.fixture(autouse=True)
+def poison() -> Iterator[None]:
+    with layouts.poison():
+        yield
+
+
+MODULE = torch.nn.BatchNorm1d(5, track_running_stats=False)
+# The whole operators, and what torch makes of them for gradients.
+NORMS = {
+    "module": lambda x: MODULE(x[..., 0]),
+    "function": lambda x: F.batch_norm(x, None, None, training=True),
+    "with statistics": lambda x: F.batch_norm(x, torch.zeros(5), torch.ones(5), training=True),
+    "native": lambda x: torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
+    "native with parameters": lambda x: torch.native_batch_norm(
+        x, torch.arange(5.0), torch.ones(5), torch.zeros(5), torch.ones(5), True, 0.1, 1e-5
+    ),
+    "instances": lambda x: F.instance_norm(x),
+}
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("norm", NORMS)
+def test_batch_norm(norm: str, dynamic: bool, trains: bool) -> None:
+    compiled = compile_ex(NORMS[norm], dynamic=dynamic)
+    for layout in layouts.LAYOUTS.values():
+        x = layout(torch.randn(4, 5, 3, 7)).requires_grad_(trains)
+        got, want = compiled(x), NORMS[norm](x)
+        assert_same(got, want, exact=False)
+        if trains:
+            sums = (layouts.tensors(results)[0].square().sin().sum() for results in (got, want))
+            assert_same(*(torch.autograd.grad(one, x) for one in sums), exact=False)
+
+
+@pytest.mark.parametrize("make", [lambda: torch.randn(5, 4).t(), lambda: torch.randn(8, 10)[::2, ::2]])
+def test_batch_norm_of_planes(make) -> None:
+    x = make()
+    assert_same(compile_ex(NORMS["function"])(x), NORMS["function"](x), exact=False)
