@@ -75,6 +75,7 @@ FEATURES = {
         "conversion",
         "reduction",
         "matmul",
+        "normalisation",
         "product",
         "quantised product",
         "convolution",
