@@ -22,6 +22,7 @@ from npugraph.driver.eager_fallbacks import eagerly, while_places_hold
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.stored import Parts
+from npugraph.fx import true_strides
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
@@ -67,7 +68,7 @@ def _through_aot_autograd(
         fw_compiler=mark(compilers.forward),
         bw_compiler=mark(compilers.backward),
         inference_compiler=mark(compilers.inference),
-        decompositions=dict(decompositions),
+        decompositions=true_strides.decompositions() | dict(decompositions),
         keep_inference_input_mutations=True,
         partition_fn=compilers.partition,
     )

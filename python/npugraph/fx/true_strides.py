@@ -1,24 +1,142 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strides of results whose fake tensors have others than the real ones."""
+"""The strides of results whose fake tensors have others than the real ones.
+
+The recorder asks ``with_true_strides`` for each call. AOTAutograd computes fake tensors itself, so it gets
+``decompositions``, which lay out the result of such a call as eager does:
+
+    y = copysign(x, 1.0)    # y is fake [3, 4] with strides (4, 1), in eager (1, 3)
+                                       ->    y = permute(clone(permute(copysign(x, 1.0), [1, 0])), [1, 0])
+
+The copy goes when the fake result of the operator is corrected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import _prims_common
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 aten = torch.ops.aten
 
 
 def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
-    """Returns the fake ``result`` of a call, or a tensor like it with the strides that the real result has."""
-    strides = _STRIDES[func](result, *args) if func in _STRIDES else None
-    if strides is None or tuple(strides) == result.stride():
+    """Returns the fake ``result`` of a call, or one like it with the strides that the real result has."""
+    if func not in _STRIDES:
         return result
-    return result.new_empty_strided(result.shape, strides)
+    if isinstance(result, torch.Tensor):
+        return _with_strides(result, _STRIDES[func](result, *args))
+    first, *others = result
+    corrected = (
+        first if first is None else _with_strides(first, _STRIDES[func](first, *args)),
+        *(other if other is None else _with_strides(other, _dense(other)) for other in others),
+    )
+    return result if all(map(operator.is_, corrected, result)) else corrected
+
+
+def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:
+    if strides is None or tuple(strides) == value.stride():
+        return value
+    return value.new_empty_strided(value.shape, strides)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Returns for each operator that has wrong fake results a function which lays them out as eager does. If a size is
+    a symbol it does not, because the trace would not know how the strides are computed."""
+    return {func: functools.partial(_laid_out, func) for func in CORRECTED}
+
+
+_laid_out_now: set[Any] = set()  # while an operator is called for this, it is not decomposed
+
+
+def _laid_out(func: Any, *args: Any, **kwargs: Any) -> Any:
+    if func in _laid_out_now:
+        return NotImplemented
+    with _added(func):
+        result = func(*args, **kwargs)
+    if any(map(_is_symbolic, (*pytree.tree_leaves(args), *pytree.tree_leaves(result)))):
+        return result
+    with disable_proxy_modes_tracing():
+        corrected = with_true_strides(func, args, result)
+    if isinstance(result, torch.Tensor):
+        return _in_order_of(result, corrected)
+    return tuple(map(_in_order_of, result, corrected))
+
+
+def _is_symbolic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(map(_is_symbolic, (*value.shape, *value.stride())))
+    return isinstance(value, torch.SymInt)
+
+
+@contextlib.contextmanager
+def _added(func: Any) -> Iterator[None]:
+    _laid_out_now.add(func)
+    try:
+        yield
+    finally:
+        _laid_out_now.discard(func)
+
+
+def _in_order_of(value: Any, like: Any) -> Any:
+    """Returns ``value`` or, if the strides of ``like`` are others, a copy that has them. They have no gaps."""
+    if value is like:
+        return value
+    order, _ = _prims_common.compute_elementwise_output_logical_to_physical_perm(like)
+    back = [order.index(dim) for dim in range(len(order))]
+    return value.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+
+
+def _dense(result: torch.Tensor, *_: Any) -> Sequence[Any]:
+    return _prims_common.make_contiguous_strides_for(result.shape)
+
+
+def _elementwise(result: torch.Tensor, *args: Any) -> Sequence[Any]:
+    """TensorIterator orders the dimensions by all operands."""
+    operands = [arg.expand(result.shape) for arg in args if isinstance(arg, torch.Tensor) and arg.dim() > 0]
+    return _prims_common.compute_elementwise_output_strides(*operands) if operands else result.stride()
+
+
+def _elementwise_of_expanded(result: torch.Tensor, *args: Any) -> Sequence[Any] | None:
+    """Fake operands of 16 bits become float32 first, so that expanded ones take part in the order of dimensions."""
+    if result.dtype not in (torch.bfloat16, torch.float16) or result.dim() < 2:
+        return None
+    operands = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    is_expanded = any(type(stride) is int and stride == 0 for operand in operands for stride in operand.stride())
+    return _elementwise(result, *operands) if is_expanded else None
+
+
+def _like(position: int) -> Callable[..., Sequence[Any]]:
+    return lambda result, *args: torch.empty_like(args[position]).stride()
+
+
+def _format_of(position: int) -> Callable[..., Sequence[Any]]:
+    """The result is in the memory format that the argument at ``position`` suggests."""
+
+    def strides(result: torch.Tensor, *args: Any) -> Sequence[Any]:
+        form = _prims_common.suggest_memory_format(args[position])
+        if form is torch.contiguous_format:
+            return _dense(result)
+        return _prims_common.make_channels_last_strides_for(result.shape)
+
+    return strides
+
+
+def _strides_of_addr(
+    result: torch.Tensor, value: torch.Tensor, column: torch.Tensor, row: torch.Tensor
+) -> Sequence[Any]:
+    return _elementwise(result, value, column[:, None], row)
+
+
+def _strides_of_angle(result: torch.Tensor, value: torch.Tensor) -> Sequence[Any] | None:
+    return _dense(result) if value.is_complex() else None
 
 
 def _strides_of_roll(
@@ -56,7 +174,78 @@ def _strides_of_index(
     return _prims_common.apply_perm(dense, _prims_common.invert_perm(order))
 
 
-_STRIDES = {aten.index.Tensor: _strides_of_index, aten.roll.default: _strides_of_roll}
+_STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
+    aten.index.Tensor: _strides_of_index,
+    aten.roll.default: _strides_of_roll,
+    aten.addr.default: _strides_of_addr,
+    aten.angle.default: _strides_of_angle,
+    **dict.fromkeys(
+        (
+            aten._log_softmax_backward_data.default,
+            aten.huber_loss_backward.default,
+            aten.isin.Tensor_Scalar,
+            aten.isin.Tensor_Tensor,
+            aten.log_sigmoid_forward.default,
+            aten.native_layer_norm_backward.default,
+            aten.normal.Tensor_Tensor,
+            aten.pow.Scalar,
+        ),
+        _dense,
+    ),
+    **dict.fromkeys(
+        (
+            aten.copysign.Tensor,
+            aten.div.Tensor_mode,
+            aten.floor_divide.default,
+            aten.hardswish_backward.default,
+            aten.hardtanh_backward.default,
+            aten.heaviside.default,
+            aten.logaddexp.default,
+            aten.logit_backward.default,
+            aten.native_dropout_backward.default,
+        ),
+        _elementwise,
+    ),
+    **dict.fromkeys(
+        (
+            aten.add.Tensor,
+            aten.div.Tensor,
+            aten.maximum.default,
+            aten.minimum.default,
+            aten.mul.Tensor,
+            aten.sigmoid_backward.default,
+            aten.sub.Tensor,
+            aten.tanh_backward.default,
+        ),
+        _elementwise_of_expanded,
+    ),
+    aten.binary_cross_entropy.default: _like(0),
+    aten.binary_cross_entropy_backward.default: _like(1),
+    **dict.fromkeys(
+        (
+            aten._batch_norm_no_update.default,
+            aten._batch_norm_with_update.default,
+            aten._batch_norm_with_update_functional.default,
+            aten._native_batch_norm_legit.default,
+            aten._native_batch_norm_legit.no_stats,
+            aten._native_batch_norm_legit_functional.default,
+            aten._native_batch_norm_legit_no_training.default,
+            aten.channel_shuffle.default,
+            aten.max_unpool2d.default,
+            aten.native_batch_norm.default,
+        ),
+        _format_of(0),
+    ),
+    **dict.fromkeys(
+        (
+            aten.batch_norm_backward.default,
+            aten.native_batch_norm_backward.default,
+            aten.native_group_norm_backward.default,
+            aten.replication_pad2d_backward.default,
+        ),
+        _format_of(1),
+    ),
+}
 CORRECTED = frozenset(_STRIDES)  # the operators of which with_true_strides() knows something
 
 

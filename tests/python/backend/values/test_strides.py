@@ -8,13 +8,23 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.python import layouts
 from tests.python.backend.checks import assert_same, check, compile_ex
+from tests.python.op_samples import OPERATORS, UNCOMPARED
 
 
 @pytest.fixture(autouse=True)
 def no_grad():
     with torch.no_grad():
         yield
+
+
+def rows():
+    return (torch.randn(4, 6),)
+
+
+def columns():
+    return (torch.randn(6, 4).t(),)
 
 
 def image():
@@ -37,7 +47,7 @@ def elementwise(x):
     return x.sin(), x + 1, x * x, torch.nn.functional.relu(x), x > 0, torch.where(x > 0, x, -x), x.to(torch.float64)
 
 
-def layouts(x):
+def orders(x):
     return (
         x.permute(0, 2, 3, 1).cos(),
         x.transpose(1, 2).reshape(2, -1),
@@ -80,7 +90,7 @@ def creations(x):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("fn", [elementwise, layouts, reductions, joins, creations])
+@pytest.mark.parametrize("fn", [elementwise, orders, reductions, joins, creations])
 def test_layouts(fn, dynamic) -> None:
     check(fn, image, channels_last, transposed, sliced, rounds=1, exact=False, dynamic=dynamic)
 
@@ -145,3 +155,87 @@ def test_mixed_layouts() -> None:
         return x + y, y + x, torch.where(x > y, x, y), torch.addcmul(x, x, y), x * y.contiguous()
 
     check(fn, lambda: (torch.randn(3, 4), torch.randn(4, 3).t()), lambda: (torch.randn(4, 3).t(), torch.randn(1, 4)))
+
+
+def unlike_fake_tensors(x):
+    """Operators of which fake tensors have other strides than eager."""
+    whole = (x * 4).round()
+    return (
+        torch.copysign(x, torch.tensor(-1.0)),
+        torch.floor_divide(whole, torch.tensor(2.0)),
+        torch.div(whole, 2, rounding_mode="floor"),
+        torch.div(whole, x.exp(), rounding_mode="trunc"),
+        2**x,
+        torch.heaviside(x, x),
+        torch.logaddexp(x, x[:1]),
+        torch.ldexp(x, x.sign()),
+        torch.isin(whole, whole[0]),
+        torch.complex(x, x).angle(),
+        torch.nn.functional.logsigmoid(x),
+    )
+
+
+def products_of_vectors(x):
+    return torch.addr(x, x[:, 0], x[0], beta=0), torch.addr(x, x[:, 0], x[0]), torch.addmv(x[:, 0], x, x[0], beta=0)
+
+
+def norms(x):
+    batch_norm, group_norm = torch.nn.functional.batch_norm, torch.nn.functional.group_norm
+    return (
+        batch_norm(x, None, None, training=True),
+        batch_norm(x, torch.zeros(x.shape[1]), torch.ones(x.shape[1])),
+        group_norm(x, 1),
+        torch.nn.functional.layer_norm(x, x.shape[1:]),
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("fn", [unlike_fake_tensors, norms])
+def test_results_unlike_fake_tensors(fn, dynamic: bool) -> None:
+    check(fn, image, channels_last, transposed, sliced, columns, rounds=1, exact=False, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_products_of_vectors(dynamic: bool) -> None:
+    check(products_of_vectors, rows, columns, rounds=1, exact=False, dynamic=dynamic)
+
+
+def test_angles_of_spectra() -> None:
+    def fn(x):
+        return torch.stft(x, 16, return_complex=True).angle()
+
+    check(fn, lambda: (torch.randn(2, 64),), exact=False)
+
+
+def with_gradients(x):
+    return torch.copysign(x, x), torch.complex(x, x).angle(), torch.nn.functional.logsigmoid(x), 2**x
+
+
+@pytest.mark.parametrize("fn", [with_gradients, norms])
+@pytest.mark.parametrize("make", [channels_last, transposed, columns])
+def test_gradients_unlike_fake_tensors(fn, make) -> None:
+    """Results behind which something relies on the strides: ``as_strided`` reads other elements otherwise."""
+
+    def first_elements(x):
+        return [one.as_strided((6,), (1,)) for one in fn(x)]
+
+    with torch.enable_grad():
+        (x,) = make()
+        x.requires_grad_()
+        compiled, eager = (one(x) for one in (compile_ex(first_elements, dynamic=False), first_elements))
+        assert_same(compiled, eager, exact=False)
+        of = [[one for one in results if one.requires_grad] for results in (compiled, eager)]
+        grads = [torch.autograd.grad(one, x, list(map(torch.ones_like, one))) for one in of]
+    assert_same(*grads, exact=False)
+
+
+NAMES = sorted(name for name in set(OPERATORS) - set(UNCOMPARED) if OPERATORS[name].supported_dtypes("cpu"))
+PARTS = 16
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_operators_in_all_layouts(part: int) -> None:
+    with torch.enable_grad():
+        found = [difference for name in NAMES[part::PARTS] for difference in layouts.compare_layouts(name)]
+    assert not found, "\n".join(found)
