@@ -8,12 +8,29 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table, meta_table
-from torch._subclasses.fake_impls import register_fast_op_impl, register_op_impl
+from torch._subclasses.fake_impls import op_implementations_dict, register_fast_op_impl, register_op_impl
+from torch.utils import _pytree as pytree
 
 from npugraph import npu_kernels
 from npugraph._C import device
 
 NAMESPACES = ("npu", "atb")
+
+aten = torch.ops.aten
+
+# Operators whose fake results, of torch's making, depend on the device. Npu runs the kernels of cpu, so what it returns
+# has the sizes, types and strides of cpu.
+_AS_ON_CPU = (
+    aten._convolution.default,
+    aten._embedding_bag.default,
+    aten._embedding_bag_forward_only.default,
+    aten._native_batch_norm_legit_no_training.default,
+    aten.convolution.default,
+    aten.convolution_backward.default,
+    aten.native_layer_norm.default,
+    aten.nonzero_static.default,
+    aten.pixel_shuffle.default,
+)
 
 _NO_KERNEL = (
     "npugraph knows sizes and types of its results alone: torch.library.impl({name!r}, 'CPU') gives it a kernel."
@@ -35,6 +52,8 @@ def make_fake() -> None:
         if torch._C._dispatch_has_kernel_for_dispatch_key(row.name, "Meta"):
             op = overload(row.name)
             register_op_impl(op)(_under_mode(op))
+    for op in _AS_ON_CPU:
+        op_implementations_dict[op] = _as_on_cpu(op_implementations_dict.get(op))
     for op in npu_kernels.OPERATORS:
         register_op_impl(op)(_as_on_npu(op))
         if op in decomposition_table and op not in meta_table:  # if sizes are symbols, torch decomposes these first
@@ -65,6 +84,26 @@ def _as_on_npu(op: Any) -> Callable[..., Any]:
             return npu_kernels.call(op, *args, **kwargs)
 
     return call
+
+
+def _as_on_cpu(of_torch: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Returns an implementation for fake tensors that computes results on npu as on cpu. ``of_torch`` is torch's own
+    one, if it has one, and computes all others."""
+
+    def call(mode: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        devices = {leaf.device for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        npu = next((one for one in devices if one.type == "npu"), None)
+        if npu is None:
+            return NotImplemented if of_torch is None else of_torch(mode, op, *args, **kwargs)
+        with mode, torch._C.DisableTorchFunction():
+            args, kwargs = pytree.tree_map_only(torch.Tensor, lambda x: _empty_like(x, "cpu"), (args, kwargs))
+            return pytree.tree_map_only(torch.Tensor, lambda x: _empty_like(x, npu), op(*args, **kwargs))
+
+    return call
+
+
+def _empty_like(tensor: torch.Tensor, device: Any) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
 
 
 def _with_symbols(op: Any) -> Callable[..., Any]:
