@@ -11,9 +11,7 @@ constexpr std::string_view kBegin = "internal error: ";
 
 }  // namespace
 
-std::string internal_error_text(const std::string& what) {
-  return cat(kBegin, what, ". This is a bug in npugraph.");
-}
+std::string internal_error_text(const std::string& what) { return cat(kBegin, what, ". This is a bug in npugraph."); }
 
 InternalError met_at(const std::string& where, const InternalError& error) {
   const std::string_view what = error.what();

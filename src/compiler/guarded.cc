@@ -17,15 +17,14 @@ bool is_given(const program::Program& program, const Expr& e) {
   std::vector<std::string> names;
   collect_symbols(e, names);
   return std::ranges::all_of(names, [&](const std::string& name) {
-    return std::ranges::any_of(program.symbols,
-                               [&](const program::Symbol& symbol) { return symbol.name == name && symbol.input != kNone; });
+    return std::ranges::any_of(
+        program.symbols, [&](const program::Symbol& symbol) { return symbol.name == name && symbol.input != kNone; });
   });
 }
 
 bool has_symbol(const program::Program& program, int32_t input) {
-  return std::ranges::any_of(program.symbols, [&](const program::Symbol& symbol) {
-    return symbol.input == input && symbol.dim == kNone;
-  });
+  return std::ranges::any_of(
+      program.symbols, [&](const program::Symbol& symbol) { return symbol.input == input && symbol.dim == kNone; });
 }
 
 void require(program::Program& program, const Expr& condition) {

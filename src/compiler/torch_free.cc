@@ -45,8 +45,7 @@ void require_torch_free(const program::Program& program) {
     ++count;
     rest += cat("\n  ", program::place_of(task), task.reason.empty() ? "" : ": ", task.reason);
   }
-  if (count > 0)
-    throw UserError(cat(program.name, " needs torch for ", counted(count, "operator"), ":", rest));
+  if (count > 0) throw UserError(cat(program.name, " needs torch for ", counted(count, "operator"), ":", rest));
 }
 
 }  // namespace npugraph::compiler

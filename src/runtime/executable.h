@@ -33,9 +33,9 @@ struct BoundInput {
   ng_scalar scalar{};
   const int64_t* sizes = nullptr;    // read only for inputs with symbolic sizes
   const int64_t* strides = nullptr;  // read only where symbolic; null if the input has those of the Program
-  int64_t storage_offset = 0;      // elements from the start of its memory to `data`
-  int64_t capacity = INT64_MAX;    // bytes from `data` to the end of its memory
-  void* storage = nullptr;         // borrowed: the argument of Host::hold()
+  int64_t storage_offset = 0;        // elements from the start of its memory to `data`
+  int64_t capacity = INT64_MAX;      // bytes from `data` to the end of its memory
+  void* storage = nullptr;           // borrowed: the argument of Host::hold()
 };
 
 // The device stream on which a call is made, and the core limits of that stream. Tasks on other streams of the graph,

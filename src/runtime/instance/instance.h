@@ -215,11 +215,11 @@ class Instance {
   std::vector<TensorInput> inputs_;
   std::vector<int32_t> input_of_buffer_;  // index into inputs_, or kNone
   std::vector<GivenDim> given_dims_;
-  std::vector<Place> places_;             // inputs that must lie at a certain place in their storage
-  std::vector<Address> bound_;            // where each of inputs_ is bound; separate because every call reads all of it
-  std::vector<int32_t> moved_;            // room for the indices into inputs_, and one more
-  bool inputs_checked_ = false;           // the bound inputs have passed every check
-  uint64_t inputs_version_ = 0;           // BoundInputs::version of the bound inputs
+  std::vector<Place> places_;    // inputs that must lie at a certain place in their storage
+  std::vector<Address> bound_;   // where each of inputs_ is bound; separate because every call reads all of it
+  std::vector<int32_t> moved_;   // room for the indices into inputs_, and one more
+  bool inputs_checked_ = false;  // the bound inputs have passed every check
+  uint64_t inputs_version_ = 0;  // BoundInputs::version of the bound inputs
   int64_t input_bytes_ = 0;
   MovedInputs moved_inputs_;
   std::vector<Staged> staged_;

@@ -231,8 +231,8 @@ TEST_F(ProgramFile, FilesOfOtherUsersAreRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   save(small_program(), {}, path_);
   ASSERT_EQ(::chown(path_.c_str(), 12345, 12345), 0);
-  EXPECT_EQ(refusal(), "cannot load a Program from " + path_ +
-                           ": it is owned by user 12345, not by this user, 0, or by root");
+  EXPECT_EQ(refusal(),
+            "cannot load a Program from " + path_ + ": it is owned by user 12345, not by this user, 0, or by root");
 }
 
 TEST_F(ProgramFile, FilesOfRootAreTaken) {

@@ -106,9 +106,7 @@ TEST_F(EqualSizes, AreComparedAtEachCall) {
   }
 }
 
-TEST_F(EqualSizes, StridesOfOneElementDoNotCount) {
-  EXPECT_EQ(error({0, 0}, {7, 1}, 0), "");
-}
+TEST_F(EqualSizes, StridesOfOneElementDoNotCount) { EXPECT_EQ(error({0, 0}, {7, 1}, 0), ""); }
 
 TEST_F(EqualSizes, AndConditionsAreNamed) {
   EXPECT_EQ(error({3, 3}, {3, 1}, 3),
@@ -127,7 +125,8 @@ TEST(Errors, SizesOutOfTheirBoundsAreNamed) {
   Argument two({1, 2});
   const Results r(*executable, host, {one.bound()});
   EXPECT_EQ(r.result.status, RunStatus::kInputRefused);
-  EXPECT_NE(r.result.error.find("size 0 of input 0 (L['x']) is 1; the graph was compiled for [2, 4]"), std::string::npos)
+  EXPECT_NE(r.result.error.find("size 0 of input 0 (L['x']) is 1; the graph was compiled for [2, 4]"),
+            std::string::npos)
       << r.result.error;
   EXPECT_THROW(executable->prepare({.all = std::vector{one.bound()}}), UserError);
   EXPECT_EQ(Results(*executable, host, {two.bound()}).values(0), Floats({3, 5}));

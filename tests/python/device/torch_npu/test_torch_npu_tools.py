@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import threading
 import unittest
 import warnings
@@ -608,6 +609,8 @@ def test_tests_of_several_processes(tmp_path: Path):
 
 def test_the_code_of_the_first_page(capsys) -> None:
     readme = Path(__file__).parents[4] / "README.md"
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL) if ".npu()" in block)
+    (code,) = (
+        block for block in re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL) if ".npu()" in block
+    )
     exec(code, {})
     assert capsys.readouterr().out.startswith("npu:0 ")
