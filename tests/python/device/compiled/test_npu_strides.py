@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -45,9 +45,17 @@ OTHERS: Calls = {
 ALL = CONVOLUTIONS | OTHERS
 
 
-@pytest.mark.parametrize("trains", [False, True])
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("name", ALL)
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("name", "dynamic", "trains"),
+    [*((name, False, False) for name in ALL), *(("2d", *flags) for flags in ((True, False), (False, True)))],
+)
 def test_images(name: str, dynamic: bool, trains: bool) -> None:
     function, sizes, of_weight = ALL[name]
 
@@ -56,7 +64,7 @@ def test_images(name: str, dynamic: bool, trains: bool) -> None:
         return made, made.as_strided((7,), (1,)) * 2  # shows the places of the elements
 
     compiled = compile_ex(fn, dynamic=dynamic)
-    for turn_weight in (False, True)[: 1 if of_weight is None else 2]:
+    for turn_weight in (False, True)[: 2 if name == "2d" else 1]:
         given = [layouts.channels_last(torch.randn(sizes))]
         if of_weight is not None:
             weight = torch.randn(of_weight)
@@ -68,8 +76,8 @@ def test_images(name: str, dynamic: bool, trains: bool) -> None:
             assert_same(*(torch.autograd.grad(one[0].square().sum(), own) for one in (got, want)), exact=False)
 
 
-@pytest.mark.parametrize("make", [test_strides.channels_last, test_strides.transposed, test_strides.columns])
-@pytest.mark.parametrize("fn", [test_strides.norms, test_strides.orders])
+@pytest.mark.parametrize("make", [test_strides.transposed])
+@pytest.mark.parametrize("fn", [test_strides.norms])
 def test_results_unlike_fake_tensors(fn: Callable[..., Any], make: Callable[[], Any]) -> None:
     (x,) = to_npu(make())
     with torch.device("npu"):
