@@ -26,9 +26,6 @@ NORMS = {
     "function": lambda x: F.batch_norm(x, None, None, training=True),
     "with statistics": lambda x: F.batch_norm(x, torch.zeros(5), torch.ones(5), training=True),
     "native": lambda x: torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
-    "native with parameters": lambda x: torch.native_batch_norm(
-        x, torch.arange(5.0), torch.ones(5), torch.zeros(5), torch.ones(5), True, 0.1, 1e-5
-    ),
     "instances": lambda x: F.instance_norm(x),
 }
 
