@@ -50,7 +50,7 @@ def is_equal_to_eager(seed: int) -> bool:
 
 
 def test_random_control_flow_equals_eager() -> None:
-    run(range(12))
+    run(range(8))
 
 
 @pytest.mark.long
