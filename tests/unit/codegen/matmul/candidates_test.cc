@@ -147,6 +147,20 @@ TEST(MatmulPlan, TakesTheCheapestCandidate) {
   }
 }
 
+TEST(MatmulPlan, AddsSumsInTheSameOrderWithAnyEpilogue) {
+  const target::Target target = processor(1 << 20);
+  for (int64_t m = 1; m <= 40; ++m) {
+    for (const int64_t n : {48, 512, 4096}) {
+      MatmulPlan alone = product({m, n, 768, true});
+      MatmulPlan with_epilogue = alone;
+      with_epilogue.end_buffer += 3;
+      ASSERT_TRUE(complete(alone, target, {}) && complete(with_epilogue, target, {}));
+      EXPECT_EQ(with_epilogue.form, alone.form) << m << " rows";
+      EXPECT_EQ(with_epilogue.tile_rows, alone.tile_rows) << m << " rows";
+    }
+  }
+}
+
 TEST(MatmulPlan, CopiesRowsThatEvictEachOtherFromTheCache) {
   const auto copies = [](const Sizes2& x, int64_t l1_bytes) {
     target::Target target = processor(1 << 20);
