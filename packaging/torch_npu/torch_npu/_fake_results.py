@@ -23,7 +23,7 @@ AS_ON_CPU = frozenset(
         # A sum needs no map from indices to bags.
         *(aten._embedding_bag.default, aten._embedding_bag_forward_only.default),
         aten.nonzero_static.default,  # row-major
-        *(aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.channel_shuffle.default),  # memory formats
+        *(aten.pixel_shuffle.default, aten.pixel_unshuffle.default),  # memory formats
     )
 )
 
