@@ -97,40 +97,17 @@ void record_gradient(const OperatorHandle& op, Stack* stack) {
   call.give(out[0], out[1], out[2], out[3], out[4], out[5]);
 }
 
-class NoSecondGradient : public torch::autograd::Function<NoSecondGradient> {
- public:
-  // The operator with `arguments`; `differentiable` are the tensors of these that want gradients.
-  static variable_list forward(AutogradContext* context, const variable_list& /*differentiable*/,
-                               const Stack& arguments) {
-    Stack stack = arguments;
-    find(kBackward).callBoxed(stack);
-    context->set_materialize_grads(false);
-    variable_list results;
-    for (const c10::IValue& result : stack) results.push_back(result.toTensor());
-    return results;
-  }
-
-  static variable_list backward(AutogradContext*, const variable_list&) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, kBackward, ": a graph cannot hold the gradient of this gradient");
-  }
-};
-
-void record_no_second_gradient(const OperatorHandle& op, Stack* stack) {
-  const size_t count = op.schema().arguments().size();
-  const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-  variable_list differentiable;
-  for (const c10::IValue& argument : arguments)
-    if (argument.isTensor() && argument.toTensor().defined() && argument.toTensor().requires_grad())
-      differentiable.push_back(argument.toTensor());
-  torch::jit::drop(*stack, count);
-  for (Tensor& result : NoSecondGradient::apply(differentiable, arguments)) stack->emplace_back(std::move(result));
+// Its results want no gradients: a graph has no parts of the operator to compute them of.
+void call_without_gradient(const OperatorHandle& op, Stack* stack) {
+  const at::NoGradGuard no_gradients;
+  op.callBoxed(*stack);
 }
 
 }  // namespace
 
 void set_fusion_attention_gradient() {
   set_graph_gradient(kForward, &record_gradient);
-  set_graph_gradient(kBackward, &record_no_second_gradient);
+  set_graph_gradient(kBackward, &call_without_gradient);
 }
 
 }  // namespace npugraph::npu_ops

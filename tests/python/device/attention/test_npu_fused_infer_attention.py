@@ -417,7 +417,7 @@ def test_results_in_float8() -> None:
     assert got.dtype == torch.float8_e4m3fn
     check_close(got, infer(*(x.double() for x in args), **given("BNSD"))[0] * 3)
     with pytest.raises(
-        RuntimeError, match="out_dtype is Half, allowed are int8, uint8, int32, int4, float8_e4m3fn and"
+        RuntimeError, match="out_dtype is Half, allowed are int8, uint8, int32, int4, float8_e4m3fn, float8_e5m2 and"
     ):
         torch_npu.npu_fused_infer_attention_score_v2(*args, **extra, out_dtype=torch.float16)
 

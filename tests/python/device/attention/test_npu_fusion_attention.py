@@ -371,7 +371,7 @@ def test_gradients_of_version_3_in_graphs_drop_what_was_dropped() -> None:
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_the_gradient_of_version_3_under_gradients(dynamic: bool) -> None:
-    """The operator of the gradient takes tensors that want gradients; those of its results are refused in a graph."""
+    """In a graph the operator of the gradient takes tensors that want gradients, which its results do not."""
     args = (*inputs("BSND", 4, 2), 4, "BSND")
     leaves = [x.npu().requires_grad_() for x in args[:3]]
     dy = normal(*args[0].shape[:3], args[2].shape[-1], seed=9).npu()
@@ -385,9 +385,7 @@ def test_the_gradient_of_version_3_under_gradients(dynamic: bool) -> None:
     with FakeTensorMode() as mode:
         fake = [mode.from_tensor(x) for x in (*leaves, dy)]
         for got, want in zip(call(*fake), args, strict=False):
-            assert got.shape == want.shape and got.dtype == want.dtype
-        with pytest.raises(NotImplementedError, match="a graph cannot hold the gradient of this gradient"):
-            call(*fake)[0].sum().backward()
+            assert (got.shape, got.dtype, got.requires_grad) == (want.shape, want.dtype, False)
 
 
 def test_version_3_into_out() -> None:

@@ -420,7 +420,7 @@ X, GAMMA = normal(3, 16), normal(16)
             "npu_add_rms_norm_quant",
             (X, X, GAMMA, GAMMA, None),
             {"dst_type": torch.int64},
-            "npu_add_rms_norm_quant: dst_type is Long, allowed are int8, uint8, int32, int4, float8_e4m3fn and",
+            "npu_add_rms_norm_quant: dst_type is Long, allowed are int8, uint8, int32, int4, float8_e4m3fn, ",
         ),
         (
             "_npu_rms_norm_backward_quant",
