@@ -169,8 +169,12 @@ void Instance::measure_inputs() {
 void Instance::note_given_dims(int32_t i, std::span<const int64_t> sizes, std::span<const int64_t> strides) {
   const program::Input& input = blueprint_.program->inputs[i];
   const bool is_empty = std::ranges::find(sizes, 0) != sizes.end();
-  for (int32_t d = 0; d < static_cast<int32_t>(sizes.size()); ++d) {
+  const auto rank = static_cast<int32_t>(sizes.size());
+  // Sizes first: strides that do not fit follow from them.
+  for (int32_t d = 0; d < rank; ++d) {
     if (!input.sizes[d].is_constant()) given_dims_.push_back({i, d, false, sizes[d]});
+  }
+  for (int32_t d = 0; d < rank; ++d) {
     const bool counts = !is_empty && sizes[d] > 1;
     if (counts && !input.strides[d].is_constant()) given_dims_.push_back({i, d, true, strides[d]});
   }

@@ -228,8 +228,10 @@ TEST(Plan, MemoryIsNotShared) {
   EXPECT_FALSE(shared(
       [](Builder& b, int32_t, int32_t to) { b.program().tasks[0].operands.push_back(b.window(to, Access::kWrite)); }));
   // The task updates the result instead of writing it.
-  EXPECT_FALSE(
-      shared([](Builder& b, int32_t, int32_t) { b.program().tasks[1].operands[1].access = Access::kReadWrite; }));
+  EXPECT_FALSE(shared([](Builder& b, int32_t, int32_t to) {
+    b.program().tasks[0].operands.push_back(b.window(to, Access::kWrite));
+    b.program().tasks[1].operands[1].access = Access::kReadWrite;
+  }));
 }
 
 // They do not take the memory of the same operand, even if nobody reads one of them.

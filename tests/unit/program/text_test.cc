@@ -78,15 +78,16 @@ TEST(ProgramText, NamesThatAreNoIdentifiersAreQuoted) {
 
 TEST(ProgramText, MalformedTextIsRefusedWithItsPlace) {
   EXPECT_EQ(refusal(edited("program 4", "program 5")), "test:1:18: a Program of version 5; this build reads version 4");
-  EXPECT_EQ(refusal(edited("stream(1)", "stream(x)")), "test:33:38: expected a stream, found 'x'");
-  EXPECT_EQ(refusal(edited("u0 = size(1, 0)", "u9 = size(1, 0)")), "test:29:39: the symbol u9 is not declared above");
+  EXPECT_EQ(refusal(edited("stream(1)", "stream(x)")), "test:34:38: expected a stream, found 'x'");
+  EXPECT_EQ(refusal(edited("u0 = size(1, 0)", "u9 = size(1, 0)")), "test:30:39: the symbol u9 is not declared above");
   EXPECT_EQ(refusal(edited("buffer b1", "buffer b2")), "test:7:10: expected b1");
   EXPECT_EQ(refusal(edited("symbol n", "symbol s0")), "test:3:10: the symbol s0 is declared twice");
   EXPECT_EQ(refusal(edited("task(1)", "task(3000000000)")),
             "test:4:26: 3000000000 is out of range for a task's number");
-  EXPECT_EQ(refusal(std::string(kSampleProgram) + "x"), "test:56:1: expected the end of the text, found 'x'");
-  EXPECT_EQ(refusal(edited(" segment 2", " sediment 2")),
-            "test:47:3: expected symbol, buffer, constant, input, task, segment, output or '}', found 'sediment'");
+  EXPECT_EQ(refusal(std::string(kSampleProgram) + "x"), "test:57:1: expected the end of the text, found 'x'");
+  EXPECT_EQ(
+      refusal(edited(" segment 2", " sediment 2")),
+      "test:48:3: expected symbol, buffer, constant, input, require, task, segment, output or '}', found 'sediment'");
 }
 
 TEST(ProgramText, ABrokenRuleIsRefused) {

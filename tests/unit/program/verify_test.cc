@@ -181,7 +181,11 @@ std::string parts_violation(std::string_view first, std::string_view second, std
   segment 2
   output tensor b1+0 : f32[24]{1}
 })");
-  return verify(parse(text, "test"));
+  try {
+    return verify(parse(text, "test"));
+  } catch (const UserError& error) {
+    return std::string(error.what()).substr(std::string_view("test: ").size());
+  }
 }
 
 TEST(ProgramVerify, PartsAreWrittenBeforeTheWholeIsRead) {

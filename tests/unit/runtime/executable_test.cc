@@ -155,10 +155,10 @@ TEST(Executable, NamesWhatItDoesForProfilers) {
   const auto captured = make(host, kChain, {.label = "call"});
   Argument x({1});
   for (int i = 0; i < 2; ++i) Results(*captured, host, {x.bound()});
-  EXPECT_EQ(host.ranges, "call(capture()warm_up(replay()))call(replay())");
+  EXPECT_EQ(host.ranges, "call(capture()warm_up(replay(double()increment())))call(replay(double()increment()))");
   host.ranges = "";
   Results(*make(host, kChain, {.capture = false}), host, {x.bound()});
-  EXPECT_EQ(host.ranges, "eager_run()");
+  EXPECT_EQ(host.ranges, "eager_run(double()increment())");
 }
 
 TEST(Executable, ReportsMemoryAndTraffic) {
