@@ -56,7 +56,7 @@ class Content {
  public:
   void add(const Operand& window) {
     any_ = true;
-    if (all_) return;
+    if (all_ || is_empty(window)) return;
     const auto runs = runs_of(window);
     all_ = !runs;
     for (const Run& run : runs.value_or(std::vector<Run>())) add(run);
@@ -105,7 +105,7 @@ class ReadVerifier : Verifier {
       at("task", t);
       const std::vector<Operand>& operands = program_.tasks[t].operands;
       for (const Operand& operand : operands) {
-        if (operand.access == Access::kWrite && !is_empty(operand)) contents_[operand.buffer].add(operand);
+        if (operand.access == Access::kWrite) contents_[operand.buffer].add(operand);
       }
       for (const Operand& operand : operands) {
         if (operand.access != Access::kWrite) check_read(operand);

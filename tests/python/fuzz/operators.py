@@ -118,12 +118,13 @@ REDUCTIONS = [
         "matmul", "F.linear({x:float}, {y:matrix})", "{x:matrix} @ {y:row}", "{x:batch}.bmm({y:same}.mT)", inexact=True
     ),
     *_pure("matmul", "torch.addmm({y:row}, {x:matrix} @ {x}.mT, {x})", inexact=True),
-    # Such an eps keeps channels of nearly equal elements from growing.
+    # Such an eps keeps channels of nearly equal elements from growing. Results of inputs that are not dense have the
+    # strides of fake tensors where AOTAutograd traces symbolic sizes.
     *_pure(
         "normalisation",
         "F.batch_norm({x:matrix}, None, None, training=True, eps=1.0)",
-        "F.batch_norm({x:matrix}.mT, None, None, training=True, eps=1.0)",
-        "torch.native_batch_norm({x:matrix}.movedim({d}, 1), None, None, None, None, True, 0.1, 1.0)",
+        "F.batch_norm({x:matrix}.mT, None, None, training=True, eps=1.0).contiguous()",
+        "torch.native_batch_norm({x:matrix}.movedim({d}, 1), None, None, None, None, True, 0.1, 1.0)[0].contiguous()",
         "F.batch_norm({x:signal}, torch.arange(4.0), torch.arange(1.0, 5.0), {y:row}[:, 0])",
         "F.group_norm({x:matrix}, 1, eps=1.0)",
         "F.rms_norm({x:matrix}, ({x}.shape[-1],), eps=1.0)",
