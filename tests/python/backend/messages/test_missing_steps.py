@@ -122,19 +122,22 @@ def test_namespaces_without_operators_get_no_advice() -> None:
     assert not hasattr(caught.value, "__notes__")
 
 
+breaks_of_dynamo: list[Callable[..., Any]] = []  # what breaks graphs while Dynamo traces the function below
+
+
+def looked_at(x: torch.Tensor) -> torch.Tensor:
+    comptime(lambda _: breaks_of_dynamo.append(torch._dynamo.exc.unimplemented))
+    return x + 1
+
+
 def test_dynamo_is_its_own_for_other_backends() -> None:
     """What Dynamo says of graph breaks is extended while it traces for npugraph, and only then."""
     plain = torch._dynamo.exc.unimplemented
-    seen = []
-
-    def fn(x: torch.Tensor) -> torch.Tensor:
-        comptime(lambda _: seen.append(torch._dynamo.exc.unimplemented is plain))
-        return x + 1
-
+    breaks_of_dynamo.clear()
     for backend in ("eager", "npugraph_ex"):
         torch._dynamo.reset()
-        torch.compile(fn, backend=backend)(torch.ones(3))
-    assert seen == [True, False]
+        torch.compile(looked_at, backend=backend)(torch.ones(3))
+    assert [found is plain for found in breaks_of_dynamo] == [True, False]
     assert torch._dynamo.exc.unimplemented is plain
 
 
