@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares PyTorch's own operator database on npu with cpu. Both run the same kernels on the same bytes, except for
-products of matrices, so the results have the same bits where no product is part of them."""
+"""Compares PyTorch's own operator database on npu with cpu. Both run the same kernels on the same bytes, so the results
+have the same bits."""
 
 from __future__ import annotations
 
@@ -38,34 +38,6 @@ TOLERANCES: dict[str, float] = {
     # LAPACK's sums depend on addresses.
     **dict.fromkeys(("linalg_lstsq", "linalg_lstsq_grad_oriented"), 1e-5),
 }
-
-# Operators that multiply matrices, or whose gradients do. npu's products are those of compiled code, whose sums of f32
-# are in another order than those of the product that cpu takes.
-PRODUCTS = frozenset(
-    (
-        *("__rmatmul__", "addbmm", "addmm", "addmm_decomposed", "addmv", "addr", "baddbmm", "bmm", "cdist", "cholesky"),
-        *("cholesky_inverse", "cholesky_solve", "corrcoef", "cov", "einsum", "linalg_cholesky", "linalg_cholesky_ex"),
-        *("linalg_cond", "linalg_det", "linalg_det_singular", "linalg_eig", "linalg_eigh", "linalg_eigvals"),
-        *("linalg_eigvalsh", "linalg_householder_product", "linalg_inv", "linalg_inv_ex", "linalg_ldl_solve"),
-        *("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_matrix_norm"),
-        *("linalg_matrix_power", "linalg_multi_dot", "linalg_norm", "linalg_pinv", "linalg_pinv_hermitian"),
-        *("linalg_pinv_singular", "linalg_qr", "linalg_slogdet", "linalg_solve", "linalg_solve_ex"),
-        *(
-            "linalg_solve_triangular",
-            "linalg_svd",
-            "linalg_svdvals",
-            "linalg_tensorinv",
-            "linalg_tensorsolve",
-            "logdet",
-        ),
-        *("lu", "lu_solve", "matmul", "mm", "mv", "nn_functional_bilinear", "nn_functional_linear"),
-        *("nn_functional_linear_cross_entropy", "nn_functional_linear_cross_entropy_chunked"),
-        *("nn_functional_linear_cross_entropy_chunked_none", "nn_functional_multi_head_attention_forward"),
-        *("nn_functional_scaled_dot_product_attention", "norm_nuc", "ormqr", "pca_lowrank", "pinverse", "qr", "svd"),
-        *("svd_lowrank", "tensordot", "triangular_solve"),
-    )
-)
-TOLERANCE_OF_PRODUCTS = 1e-4
 
 
 @contextlib.contextmanager
@@ -140,8 +112,6 @@ class Comparison:
         self.op = op
         self.dtype = dtype
         self.rtol = TOLERANCES.get(op.formatted_name, 0)
-        if dtype == torch.float32 and op.formatted_name in PRODUCTS:
-            self.rtol = max(self.rtol, TOLERANCE_OF_PRODUCTS)
         self.differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
 
     def run(self, limit: int | None) -> int:

@@ -49,12 +49,12 @@ def dynamo_export(
     - ``dynamo.pbtxt`` beside it: the graph as text for viewers.
 
     Tensors that the call does not pass, such as parameters and buffers, are constants of the model. Inputs of the model
-    are tensors that the call passes and sizes that differ from call to call, and behind them all tensors that the graph
-    writes, named after their sizes, strides and offsets. Its outputs are the tensors that the graph computes, and sizes
-    that differ from call to call. If the model is larger than protobuf allows, which is 2 GiB, each constant is in a
-    file of its own. In a process group of several ranks, each rank writes ``<export_name><rank>.air`` and the directory
-    ``rank_<rank>`` for the other files. With ``dynamic``, sizes of inputs are unknown in the model,
-    each by itself: two are the same only if the model needs that.
+    are tensors that the call passes, numbers that differ from call to call and are no sizes of these tensors, and
+    behind them all tensors that the graph writes, named after their sizes, strides and offsets. Its outputs are the
+    tensors that the graph computes, and sizes that differ from call to call. If the model is larger than protobuf
+    allows, which is 2 GiB, each constant is in a file of its own. In a process group of several ranks, each rank writes
+    ``<export_name><rank>.air`` and the directory ``rank_<rank>`` for the other files. With ``dynamic``, sizes of inputs
+    are unknown in the model, each by itself: two are the same only if the model needs that.
 
     Raises ``ValueError`` for options that an export cannot have and for symbolic links among the files, an error of
     Dynamo if the call is not one graph, and ``NotImplementedError`` with all operators that cannot be converted.

@@ -85,7 +85,8 @@ def build(
 ) -> Built:
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
     its placeholders in order. ``refuse`` says what the engine does not compute. A graph that ``is_file`` has no host
-    around it, which knows and computes numbers: all numbers among its inputs and outputs are its own. Raises
+    around it, which knows and computes numbers: numbers among its inputs that are no sizes of tensors, and those among
+    its outputs, are its own. Raises
     ``MissingConverters`` with all nodes that cannot be converted."""
     correct_values(gm.graph)
     graph = GeGraph(name=name)
@@ -186,11 +187,9 @@ class _Builder:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return self.placement.is_input(value) and not node.meta.get("effect_token")
-        if not isinstance(value, Symbolic):
+        if not isinstance(value, Symbolic) or value.node.expr in self.sizes:
             return False
-        if self.is_file:
-            return True
-        return value.node.expr not in self.sizes and (bool(node.users) or value.node.expr in self.parts_of_sizes)
+        return self.is_file or bool(node.users) or value.node.expr in self.parts_of_sizes
 
     def add_input(self, node: fx.Node, info: InputInfo, index: int, is_written: bool) -> None:
         value = node.meta["val"]
