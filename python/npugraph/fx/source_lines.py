@@ -36,7 +36,9 @@ def frames_of(node: fx.Node) -> list[tuple[str, str, str]]:
 
 def is_users(file: str) -> bool:
     """Whether the file belongs to none of torch, torch_npu and npugraph."""
-    homes = [sys.modules[name].__file__ for name in ("npugraph", "torch", "torch_npu") if name in sys.modules]
+    # A module that must not be imported is None there.
+    modules = (sys.modules.get(name) for name in ("npugraph", "torch", "torch_npu"))
+    homes = [module.__file__ for module in modules if module is not None]
     return not any(file.startswith(os.path.dirname(home) + os.sep) for home in homes)
 
 
