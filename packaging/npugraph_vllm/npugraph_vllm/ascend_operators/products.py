@@ -35,10 +35,13 @@ def grouped_matmul_swiglu_quant(
     offset: Tensor | None,
     swiglu_limit: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``group_list`` has the end of each group of rows."""
+    """``group_list`` has the end of each group of rows. The third result has no elements, as in vllm-ascend."""
     if swiglu_limit > 0:
-        return (*_cut(x, [weight], weight_scale, x_scale, group_list, swiglu_limit), x.new_empty(0))
-    return npu.npu_grouped_matmul_swiglu_quant(x, weight, group_list, weight_scale, x_scale, bias=bias, offset=offset)
+        results = _cut(x, [weight], weight_scale, x_scale, group_list, swiglu_limit)
+    else:
+        one = npu.npu_grouped_matmul_swiglu_quant
+        results = one(x, weight, group_list, weight_scale, x_scale, bias=bias, offset=offset)[:2]
+    return (*results, x.new_empty(0))
 
 
 @composed("grouped_matmul_swiglu_quant_weight_nz_tensor_list")
