@@ -195,6 +195,8 @@ bool has_one_tensor(const ir::Graph& graph, const ir::Node& node) {
 }  // namespace
 
 bool is_small_product(const ir::TensorType& a, const ir::TensorType& b) {
+  // Products of npu, which also run in eager mode and with sizes that the compiler does not know, are all generated.
+  if (a.device.type != "cpu") return false;
   const auto weights = numel(b.sizes).as_int(), work = (numel(a.sizes) * b.sizes.back()).as_int();
   return weights && work && *weights <= kMaxWeights && *work <= kMaxMultiplications;
 }

@@ -10,8 +10,8 @@
 
 namespace npugraph::lower {
 
-// Whether the product a . b of f32 matrices [..., m, k] and [..., k, n] takes less time on one thread than it takes
-// to start others.
+// Whether the product a . b of f32 matrices [..., m, k] and [..., k, n] on cpu takes less time on one thread than it
+// takes to start others.
 bool is_small_product(const ir::TensorType& a, const ir::TensorType& b);
 
 // A kernel and its arguments, whose TensorRefs are still values of the graph. The operands of the task are these

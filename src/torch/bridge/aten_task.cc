@@ -105,9 +105,10 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   }
   // Foreign operators may have a kernel of their own for npu, some of torch's have one only for accelerators, and random
   // ones draw from npu's generator.
+  const bool is_npu =
+      std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
   const bool has_cpu_kernel = op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
-  on_npu_ = (foreign_ || !has_cpu_kernel || op_.hasTag(at::Tag::nondeterministic_seeded)) &&
-            std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
+  on_npu_ = is_npu && (foreign_ || !has_cpu_kernel || op_.hasTag(at::Tag::nondeterministic_seeded));
   for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
@@ -130,7 +131,7 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     if (tensor_of_[i] != program::kNone && operands[i].written) written_.push_back(tensor_of_[i]);
   }
   fresh_tensors_ = any_opaque || foreign_ || on_npu_;
-  own_ = own_kernel(op_.operator_name());
+  own_ = own_kernel(op_.operator_name(), is_npu);
   direct_ = !any_opaque && !on_npu_ && has_cpu_kernel;
 }
 

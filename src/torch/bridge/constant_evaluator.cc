@@ -89,6 +89,13 @@ void append_tensors(c10::IValue value, std::vector<at::Tensor>& tensors) {
   }
 }
 
+bool has_result_on_npu(const ir::Graph& graph, const ir::Node& node) {
+  return std::ranges::any_of(node.results, [&](ir::ValueId id) {
+    const auto* type = id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
+    return type != nullptr && type->device.type != "cpu";
+  });
+}
+
 Results evaluate_node(const ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   const auto op = find_operator(node.op->name);
@@ -98,7 +105,7 @@ Results evaluate_node(const ir::Graph& graph, ir::NodeId id) {
   const BelowAutograd below;
   auto stack = make_arguments(graph, node, *op);
   if (!stack) return {};
-  if (const StackKernel own = own_kernel(op->operator_name()); own != nullptr)
+  if (const StackKernel own = own_kernel(op->operator_name(), has_result_on_npu(graph, node)); own != nullptr)
     own(*stack);
   else
     op->callBoxed(*stack);

@@ -33,6 +33,41 @@ void product(Stack& stack) {
   stack.emplace_back(*std::move(product));
 }
 
+template <at::Tensor (*kernel)(const at::Tensor&, const at::Tensor&)>
+void product_of_npu(Stack& stack) {
+  const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
+  stack.emplace_back(kernel(self, mat2));
+}
+
+void addmm_of_npu(Stack& stack) {
+  const at::Scalar alpha = torch::jit::pop(stack).toScalar(), beta = torch::jit::pop(stack).toScalar();
+  const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), mat1 = torch::jit::pop(stack).toTensor();
+  const at::Tensor self = torch::jit::pop(stack).toTensor();
+  stack.emplace_back(npu::addmm_of_npu(self, mat1, mat2, beta, alpha));
+}
+
+template <at::Tensor& (*kernel)(const at::Tensor&, const at::Tensor&, at::Tensor&)>
+void product_out_of_npu(Stack& stack) {
+  at::Tensor out = torch::jit::pop(stack).toTensor();
+  const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
+  stack.emplace_back(kernel(self, mat2, out));
+}
+
+void addmm_out_of_npu(Stack& stack) {
+  at::Tensor out = torch::jit::pop(stack).toTensor();
+  const at::Scalar alpha = torch::jit::pop(stack).toScalar(), beta = torch::jit::pop(stack).toScalar();
+  const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), mat1 = torch::jit::pop(stack).toTensor();
+  const at::Tensor self = torch::jit::pop(stack).toTensor();
+  stack.emplace_back(npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, out));
+}
+
+void addmm_in_place_of_npu(Stack& stack) {
+  const at::Scalar alpha = torch::jit::pop(stack).toScalar(), beta = torch::jit::pop(stack).toScalar();
+  const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), mat1 = torch::jit::pop(stack).toTensor();
+  at::Tensor self = torch::jit::pop(stack).toTensor();
+  stack.emplace_back(npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, self));
+}
+
 template <typename T>
 bool are_places(const at::Tensor& index, int64_t size) {
   const at::Tensor flat = index.contiguous();
@@ -78,8 +113,18 @@ void place(Stack& stack) {
 
 }  // namespace
 
-StackKernel own_kernel(const c10::OperatorName& name) {
-  static const std::unordered_map<c10::OperatorName, StackKernel> kernels{
+StackKernel own_kernel(const c10::OperatorName& name, bool is_npu) {
+  using Kernels = std::unordered_map<c10::OperatorName, StackKernel>;
+  static const Kernels products_of_npu{
+      {{at::_ops::mm::name, ""}, &product_of_npu<&npu::mm_of_npu>},
+      {{at::_ops::bmm::name, ""}, &product_of_npu<&npu::bmm_of_npu>},
+      {{at::_ops::addmm::name, ""}, &addmm_of_npu},
+      {{at::_ops::mm::name, "out"}, &product_out_of_npu<&npu::mm_out_of_npu>},
+      {{at::_ops::bmm::name, "out"}, &product_out_of_npu<&npu::bmm_out_of_npu>},
+      {{at::_ops::addmm::name, "out"}, &addmm_out_of_npu},
+      {{at::_ops::addmm_::name, ""}, &addmm_in_place_of_npu},
+  };
+  static const Kernels kernels{
       {{at::_ops::_int_mm::name, ""}, &int_mm},
       {{at::_ops::_int_mm::name, "out"}, &int_mm_out},
       {{at::_ops::mm::name, ""}, &product<&at::mm, 2>},
@@ -88,6 +133,7 @@ StackKernel own_kernel(const c10::OperatorName& name) {
       {{at::_ops::argmax::name, ""}, &place<loop::Combine::kMax>},
       {{at::_ops::argmin::name, ""}, &place<loop::Combine::kMin>},
   };
+  if (const auto found = products_of_npu.find(name); is_npu && found != products_of_npu.end()) return found->second;
   const auto found = kernels.find(name);
   return found == kernels.end() ? nullptr : found->second;
 }

@@ -9,7 +9,8 @@ namespace npugraph::bridge {
 
 using StackKernel = void (*)(torch::jit::Stack&);
 
-// The kernel that replaces ATen's for an operator on CPU tensors; null for nearly all operators.
-StackKernel own_kernel(const c10::OperatorName& name);
+// The kernel that replaces ATen's for an operator on CPU tensors, or on those over the memory of tensors of npu; null for
+// nearly all operators.
+StackKernel own_kernel(const c10::OperatorName& name, bool is_npu);
 
 }  // namespace npugraph::bridge

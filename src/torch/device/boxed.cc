@@ -73,7 +73,7 @@ BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_
   const c10::FunctionSchema& schema = op.schema();
   is_foreign_ = bridge::is_foreign(op.operator_name().getNamespace().value_or(""));
   is_of_ascend_ = name_.starts_with("npu::") || name_.starts_with("atb::");
-  own_ = bridge::own_kernel(op.operator_name());
+  own_ = bridge::own_kernel(op.operator_name(), /*is_npu=*/true);
   arguments_ = schema.arguments().size();
   returns_ = schema.returns().size();
   for (size_t position = 0; position < arguments_; ++position) {

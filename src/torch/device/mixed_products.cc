@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of operands of different floating-point types, which cpu refuses:
-// the operands are converted to their common type.
+// Products, also of operands of different floating-point types, which cpu refuses: those are converted to their common
+// type.
 #include <optional>
 #include <type_traits>
 
@@ -8,6 +8,7 @@
 
 #include "torch/device/native_kernels.h"
 #include "torch/device/unboxed_kernel.h"
+#include "torch/npu/generated_product.h"
 
 namespace npugraph::device {
 namespace {
@@ -56,6 +57,47 @@ struct Product<Op, Result(Args...)> {
   }
 };
 
+// Operators whose kernel on cpu tensors is one of npu (torch/npu).
+struct Mm : op::mm {
+  static at::Tensor redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2) {
+    return npu::mm_of_npu(self, mat2);
+  }
+};
+struct MmOut : op::mm_out {
+  static at::Tensor& redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+    return npu::mm_out_of_npu(self, mat2, out);
+  }
+};
+struct Bmm : op::bmm {
+  static at::Tensor redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2) {
+    return npu::bmm_of_npu(self, mat2);
+  }
+};
+struct BmmOut : op::bmm_out {
+  static at::Tensor& redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+    return npu::bmm_out_of_npu(self, mat2, out);
+  }
+};
+struct Addmm : op::addmm {
+  static at::Tensor redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat1,
+                               const at::Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha) {
+    return npu::addmm_of_npu(self, mat1, mat2, beta, alpha);
+  }
+};
+struct AddmmOut : op::addmm_out {
+  static at::Tensor& redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat1,
+                                const at::Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha,
+                                at::Tensor& out) {
+    return npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, out);
+  }
+};
+struct AddmmInPlace : op::addmm_ {
+  static at::Tensor& redispatch(c10::DispatchKeySet, at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                const at::Scalar& beta, const at::Scalar& alpha) {
+    return npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, self);
+  }
+};
+
 template <typename... Ops>
 void register_all(torch::Library& library) {
   (library.impl(schema_name<Ops>().c_str(), &Product<Ops>::run), ...);
@@ -64,8 +106,8 @@ void register_all(torch::Library& library) {
 }  // namespace
 
 void register_products(torch::Library& library) {
-  register_all<op::mm, op::mm_out, op::addmm, op::addmm_out, op::bmm, op::bmm_out, op::baddbmm, op::mv, op::dot,
-               op::vdot>(library);
+  register_all<Mm, MmOut, Addmm, AddmmOut, Bmm, BmmOut, op::baddbmm, op::mv, op::dot, op::vdot>(library);
+  register_unboxed<AddmmInPlace>(library);
 }
 
 }  // namespace npugraph::device

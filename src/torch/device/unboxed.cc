@@ -89,8 +89,7 @@ void register_softmax(torch::Library& library) {
 }
 
 void register_matrix_products(torch::Library& library) {
-  register_all<op::addmm_, op::baddbmm_, op::addmv, op::addmv_, op::addbmm, op::addr, op::linalg_solve_triangular>(
-      library);
+  register_all<op::baddbmm_, op::addmv, op::addmv_, op::addbmm, op::addr, op::linalg_solve_triangular>(library);
 }
 
 void register_normalisation(torch::Library& library) {

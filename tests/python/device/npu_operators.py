@@ -15,6 +15,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.python.device.captured_calls import check_captured
+from tests.python.device.products_of_npu import ProductsOfNpu
+from tests.python.device.tensors import tensors
 
 # Relative and absolute tolerances of results in each dtype. Results in int8 and uint8 may differ by one, since a value
 # may lie halfway between two integers.
@@ -36,10 +38,6 @@ def normal(*size: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> tor
 def integers(low: int, high: int, *size: int, dtype: torch.dtype = torch.int64, seed: int = 0) -> torch.Tensor:
     """Returns random integers in [low, high)."""
     return torch.randint(low, high, size, generator=torch.Generator().manual_seed(seed)).to(dtype)
-
-
-def tensors(value: Any) -> list[Any]:
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def on(device: str, value: Any) -> Any:
@@ -67,12 +65,13 @@ def check(
     **kwargs: Any,
 ) -> None:
     """Checks the call ``op(*args, **kwargs)`` in all modes. On cpu it gives, also in arguments that it writes, what
-    ``reference`` computes in float64. On npu it gives the same as on cpu, also in a captured graph, which copies
-    nothing but new results. Fake tensors give the same sizes, strides, dtypes and sharing of memory, with sizes that
-    are numbers and, with ``dynamic``, symbols. With ``compiled``, a compiled call gives the same; this takes most of
-    the time of a check. ``whole``: compiled graphs do not take the operator apart."""
+    ``reference`` computes in float64. On npu it gives the same as on cpu with npu's products, also in a captured
+    graph, which copies nothing but new results. Fake tensors give the same sizes, strides, dtypes and sharing of
+    memory, with sizes that are numbers and, with ``dynamic``, symbols. With ``compiled``, a compiled call gives the
+    same; this takes most of the time of a check. ``whole``: compiled graphs do not take the operator apart."""
     got_args, got_kwargs = on("cpu", args), on("cpu", kwargs)
-    got = op(*got_args, **got_kwargs)
+    with ProductsOfNpu():
+        got = op(*got_args, **got_kwargs)
     want_args, want_kwargs = exact((on("cpu", args), on("cpu", kwargs)))
     want = reference(*want_args, **want_kwargs)
     check_close(got, want)

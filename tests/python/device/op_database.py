@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares PyTorch's own operator database on npu with cpu. Both run the same kernels on the same bytes, so the results
-have the same bits."""
+"""Compares PyTorch's own operator database on npu with cpu. Both run the same kernels on the same bytes, and products
+on cpu are those of npu, so the results have the same bits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
 
+from tests.python.device.products_of_npu import ProductsOfNpu
+from tests.python.device.tensors import tensors, to_npu
 from tests.python.op_samples import OPERATORS, samples
 
 # `with torch.device(...)` looks up once in a process which functions it gives a device. transformers replaces
@@ -53,27 +55,6 @@ def chosen_for_no_device() -> Iterator[None]:
         yield
 
 
-def to_npu(value: Any) -> Any:
-    """Returns ``value`` with every cpu tensor on npu, with a copy of its whole storage. Devices and "cpu" become
-    npu."""
-
-    def move(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor):
-            return _tensor_to_npu(leaf.detach()).requires_grad_(leaf.requires_grad)
-        return torch.device("npu") if isinstance(leaf, torch.device) or leaf == "cpu" else leaf
-
-    return pytree.tree_map(move, value)
-
-
-def _tensor_to_npu(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.layout is not torch.strided:
-        return tensor.to("npu")
-    own = torch.empty(0, dtype=tensor.dtype, device="npu")
-    own.set_(tensor.untyped_storage().npu(), tensor.storage_offset(), tensor.shape, tensor.stride())
-    own = own.conj() if tensor.is_conj() else own
-    return own._neg_view() if tensor.is_neg() else own
-
-
 def as_leaves(value: Any) -> Any:
     """Returns ``value`` with every tensor as a leaf of its own, as ``to_npu`` does. A sample that is a view of a leaf,
     made under ``no_grad``, says that it requires a gradient, but gets none."""
@@ -82,11 +63,6 @@ def as_leaves(value: Any) -> Any:
         return one.detach().requires_grad_(one.requires_grad) if isinstance(one, torch.Tensor) else one
 
     return pytree.tree_map(leaf, value)
-
-
-def tensors(value: Any) -> list[torch.Tensor]:
-    """Returns all tensors in ``value``, in order."""
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def assert_same(npu: Any, cpu: Any, what: str, rtol: float = 0) -> None:
@@ -209,6 +185,6 @@ def _run(function: Any, sample: SampleInput, device: str) -> Run:
 
 def compare_operator(name: str, dtype: torch.dtype, limit: int | None = None) -> int:
     """Compares up to ``limit`` samples of an operator of the database. Returns the number of samples."""
-    with warnings.catch_warnings(), chosen_for_no_device():
+    with warnings.catch_warnings(), chosen_for_no_device(), ProductsOfNpu():
         warnings.simplefilter("ignore")
         return Comparison(OPERATORS[name], dtype).run(limit)

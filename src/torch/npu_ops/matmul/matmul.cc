@@ -44,10 +44,7 @@ Tensor transpose_batchmatmul(const Tensor& input, const Tensor& weight, const Op
   check_dims(kOp, "weight", weight, 3, 3);
   const Tensor x1 = permuted(kOp, "perm_x1", input, perm_x1, kRows);
   const Tensor x2 = permuted(kOp, "perm_x2", weight, perm_x2, kColumns);
-  if (!bias && !scale) {
-    const auto product = npu::faster_product(x1, x2, 3);
-    return batches_inside(kOp, product ? *product : at::bmm(x1, x2), perm_y, batch_split_factor);
-  }
+  if (!bias && !scale) return batches_inside(kOp, npu::bmm_of_npu(x1, x2), perm_y, batch_split_factor);
   Tensor product = at::bmm(wide(x1), wide(x2));
   if (bias) product = product + wide(bias->dim() == 2 ? bias->unsqueeze(1) : *bias);
   if (!scale) return batches_inside(kOp, product, perm_y, batch_split_factor).to(input.scalar_type());

@@ -16,7 +16,7 @@ from torch import nn
 
 import npugraph
 from tests.python.backend.checks import compile_ex
-from tests.python.device.op_database import tensors, to_npu
+from tests.python.device.tensors import tensors, to_npu
 from tests.python.device.torch_npu.test_modules import MODULES, forward_and_backward, leaves
 
 Call = tuple[Callable[[], nn.Module] | nn.Module, Callable[[], tuple[Any, ...]]]

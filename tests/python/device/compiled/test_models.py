@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model set on npu: eager results equal those of cpu, compiled ones are as accurate as eager ones, and training
-steps equal those of cpu."""
+"""The model set on npu: eager results and training steps equal those of cpu with npu's products, and compiled results
+are as accurate as eager ones."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
 from benchmarks.models import CASES
 from tests.python.device.autocast_on_cpu import lists_of_devices_on_cpu
+from tests.python.device.products_of_npu import ProductsOfNpu
 
 # One model of each kind for `make test`: encoder, decoder with a cache, encoder and decoder, convolutions, state space.
 FEW = {"bert", "llama", "t5", "resnet", "mamba"}
@@ -48,7 +49,8 @@ def on_cpu(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
 def test_eager_is_equal_to_cpu(name: str) -> None:
     case = CASES[name]
     model = case.build()
-    want = flatten_outputs(model(**case.inputs(2)))
+    with ProductsOfNpu():
+        want = flatten_outputs(model(**case.inputs(2)))
     got = on_cpu(flatten_outputs(model.npu()(**on_npu(case.inputs(2)))))
     for one, other in zip(got, want, strict=True):
         assert torch.equal(one, other)
@@ -104,7 +106,7 @@ def test_training_steps_are_equal_to_cpu(sizes: dict[str, int], shape: tuple[int
     other = copy.deepcopy(model).npu()
     ids = torch.randint(0, config.vocab_size, shape)
     with torch.autograd.set_multithreading_enabled(False):
-        with lists_of_devices_on_cpu():
+        with lists_of_devices_on_cpu(), ProductsOfNpu():
             want = training_steps(model, ids, kind)
         got = on_cpu(training_steps(other, ids, kind))
     assert all(map(torch.equal, got, want))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.python.device.npu_operators import tensors
+from tests.python.device.tensors import tensors
 
 OPS = torch.ops.npu
 

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from tests.python import layouts
 from tests.python.backend.checks import assert_same, compile_ex
 from tests.python.backend.values import test_strides
-from tests.python.device.op_database import REFUSED, to_npu
+from tests.python.device.op_database import REFUSED
+from tests.python.device.tensors import to_npu
 
 Calls = dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...] | None]]
 

@@ -18,7 +18,8 @@ from torch_npu.npu.graph_handlers import OutHandler
 import npugraph
 from tests.python.backend.checks import compile_ex
 from tests.python.device.captures import captured, numbers, same
-from tests.python.device.op_database import REFUSED, tensors, to_npu
+from tests.python.device.op_database import REFUSED
+from tests.python.device.tensors import tensors, to_npu
 from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 
 # Effects of captures and of replays.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No operator on npu copies bytes to run its CPU kernel: torch's profiler sees the copies that it sees on cpu."""
+"""No operator on npu copies bytes to run its CPU kernel: torch's profiler sees no copies but those that it sees on
+cpu."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from tests.python.device.op_database import REFUSED, tensors, to_npu
+from tests.python.device.op_database import REFUSED
+from tests.python.device.tensors import tensors, to_npu
 from tests.python.op_samples import OPERATORS, UNCOMPARED, samples
 
 COPIES = {"aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::_copy_from"}
@@ -43,7 +45,7 @@ def check(name: str) -> int:
         except Exception:
             continue
         npu, result = copies_of(OPERATORS[name], moved)
-        assert npu == cpu, f"{name}: copies {npu} on npu, {cpu} on cpu"
+        assert npu <= cpu, f"{name}: copies {npu} on npu, {cpu} on cpu"
         assert all(one.is_npu for one in tensors(result))
         done += 1
     return done

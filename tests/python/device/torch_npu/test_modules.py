@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own databases of modules and optimisers on npu against cpu: the same kernels, so the same bits."""
+"""PyTorch's own databases of modules and optimisers on npu against cpu: the same kernels and products, so the same
+bits."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from torch.testing._internal.common_modules import module_db
 from torch.testing._internal.common_optimizers import optim_db
 from torch.utils import _pytree as pytree
 
-from tests.python.device.op_database import assert_same, tensors, to_npu
+from tests.python.device.op_database import assert_same
+from tests.python.device.products_of_npu import ProductsOfNpu
+from tests.python.device.tensors import tensors, to_npu
 
 MODULES = {info.formatted_name: info for info in module_db}
 OPTIMISERS = {info.optim_cls.__name__: info for info in optim_db}
@@ -80,7 +83,8 @@ def check_module(name: str, training: bool) -> None:
 def test_modules(name: str, training: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        check_module(name, training)
+        with ProductsOfNpu():
+            check_module(name, training)
 
 
 def steps(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> list[torch.Tensor]:
@@ -101,6 +105,11 @@ def steps(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> list[torc
 
 @pytest.mark.parametrize("name", sorted(set(OPTIMISERS) - NO_SPARSE_TENSORS))
 def test_optimisers(name: str) -> None:
+    with ProductsOfNpu():
+        check_optimiser(name)
+
+
+def check_optimiser(name: str) -> None:
     info = OPTIMISERS[name]
     for chosen in info.optim_inputs_func(device="cpu"):
         for form in ("plain", "foreach", "fused"):

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of matrices on cpu as npu computes them, for tests that compare the devices to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.python.device.tensors import tensors, to_npu
+
+_aten = torch.ops.aten
+# Operators, and those that return the same without writing an argument.
+_PRODUCTS = {
+    **{op: op for op in (_aten.mm.default, _aten.bmm.default, _aten.addmm.default)},
+    _aten.mm.out: _aten.mm.default,
+    _aten.bmm.out: _aten.bmm.default,
+    _aten.addmm.out: _aten.addmm.default,
+    _aten.addmm_.default: _aten.addmm.default,
+}
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class ProductsOfNpu(TorchDispatchMode):
+    """Context manager: products of cpu tensors are those of npu, whose sums are in another order than ATen's. Both
+    devices run the same kernels for all else, so that results of operators and models have the same bits in it."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out, factors = kwargs.get("out"), {name: value for name, value in kwargs.items() if name != "out"}
+        product = _PRODUCTS.get(func)
+        if product is None or not all(x.is_cpu and x.dtype in _TYPES for x in tensors((args, kwargs))):
+            return func(*args, **kwargs)
+        moved = to_npu((args, factors))
+        result = func(*args, **kwargs)  # also raises what ATen raises, and resizes `out`
+        value = product(*moved[0], **moved[1]).cpu()
+        return value if func is product else result.copy_(value) if out is None else out.copy_(value)
