@@ -7,6 +7,7 @@
 #include <ATen/DimVector.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/native/Resize.h>
 
 #include "codegen/matmul/matmul.h"
 #include "loop/builder.h"
@@ -88,10 +89,14 @@ bool multiply_and_add(const at::Tensor& bias, const at::Tensor& x1, const at::Te
   return !task_of<product_and_bias>(dtype).run(buffers, scalars);
 }
 
-at::Tensor empty_product(const at::Tensor& x1, const at::Tensor& x2) {
+at::DimVector sizes_of_product(const at::Tensor& x1, const at::Tensor& x2) {
   at::DimVector sizes(x1.sizes());
   sizes.back() = x2.size(-1);
-  return at::detail::empty_cpu(sizes, x1.scalar_type());
+  return sizes;
+}
+
+at::Tensor empty_product(const at::Tensor& x1, const at::Tensor& x2) {
+  return at::detail::empty_cpu(sizes_of_product(x1, x2), x1.scalar_type());
 }
 
 }  // namespace
@@ -125,14 +130,12 @@ bool can_generate_addmm(const at::Tensor& mat1, const at::Tensor& mat2, const at
 }
 
 // Stores the product of x1 and x2, which `multiply` computes, in `out`. Returns false if there is none, or ATen has to
-// report or resize `out`. `apart`: `out` must keep its elements until all are computed.
+// refuse `out`. `apart`: `out` must keep its elements until all are computed.
 template <typename Multiply>
 bool store(const at::Tensor& x1, const at::Tensor& x2, at::Tensor& out, bool apart, const Multiply& multiply) {
   if (!has_memory(out) || out.is_alias_of(x1) || out.is_alias_of(x2) || out.scalar_type() != x1.scalar_type())
     return false;
-  if (out.dim() != x1.dim() || out.size(-1) != x2.size(-1) ||
-      out.sizes().slice(0, out.dim() - 1) != x1.sizes().slice(0, x1.dim() - 1))
-    return false;
+  at::native::resize_output(out, sizes_of_product(x1, x2));
   if (!apart && out.is_contiguous()) return multiply(out);
   const at::Tensor dense = empty_product(x1, x2);
   if (!multiply(dense)) return false;

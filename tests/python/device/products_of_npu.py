@@ -6,20 +6,33 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.python.device.tensors import tensors, to_npu
 
 _aten = torch.ops.aten
-# Operators, and those that return the same without writing an argument.
-_PRODUCTS = {
-    **{op: op for op in (_aten.mm.default, _aten.bmm.default, _aten.addmm.default)},
+# Names of operators that return new tensors.
+_FUNCTIONS = {
+    "aten::mm",
+    "aten::bmm",
+    "aten::addmm",
+    # Their kernels on cpu call products, which the mode does not see.
+    "aten::_trilinear",
+    "aten::linalg_pinv.atol_rtol_tensor",
+    # torch registers these when they are first called.
+    "torch_nn::_linear_cross_entropy_batch_chunked",
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
+}
+# Operators that write an argument, and those that return the same.
+_WRITING = {
     _aten.mm.out: _aten.mm.default,
     _aten.bmm.out: _aten.bmm.default,
     _aten.addmm.out: _aten.addmm.default,
     _aten.addmm_.default: _aten.addmm.default,
+    _aten.linear.out: _aten.linear.default,
+    _aten.linalg_pinv.atol_rtol_tensor_out: _aten.linalg_pinv.atol_rtol_tensor,
 }
-_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class ProductsOfNpu(TorchDispatchMode):
@@ -29,10 +42,10 @@ class ProductsOfNpu(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out, factors = kwargs.get("out"), {name: value for name, value in kwargs.items() if name != "out"}
-        product = _PRODUCTS.get(func)
-        if product is None or not all(x.is_cpu and x.dtype in _TYPES for x in tensors((args, kwargs))):
+        product = func if func.name() in _FUNCTIONS else _WRITING.get(func)
+        if product is None or not all(x.is_cpu for x in tensors((args, kwargs))):
             return func(*args, **kwargs)
         moved = to_npu((args, factors))
         result = func(*args, **kwargs)  # also raises what ATen raises, and resizes `out`
-        value = product(*moved[0], **moved[1]).cpu()
+        value = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, product(*moved[0], **moved[1]))
         return value if func is product else result.copy_(value) if out is None else out.copy_(value)

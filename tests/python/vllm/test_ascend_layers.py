@@ -141,10 +141,10 @@ def test_adapters_of_rows(dtype: torch.dtype) -> None:
     adapters = torch.tensor([2, -1, 0, 2, 1])
     x, a = normal(5, INNER, dtype=dtype), normal(ADAPTERS, 1, RANK, INNER, dtype=dtype, seed=1)
     b, y = normal(ADAPTERS, 1, OUTER, RANK, dtype=dtype, seed=2), normal(5, 2 * OUTER, dtype=dtype, seed=3)
-    inner = torch.ones(5, RANK)
+    inner, inside = torch.ones(5, RANK), {"dynamic": False, "calls_products": True}
     check(ops.bgmv_shrink, (x, a, adapters, inner, 0.5), shrink)
-    check(ops.bgmv_expand, (normal(5, RANK), b, adapters, y, OUTER, OUTER), expand, dynamic=False)
-    check(ops.bgmv_expand, (normal(5, RANK), b[:, 0], adapters, y, 0, OUTER), expand, dynamic=False)
+    check(ops.bgmv_expand, (normal(5, RANK), b, adapters, y, OUTER, OUTER), expand, **inside)
+    check(ops.bgmv_expand, (normal(5, RANK), b[:, 0], adapters, y, 0, OUTER), expand, **inside)
 
 
 @pytest.mark.parametrize("lengths", [[1, 1, 1], [20, 7, 9]])
@@ -155,7 +155,7 @@ def test_adapters_of_sequences(lengths: list[int]) -> None:
     b, y = normal(ADAPTERS, 1, OUTER, RANK, seed=2), normal(rows, OUTER, seed=3)
     check(ops.sgmv_shrink, (x, a, adapters, sizes, torch.zeros(rows, RANK), 2.0), by_sequences(shrink))
     args = normal(rows, RANK, seed=4), b, adapters, sizes, y, 0, OUTER
-    check(ops.sgmv_expand, args, by_sequences(expand), dynamic=False)
+    check(ops.sgmv_expand, args, by_sequences(expand), dynamic=False, calls_products=True)
 
 
 STREAMS, SIZE, ROUNDS, EPSILON = 4, 16, 5, 1e-6
