@@ -35,6 +35,12 @@ bool evict(int64_t apart, const MatmulPlan& plan, const target::Target& target) 
   return divide_up(plan.shape.rows, places) > ways;
 }
 
+// Without an instruction for quads, tiles would take the bytes of each quad apart again and again.
+TileKind kind_of_integers(const MatmulPlan& plan, const target::Target& target) {
+  if (plan.has_tiles() && !target.int8_dot && !target.amx) return TileKind::kI16Pairs;
+  return plan.a.dtype == DType::kI8 ? TileKind::kI8Quads : TileKind::kU8Quads;
+}
+
 // Sets the fields that follow from the form.
 MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   static_cast<MatmulBlocks&>(plan) = {.form = form, .tile_rows = plan.m};
@@ -42,7 +48,7 @@ MatmulPlan with_form(MatmulPlan plan, Form form, const target::Target& target) {
   const bool as_bf16 = plan.b.dtype == DType::kBF16 || (plan.b.dtype == DType::kI8 && form == Form::kPackA);
   const bool pairs = plan.a.dtype == DType::kBF16 && as_bf16 && target.bf16_dot && form != Form::kColumnsMatvec;
   if (plan.a.dtype == DType::kI8 || plan.a.dtype == DType::kU8)
-    plan.kind = plan.a.dtype == DType::kI8 ? TileKind::kI8Quads : TileKind::kU8Quads;
+    plan.kind = kind_of_integers(plan, target);
   else
     plan.kind = pairs ? TileKind::kBf16Pairs : TileKind::kF32;
   plan.shape = tile_shape(target, plan.kind);

@@ -47,7 +47,8 @@ WidenFunction* widen_code(const target::Target& target, DType from, DType to) {
   const std::string name = cat("matmul widen ", name_of(from), " ", name_of(to));
   const MachineCode& code = stored_code(target, name, [&](llvm::Module& module) {
     auto* type = function_type(module.getContext(), "pip");
-    emit_widen(add_function(module, target, "widen", type), from, to, target.lanes(DType::kF32));
+    const int lanes = target.lanes(to == DType::kI16 ? to : DType::kF32);
+    emit_widen(add_function(module, target, "widen", type), from, to, lanes);
   });
   return code.function<WidenFunction>("widen");
 }

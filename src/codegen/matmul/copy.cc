@@ -39,6 +39,10 @@ struct I8 {
   static float value(Bits bits) { return bits; }
 };
 
+struct U8 {
+  using Bits = uint8_t;
+};
+
 template <typename Body>
 void with_element(DType dtype, Body body) {
   switch (dtype) {
@@ -67,11 +71,11 @@ void convert(const char* from, int64_t stride, int64_t count, float* to) {
   }
 }
 
-// Copies elements without conversion, then zeros up to `padded`.
-template <typename Element, typename Bits = typename Element::Bits>
-void copy_bits(const char* from, int64_t stride, int64_t count, Bits* to, int64_t padded) {
-  if (stride == sizeof(Bits)) {
-    std::memcpy(to, from, count * sizeof(Bits));
+// Copies elements to a type that holds all of their values, then zeros up to `padded`.
+template <typename Element, typename To>
+void copy_bits(const char* from, int64_t stride, int64_t count, To* to, int64_t padded) {
+  if (stride == sizeof(To) && sizeof(To) == sizeof(typename Element::Bits)) {
+    std::memcpy(to, from, count * sizeof(To));
   } else {
     for (int64_t i = 0; i < count; ++i) to[i] = bits_at<Element>(from + i * stride);
   }
@@ -98,6 +102,11 @@ void interleave(const char* a, const char* b, int64_t stride, int64_t count, uin
 void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
                    int64_t padded) {
   if (to_type == DType::kBF16) return copy_bits<Bf16>(from, stride, count, static_cast<uint16_t*>(to), padded);
+  if (to_type == DType::kI16) {
+    auto* wide = static_cast<int16_t*>(to);
+    return from_type == DType::kU8 ? copy_bits<U8>(from, stride, count, wide, padded)
+                                   : copy_bits<I8>(from, stride, count, wide, padded);
+  }
   if (to_type == DType::kI8) return copy_bits<I8>(from, stride, count, static_cast<int8_t*>(to), padded);
   auto* values = static_cast<float*>(to);
   with_element(from_type, [&](auto element) { convert<decltype(element)>(from, stride, count, values); });
@@ -106,10 +115,11 @@ void copy_elements(const char* from, DType from_type, int64_t stride, int64_t co
 
 void copy_row(const char* from, DType from_type, int64_t stride, WidenFunction* widen, int64_t count, void* to,
               DType to_type, int64_t padded) {
-  const int64_t size = size_of(to_type);
   if (widen == nullptr || stride != size_of(from_type))
     return copy_elements(from, from_type, stride, count, to, to_type, padded);
   widen(from, count, to);
+  if (padded == count) return;
+  const int64_t size = size_of(to_type);
   std::memset(static_cast<char*>(to) + count * size, 0, static_cast<size_t>((padded - count) * size));
 }
 

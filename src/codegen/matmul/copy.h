@@ -8,13 +8,13 @@
 
 namespace npugraph::codegen {
 
-// Copies `count` elements, `stride` bytes apart, to adjacent elements of `to_type`: f32, or their own type (bf16, i8).
-// The elements up to `padded` become zeros.
+// Copies `count` elements, `stride` bytes apart, to adjacent elements of `to_type`: f32, their own type (bf16, i8),
+// or i16 for integers of 8 bits. The elements up to `padded` become zeros.
 void copy_elements(const char* from, DType from_type, int64_t stride, int64_t count, void* to, DType to_type,
                    int64_t padded);
 
-// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, or i8 to bf16.
-// Generated code (tile.h).
+// Converts `count` adjacent elements to a type that holds them exactly: i8, bf16 or f16 to f32, i8 to bf16, or i8 or u8
+// to i16. Generated code (tile.h).
 using WidenFunction = void(const void* from, int64_t count, void* to);
 
 // copy_elements(), done by `widen` if that is not null and the elements are adjacent.

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -76,6 +77,14 @@ Value* multiply_pairs(llvm::IRBuilderBase& b, const target::Target& target, Valu
   return b.CreateAdd(products(0), products(1));
 }
 
+// The same value, of which LLVM does not see that it is a sum. It would add the products of two steps to each other
+// first, so that sums of a tile and these would take more registers than there are.
+Value* in_order(llvm::IRBuilderBase& b, const target::Target& target, Value* sum) {
+  if (target.arch != target::Arch::kX86_64) return sum;
+  auto* type = llvm::FunctionType::get(sum->getType(), {sum->getType()}, false);
+  return b.CreateCall(llvm::InlineAsm::get(type, "", "=x,0", /*hasSideEffects=*/false), {sum});
+}
+
 // For processors without an instruction for quads: the even and the odd bytes as i16.
 Value* dot_quads_by_pairs(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
   const unsigned quads = llvm::cast<FixedVectorType>(sum->getType())->getNumElements();
@@ -126,6 +135,13 @@ Value* dot_bf16_pairs(llvm::IRBuilderBase& b, Value* x, Value* y, Value* sum) {
   auto* pairs = FixedVectorType::get(b.getBFloatTy(), 32);
   return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
                            {sum, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
+}
+
+Value* dot_i16_pairs(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {
+  const unsigned pairs = llvm::cast<FixedVectorType>(sum->getType())->getNumElements();
+  auto* words = FixedVectorType::get(b.getInt16Ty(), 2 * pairs);
+  return b.CreateAdd(in_order(b, target, sum),
+                     multiply_pairs(b, target, b.CreateBitCast(x, words), b.CreateBitCast(y, words)));
 }
 
 Value* dot_i8_quads(llvm::IRBuilderBase& b, const target::Target& target, Value* x, Value* y, Value* sum) {

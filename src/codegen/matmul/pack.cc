@@ -172,20 +172,29 @@ void emit_copy_tile_rows(llvm::Function* f, const TileShape& shape) {
 
 void emit_widen(llvm::Function* function, DType from, DType to, int lanes) {
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(function->getContext(), "entry", function));
+  const auto widened = [&](Value* at, int count) -> Value* {
+    auto* words = llvm::FixedVectorType::get(b.getInt16Ty(), count);
+    if (to == DType::kI16) {
+      Value* bytes = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt8Ty(), count), at, Align(1));
+      return from == DType::kU8 ? b.CreateZExt(bytes, words) : b.CreateSExt(bytes, words);
+    }
+    Value* values = load_as_f32(b, at, from, count);
+    if (to == DType::kF32) return values;
+    Value* bits = b.CreateBitCast(values, llvm::FixedVectorType::get(b.getInt32Ty(), count));
+    return b.CreateTrunc(b.CreateLShr(bits, 16), words);
+  };
   const auto widen = [&](Value* i, int count) {
     const auto at = [&](int argument, DType dtype) {
       return b.CreateGEP(b.getInt8Ty(), function->getArg(argument), b.CreateMul(i, b.getInt64(size_of(dtype))));
     };
-    Value* values = load_as_f32(b, at(0, from), from, count);
-    if (to == DType::kBF16) {
-      Value* bits = b.CreateBitCast(values, llvm::FixedVectorType::get(b.getInt32Ty(), count));
-      values = b.CreateTrunc(b.CreateLShr(bits, 16), llvm::FixedVectorType::get(b.getInt16Ty(), count));
-    }
-    b.CreateAlignedStore(values, at(2, to), Align(size_of(to)));
+    b.CreateAlignedStore(widened(at(0, from), count), at(2, to), Align(size_of(to)));
   };
-  Value* whole = b.CreateAnd(function->getArg(1), b.getInt64(-lanes));
-  emit_loop(b, b.getInt64(0), whole, lanes, [&](Value* i) { widen(i, lanes); });
-  emit_loop(b, whole, function->getArg(1), 1, [&](Value* i) { widen(i, 1); });
+  Value* begin = b.getInt64(0);
+  for (const int at_once : {4 * lanes, lanes, 1}) {
+    Value* end = b.CreateAnd(function->getArg(1), b.getInt64(-at_once));
+    emit_loop(b, begin, end, at_once, [&](Value* i) { widen(i, at_once); });
+    begin = end;
+  }
   b.CreateRetVoid();
 }
 

@@ -149,7 +149,7 @@ bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_
   for (size_t i = plan.first_buffer + 1; plan.has_tiles() && i < plan.end_buffer; ++i) {
     if (const auto rows = end_rows_of(i, call.buffers[i], plan)) plan.end_rows.push_back(*rows);
   }
-  return !is_quads(plan.kind) || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
+  return !sums_integers(plan.kind) || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
 }
 
 // Whether the products of each sum are added in the same order: by tiles one after the other, in other blocks as well.

@@ -61,12 +61,15 @@ struct MatmulPlan : MatmulBlocks {
   bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }
   DType multiplied() const {
     if (is_quads(kind)) return DType::kI8;
+    if (kind == TileKind::kI16Pairs) return DType::kI16;
     return kind == TileKind::kF32 ? DType::kF32 : DType::kBF16;
   }
   // Whether elements of A or B, which are of type `given`, are converted before they are multiplied. u8 is not.
   bool converts(DType given) const { return !is_quads(kind) && given != multiplied(); }
-  // Whether B is widened from i8 to bf16 for tiles. Matrix-vector products do not support that.
-  bool widens_b() const { return kind == TileKind::kBf16Pairs && b.dtype == DType::kI8; }
+  // Whether B is widened from i8 to 16 bits for tiles. Matrix-vector products do not support that.
+  bool widens_b() const {
+    return b.dtype == DType::kI8 && (kind == TileKind::kBf16Pairs || kind == TileKind::kI16Pairs);
+  }
   int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
   int64_t last_rows() const { return m - tile_rows; }
   int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }

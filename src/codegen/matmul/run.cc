@@ -27,6 +27,7 @@ class Run {
       : p_(plan),
         code_(code),
         call_(call),
+        elements_of_step_(plan.elements_of_step()),
         a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
         b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
         starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
@@ -81,7 +82,7 @@ class Run {
   }
 
   bool pairs() const { return p_.kind == TileKind::kBf16Pairs; }
-  int64_t elements(int64_t steps) const { return p_.elements_of_step() * steps; }
+  int64_t elements(int64_t steps) const { return elements_of_step_ * steps; }
   // Elements of a row from step `first` on, at most `steps` steps.
   int64_t elements_from(int64_t first, int64_t steps) const {
     return std::min(elements(steps), p_.k - elements(first));
@@ -237,9 +238,10 @@ class Run {
              int64_t first, int64_t steps, char* staged) const {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
       return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
+    const int64_t each = elements_from(first, steps), padded = elements(steps), to_next = p_.staged_row_bytes(steps);
     for (int64_t r = 0; r < p_.shape.rows; ++r) {
-      copy_row(from + std::min(r, count - 1) * row_stride, place.dtype, place.column, widen,
-               elements_from(first, steps), staged + r * p_.staged_row_bytes(steps), p_.multiplied(), elements(steps));
+      copy_row(from + std::min(r, count - 1) * row_stride, place.dtype, place.column, widen, each, staged + r * to_next,
+               p_.multiplied(), padded);
     }
   }
 
@@ -478,6 +480,7 @@ class Run {
   const MatmulPlan& p_;
   const MatmulCode& code_;
   const ng_call& call_;
+  const int64_t elements_of_step_;
   const char* a_;
   const char* b_;
   int32_t* starts_;
@@ -504,7 +507,7 @@ MatmulCode find_code(const MatmulSpec& spec, const target::Target& target, const
     if (narrowed) code.narrow = tile_code(target, plan.kind, narrow(plan.shape));
     if (!narrowed || plan.tile_rows > plan.shape.columns()) code.wide = tile_code(target, plan.kind, plan.shape);
     const bool by_columns = plan.a.row == size_of(plan.a.dtype) && plan.a.column != plan.a.row;
-    if (plan.dense_a && by_columns && !is_quads(plan.kind)) {
+    if (plan.dense_a && by_columns && !sums_integers(plan.kind)) {
       code.interleave_a = interleave_code(target, plan.kind, plan.a.dtype);
       code.transpose = transpose_code(target);
     }

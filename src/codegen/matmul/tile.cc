@@ -26,8 +26,8 @@ class TileEmitter {
         b_(llvm::BasicBlock::Create(function->getContext(), "entry", function)),
         kind_(kind),
         shape_(shape),
-        vector_(llvm::FixedVectorType::get(is_quads(kind) ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(),
-                                           shape.lanes)) {}
+        vector_(llvm::FixedVectorType::get(
+            sums_integers(kind) ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy(), shape.lanes)) {}
 
   void emit() {
     const RowPointers rows(b_, arguments_.rows, arguments_.row_stride, shape_.rows);
@@ -97,6 +97,7 @@ class TileEmitter {
   Value* multiplied(Value* element, Value* column, Value* sum) {
     if (kind_ == TileKind::kU8Quads) return dot_i8_quads(b_, target_, column, element, sum);
     if (quads()) return dot_i8_quads(b_, target_, element, column, sum);
+    if (kind_ == TileKind::kI16Pairs) return dot_i16_pairs(b_, target_, element, column, sum);
     return pairs() ? dot_bf16_pairs(b_, element, column, sum) : multiply_add(b_, element, column, sum, shape_.fma);
   }
 

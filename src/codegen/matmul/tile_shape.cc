@@ -7,7 +7,7 @@ namespace npugraph::codegen {
 // multiply-add.
 TileShape tile_shape(const target::Target& target, TileKind kind) {
   TileShape shape{.lanes = target.lanes(DType::kF32), .fma = target.fma};
-  shape.amx = target.amx && kind != TileKind::kF32;
+  shape.amx = target.amx && kind != TileKind::kF32 && kind != TileKind::kI16Pairs;
   shape.rows = shape.amx ? kAmxRows : target.vector_registers >= 32 ? 12 : 6;
   shape.fetched_rows = shape.rows;
   return shape;

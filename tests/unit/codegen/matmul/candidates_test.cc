@@ -118,6 +118,22 @@ TEST(MatmulCandidates, OfAmxFetchEachRowOnce) {
   }
 }
 
+// Bytes are widened once, for many tiles, rather than taken apart by each of them.
+TEST(MatmulCandidates, WidenIntegersWhereNoInstructionMultipliesQuads) {
+  target::Target with_quads = processor(1 << 20);
+  with_quads.int8_dot = true;
+  for (const auto& [target, kind] : {std::pair{processor(1 << 20), TileKind::kI16Pairs},
+                                     {with_quads, TileKind::kI8Quads},
+                                     {with_amx(processor(1 << 20)), TileKind::kI8Quads}}) {
+    for (const MatmulPlan& plan : candidates_of(product({32, 768, 768, true}, DType::kI8), target)) {
+      EXPECT_EQ(plan.kind, kind) << str(plan.blocks());
+      expect_to_fit(plan);
+    }
+    for (const MatmulPlan& plan : candidates_of(product({1, 768, 768, true}, DType::kI8), target))
+      EXPECT_EQ(plan.kind, TileKind::kI8Quads) << str(plan.blocks());
+  }
+}
+
 TEST(MatmulCandidates, Differ) {
   for (const Sizes2& x : kProducts) {
     std::set<std::string> seen;

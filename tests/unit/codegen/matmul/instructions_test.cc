@@ -47,8 +47,14 @@ TEST(Instructions, TilesOfPairs) {
   }
 }
 
-TEST(Instructions, TilesOfQuads) {
+TEST(Instructions, TilesOfIntegers) {
   for (const Target& target : target::host_targets()) {
+    if (!target.int8_dot) {
+      const std::string text = tile(target, TileKind::kI16Pairs);
+      expect_instruction(text, dot_of_quads(target), vectors_of(target), target);
+      EXPECT_FALSE(std::regex_search(text, std::regex("vpaddd[^\n]*rsp"))) << "sums in memory:\n" << text;
+      continue;
+    }
     for (const TileKind kind : {TileKind::kI8Quads, TileKind::kU8Quads}) {
       const std::string text = tile(target, kind);
       if (target.amx)
