@@ -2,7 +2,9 @@
 #include "compiler/task_makers.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "base/error.h"
@@ -16,6 +18,7 @@
 #include "codegen/task/sequence.h"
 #include "kernels/registry.h"
 #include "libraries/library.h"
+#include "loop/slices.h"
 #include "loop/text.h"
 #include "ops/table.h"
 #include "program/definition.h"
@@ -86,19 +89,31 @@ ng_task make_loop(const program::Program&, const program::Task& task) {
   return codegen::make_kernel_task(loop::parse(text, task.name), target::host_target());
 }
 
+DType result_type(const loop::Kernel& factor) {
+  const auto slices = loop::find_slices(factor);
+  if (!slices) throw UserError(cat("the kernel ", factor.name, " computes no rows of a factor"));
+  return factor.buffers[slices->result].dtype;
+}
+
 // Matrix products as lowering writes them: all share the first factor, the other factors have one type, and each
-// product has an epilogue.
+// product has an epilogue. In front of it may stand the kernel that computes the second factor of the product.
 ng_task make_products(const program::Program&, const program::Task& task) {
   const std::string_view text = text_of(task);
   if (codegen::is_quant_text(text)) return make_quant(task, text);
   if (task.operands.size() < 2) throw UserError(cat("task ", task.name, " has no factors"));
   std::vector<codegen::MatmulSpec> specs;
-  for (loop::Kernel& epilogue : loop::parse_all(text, task.name)) {
+  std::optional<loop::Kernel> factor;
+  for (loop::Kernel& kernel : loop::parse_all(text, task.name)) {
+    if (kernel.name == loop::kFactor) {
+      factor = std::move(kernel);
+      continue;
+    }
     codegen::MatmulSpec& spec = specs.emplace_back();
     spec.a = task.operands[0].dtype;
-    spec.b = task.operands[1].dtype;
-    spec.b_is_nk = false;
-    spec.epilogue = std::move(epilogue);
+    spec.b = factor ? result_type(*factor) : task.operands[1].dtype;
+    spec.b_is_nk = factor.has_value();
+    spec.factor = std::exchange(factor, {});
+    spec.epilogue = std::move(kernel);
   }
   return codegen::make_matmuls(specs, target::host_target(), rows_of(task.operands[0]), order_of(task));
 }

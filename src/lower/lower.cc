@@ -16,6 +16,7 @@
 #include "lower/contains.h"
 #include "lower/generated/merge_products.h"
 #include "lower/generated/quant.h"
+#include "lower/merge_factors.h"
 #include "lower/nest/loop_nest.h"
 #include "lower/nest/streaming.h"
 #include "lower/sections.h"
@@ -628,7 +629,9 @@ Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptio
   }
   while (true) {
     try {
-      return Lowering(graph, catalog, options).run();
+      Lowered lowered = Lowering(graph, catalog, options).run();
+      if (options.generate) merge_factors(lowered.program, lowered.notes);
+      return lowered;
     } catch (const Refused& refused) {
       refuse(options.refused, refused.anchor, refused.refusal);
     }

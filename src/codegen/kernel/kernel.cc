@@ -9,6 +9,7 @@
 #include "codegen/kernel/emit.h"
 #include "codegen/kernel/frame.h"
 #include "loop/message.h"
+#include "loop/slices.h"
 #include "loop/text.h"
 
 namespace npugraph::codegen {
@@ -177,6 +178,25 @@ ng_task make_kernel_task(const loop::Kernel& kernel, const Target& target, std::
   out.destroy = [](void* context) { delete static_cast<KernelTask*>(context); };
   out.context = task.release();
   return out;
+}
+
+SliceCode::SliceCode(const loop::Kernel& kernel, const Target& target) {
+  NG_CHECK(loop::find_slices(kernel), "the kernel ", kernel.name, " computes no slices");
+  const SharedCode code = code_of(kernel, target, {});
+  chunk_ = code->chunk;
+  code_ = code;
+}
+
+void SliceCode::run(void* const* data, int64_t first, int64_t last) const {
+  KernelFrame frame = {.data = data,
+                       .scalars = nullptr,
+                       .parallel = run_parallel,
+                       .fail = record_failure,
+                       .captured = nullptr,
+                       .host = nullptr,
+                       .locals = nullptr,
+                       .locals_bytes = 0};
+  chunk_(&frame, nullptr, first, last);
 }
 
 std::string kernel_assembly(const loop::Kernel& kernel, const Target& target) {

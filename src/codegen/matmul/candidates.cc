@@ -119,7 +119,7 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
 // Rows that do not fill a vector may be matrix-vector products.
 void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   const int64_t beyond = plan.m % plan.shape.lanes;
-  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b()) {
+  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b() && !plan.computes_b()) {
     plan.tile_rows = plan.m - beyond;
     add_pack_a(plans, plan, target);
     plan.tile_rows = plan.m;
@@ -231,7 +231,7 @@ double transfers(const MatmulPlan& plan, const target::Target& target) {
 
 // Nanoseconds until what the epilogue reads is there: pieces of rows as long as a block has columns.
 double waits_of_epilogue(const MatmulPlan& plan, const target::Target& target) {
-  const auto buffers = static_cast<double>(plan.end_buffer - plan.first_buffer - 2);
+  const auto buffers = static_cast<double>(plan.end_buffer - plan.first_end - 1);
   return buffers * static_cast<double>(plan.m * plan.column_blocks()) * target::costs_of(target).line;
 }
 

@@ -4,9 +4,11 @@
 #include <array>
 
 #include "base/error.h"
+#include "codegen/kernel/kernel.h"
 #include "codegen/matmul/candidates.h"
 #include "codegen/matmul/run.h"
 #include "codegen/task/planned_task.h"
+#include "loop/slices.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -14,6 +16,7 @@ namespace {
 struct Planner {
   std::vector<MatmulSpec> specs;
   std::vector<std::shared_ptr<const EpilogueCode>> ends;  // nullptr: none
+  std::vector<std::shared_ptr<const SliceCode>> factors;  // nullptr: B is a buffer
   target::Target target;
   Order order = Order::kApart;
 
@@ -23,6 +26,7 @@ struct Planner {
     for (size_t i = 0; i < specs.size(); ++i) {
       codes.push_back(find_code(specs[i], target, plans.plans[i]));
       if (ends[i] != nullptr) codes.back().epilogue = ends[i]->function;
+      codes.back().factor = factors[i].get();
     }
     return codes;
   }
@@ -37,6 +41,11 @@ struct Planner {
 bool is_element(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
 
 void check(const MatmulSpec& spec, const target::Target& target) {
+  if (spec.factor) {
+    const auto slices = loop::find_slices(*spec.factor);
+    if (!slices || spec.factor->buffers[slices->result].dtype != spec.b || !spec.b_is_nk || !is_element(spec.b))
+      throw UserError("matmul: a kernel that does not compute rows of the second factor");
+  }
   if (is_integer_product(spec) && spec.b == DType::kI8) {
     if (!spec.epilogue) throw UserError("matmul: nothing says what happens to sums of i8");
     return;
@@ -69,10 +78,11 @@ std::string str(const MatmulBlocks& blocks) {
 ng_task make_matmul(const MatmulSpec& spec, const target::Target& target) { return make_matmuls({spec}, target); }
 
 ng_task make_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target, RowCount rows, Order order) {
-  Planner planner{.specs = specs, .ends = {}, .target = target, .order = order};
+  Planner planner{.specs = specs, .ends = {}, .factors = {}, .target = target, .order = order};
   for (const MatmulSpec& spec : specs) {
     check(spec, target);
     planner.ends.push_back(spec.epilogue ? epilogue_code(target, *spec.epilogue, sums_type(spec)) : nullptr);
+    planner.factors.push_back(spec.factor ? std::make_shared<const SliceCode>(*spec.factor, target) : nullptr);
   }
   return PlannedTask<Planner>::make(std::move(planner), rows);
 }

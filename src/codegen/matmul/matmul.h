@@ -27,6 +27,12 @@ struct MatmulSpec {
   DType c = DType::kF32;  // without an epilogue
   bool b_is_nk = true;    // the last two dimensions of B: [n, k], as in nn.Linear, or [k, n]
 
+  // A kernel that computes B as slices (loop/slices.h) of a dense matrix [n, k], each of which is a row or divides one.
+  // The product runs it for the rows that it reads next, so B is never whole in memory. The buffers of the task are then
+  // A, those of this kernel except the result, and those that follow B. Its result is of type `b`, a float, and
+  // `b_is_nk` holds.
+  std::optional<loop::Kernel> factor = {};
+
   // A kernel that takes the sums and stores the results. Its buffer 0 holds the sums, dense [rows, n], where rows
   // counts through all leading dimensions and m. Its body is a loop over rows with one vector loop over columns in it
   // and statements before that, none of which can fail; no locals, reductions or scans. Its extents are ignored. It may

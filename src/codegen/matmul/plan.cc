@@ -5,7 +5,9 @@
 
 #include "codegen/matmul/candidates.h"
 #include "codegen/matmul/copy.h"
+#include "codegen/task/slots.h"
 #include "codegen/task/work_items.h"
+#include "loop/slices.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -44,9 +46,29 @@ std::vector<int64_t> batch_strides(const ng_buffer& buffer, const MatmulPlan& pl
   return strides;
 }
 
-bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan) {
-  const ng_buffer& a = call.buffers[0];
-  const ng_buffer& b = call.buffers[plan.first_buffer];
+// A matrix [n, k] whose rows a kernel computes, far enough apart for a cache.
+class ComputedMatrix {
+ public:
+  // Nullopt if slices of the kernel do not divide rows of k elements.
+  static std::optional<ComputedMatrix> find(const MatmulSpec& spec, int64_t k) {
+    const auto slices = loop::find_slices(*spec.factor);
+    if (!slices || k == 0 || k % slices->each != 0 || slices->elements() % k != 0) return {};
+    const int64_t size = size_of(spec.b), row = MatmulPlan::row_bytes(round_up(k * size, kCutBytes) / 4);
+    return ComputedMatrix{slices->elements() / k, k, row / size, *slices};
+  }
+  ng_buffer buffer(DType dtype) const { return {nullptr, nullptr, sizes_, strides_, 2, static_cast<int32_t>(dtype)}; }
+  int64_t slices_of_row() const { return sizes_[1] / slices_.each; }
+  size_t result() const { return slices_.result; }
+  int64_t row_bytes(DType dtype) const { return strides_[0] * size_of(dtype); }
+
+ private:
+  ComputedMatrix(int64_t n, int64_t k, int64_t to_next, const loop::Slices& slices)
+      : sizes_{n, k}, strides_{to_next, 1}, slices_(slices) {}
+  int64_t sizes_[2], strides_[2];
+  loop::Slices slices_;
+};
+
+bool place_factors(const MatmulSpec& spec, const ng_buffer& a, const ng_buffer& b, MatmulPlan& plan) {
   if (a.rank < 2 || b.rank < 2 || static_cast<DType>(a.dtype) != spec.a || static_cast<DType>(b.dtype) != spec.b)
     return false;
   const Dimension a_m = dimension(a, 1), a_k = dimension(a, 0);
@@ -60,6 +82,18 @@ bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan
   // A dimension of one element is contiguous.
   if (plan.k == 1) plan.b.column = size_of(spec.b);
   if (plan.n == 1 && plan.k != 1 && plan.b.column != size_of(spec.b)) plan.b.row = size_of(spec.b);
+  return true;
+}
+
+bool place_a_and_b(const MatmulSpec& spec, const ng_call& call, MatmulPlan& plan) {
+  const ng_buffer& a = call.buffers[0];
+  if (!spec.factor) return place_factors(spec, a, call.buffers[plan.first_buffer], plan);
+  const auto b = ComputedMatrix::find(spec, dimension(a, 0).size);
+  if (!b) return false;
+  if (!place_factors(spec, a, b->buffer(spec.b), plan)) return false;
+  plan.slices_of_row = b->slices_of_row();
+  plan.result_of_slices = b->result();
+  plan.b.row = b->row_bytes(spec.b);
   return true;
 }
 
@@ -109,9 +143,10 @@ void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
   }
 }
 
-size_t buffers_behind_a(const MatmulSpec& spec) {
+size_t buffers_of_b(const MatmulSpec& spec) { return spec.factor ? spec.factor->buffers.size() - 1 : 1; }
+size_t buffers_behind_b(const MatmulSpec& spec) {
   // The first buffer of an epilogue is the sums, which are not a buffer of the task.
-  return spec.epilogue ? spec.epilogue->buffers.size() : 2;
+  return spec.epilogue ? spec.epilogue->buffers.size() - 1 : 1;
 }
 
 // Whether panels can replace the rows of A: they have as many bytes as these, are aligned for vectors, and are whole
@@ -140,13 +175,13 @@ std::optional<EndRows> end_rows_of(size_t number, const ng_buffer& buffer, const
 bool plan_matmul(const MatmulSpec& spec, const target::Target& target, const ng_call& call, MatmulPlan& plan) {
   if (!place_a_and_b(spec, call, plan)) return false;
   const bool has_c = !spec.epilogue.has_value();
-  if (has_c && !place_c(spec, call.buffers[plan.first_buffer + 1], plan)) return false;
+  if (has_c && !place_c(spec, call.buffers[plan.first_end], plan)) return false;
   const bool a_dies = dies(call.buffers[0], plan);
   fold_batch_into_rows(plan, has_c);
   for (const int64_t size : plan.batch_sizes) plan.batches *= size;
   if (!complete(plan, target, spec.blocks)) return false;
   plan.in_place = a_dies && fits_in_place(plan);
-  for (size_t i = plan.first_buffer + 1; plan.has_tiles() && i < plan.end_buffer; ++i) {
+  for (size_t i = plan.first_end; plan.has_tiles() && i < plan.end_buffer; ++i) {
     if (const auto rows = end_rows_of(i, call.buffers[i], plan)) plan.end_rows.push_back(*rows);
   }
   return !sums_integers(plan.kind) || plan.form == Form::kRowsMatvec || plan.form == Form::kPackA;
@@ -193,9 +228,13 @@ bool MatmulPlan::has_starts() const {
   return kind == TileKind::kI8Quads && !by_amx;
 }
 
-int64_t MatmulPlan::workspace() const {
+int64_t MatmulPlan::workspace_before_b() const {
   const int64_t packed = form == Form::kPackA && !in_place ? batches * panels_bytes() : 0;
-  return dense_a_bytes() + starts_bytes() + packed;
+  return round_up(dense_a_bytes() + starts_bytes() + packed, 64);
+}
+
+int64_t MatmulPlan::workspace() const {
+  return workspace_before_b() + (computes_b() ? most_slots() * computed_bytes() : 0);
 }
 
 int64_t MatmulPlans::workspace() const {
@@ -211,7 +250,8 @@ std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, co
   for (const MatmulSpec& spec : specs) {
     MatmulPlan plan;
     plan.first_buffer = buffer;
-    plan.end_buffer = buffer + buffers_behind_a(spec);
+    plan.first_end = buffer + buffers_of_b(spec);
+    plan.end_buffer = plan.first_end + buffers_behind_b(spec);
     plan.first_scalar = scalar;
     if (call.num_buffers < plan.end_buffer || !plan_matmul(spec, target, call, plan)) return {};
     buffer = plan.end_buffer;

@@ -2,10 +2,12 @@
 // The plan by which a product is computed. It depends on sizes, strides and the target alone.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "codegen/matmul/matmul.h"
+#include "codegen/matmul/matvec.h"
 #include "codegen/matmul/tile.h"
 
 namespace npugraph::codegen {
@@ -41,6 +43,7 @@ struct MatmulPlan : MatmulBlocks {
   std::vector<int64_t> batch_sizes;
   int64_t batches = 1;
   size_t first_buffer = 1;  // of the task: B, then those of the epilogue or C, up to end_buffer
+  size_t first_end = 2;     // the first buffer behind B
   size_t end_buffer = 3;
   size_t first_scalar = 0;  // of the epilogue
   Place a;
@@ -56,6 +59,8 @@ struct MatmulPlan : MatmulBlocks {
   bool rows_last = false;  // work items go through the columns first, because the rows of A do not fit in the cache
   int64_t steps = 0;       // of the whole sum
   std::vector<EndRows> end_rows;
+  int64_t slices_of_row = 0;    // of the kernel that computes B (MatmulSpec); 0: B is a buffer
+  size_t result_of_slices = 0;  // among the buffers of that kernel
 
   const MatmulBlocks& blocks() const { return *this; }
   bool has_tiles() const { return form == Form::kPackA || form == Form::kPackB; }
@@ -70,6 +75,10 @@ struct MatmulPlan : MatmulBlocks {
   bool widens_b() const {
     return b.dtype == DType::kI8 && (kind == TileKind::kBf16Pairs || kind == TileKind::kI16Pairs);
   }
+  bool computes_b() const { return slices_of_row > 0; }
+  // Rows of B that are computed at once, into memory that one thread holds.
+  int64_t computed_rows() const { return std::max(shape.rows, kMostVectors); }
+  int64_t computed_bytes() const { return computed_rows() * b.row; }
   int64_t elements_of_step() const { return 4 / size_of(multiplied()); }
   int64_t last_rows() const { return m - tile_rows; }
   int64_t row_blocks() const { return (tile_rows + block_rows - 1) / block_rows; }
@@ -77,7 +86,6 @@ struct MatmulPlan : MatmulBlocks {
   int64_t items() const { return batches * row_blocks() * column_blocks(); }
   int64_t panels() const { return (tile_rows + shape.columns() - 1) / shape.columns(); }
   int64_t panel_bytes() const { return steps * shape.columns() * 4; }  // of A or B, whichever is packed
-  // Bytes from one dense row to the next. Rows are no multiple of 1 KB apart, because they would share few places in a cache.
   int64_t dense_row_bytes() const { return row_bytes(steps); }
   // The same for copied rows of B, of a part of the sums; AMX takes them without a distance.
   int64_t staged_row_bytes(int64_t of_steps) const { return shape.amx ? of_steps * 4 : row_bytes(of_steps); }
@@ -88,9 +96,12 @@ struct MatmulPlan : MatmulBlocks {
   // kI8Quads: bytes of the numbers (i32) that the sums of each row of A start from.
   int64_t starts_bytes() const;
   bool has_starts() const;
+  // Where the memory for computed rows of B begins.
+  int64_t workspace_before_b() const;
   int64_t workspace() const;
 
- private:
+  // Bytes from one dense row of that many steps to the next. Rows are no multiple of 1 KB apart, because they would share
+  // few places in a cache.
   static int64_t row_bytes(int64_t steps);
 };
 

@@ -10,6 +10,7 @@
 #include "codegen/matmul/candidates.h"
 #include "codegen/matmul/copy.h"
 #include "codegen/task/prefetch.h"
+#include "codegen/task/slots.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
@@ -21,6 +22,35 @@ constexpr int64_t kLineBytes = 64;
 constexpr int64_t kStripRows = 128;   // of C, of kPackB, that are written at a time
 constexpr int64_t kTurnedRows = 256;  // of A that a work item turns
 
+// Computes rows of B into memory of a thread.
+class RowsOfB {
+ public:
+  RowsOfB(const MatmulPlan& plan, const SliceCode& code, const ng_call& call, char* memory)
+      : p_(plan), code_(code), memory_(memory) {
+    for (size_t i = plan.first_buffer; i < plan.first_end; ++i) data_.push_back(call.buffers[i].data);
+    data_.insert(data_.begin() + static_cast<std::ptrdiff_t>(plan.result_of_slices), nullptr);
+  }
+
+  // Returns the first of `count` rows from `row` on, at most computed_rows(). They stay until the next call.
+  const char* compute(int64_t row, int64_t count) {
+    const int64_t dense = p_.k * size_of(p_.b.dtype);
+    for (int64_t r = 0; r < count; ++r) {
+      // The place of row 0 of a dense matrix that has this row where it is wanted.
+      const auto first =
+          reinterpret_cast<uintptr_t>(memory_ + r * p_.b.row) - static_cast<uintptr_t>((row + r) * dense);
+      data_[p_.result_of_slices] = reinterpret_cast<void*>(first);
+      code_.run(data_.data(), (row + r) * p_.slices_of_row, (row + r + 1) * p_.slices_of_row);
+    }
+    return memory_;
+  }
+
+ private:
+  const MatmulPlan& p_;
+  const SliceCode& code_;
+  char* memory_;
+  std::vector<void*> data_;  // of the kernel
+};
+
 class Run {
  public:
   Run(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call)
@@ -29,11 +59,11 @@ class Run {
         call_(call),
         elements_of_step_(plan.elements_of_step()),
         a_(static_cast<const char*>(plan.dense_a ? call.workspace : call.buffers[0].data)),
-        b_(static_cast<const char*>(call.buffers[plan.first_buffer].data)),
+        b_(plan.computes_b() ? nullptr : static_cast<const char*>(call.buffers[plan.first_buffer].data)),
         starts_(reinterpret_cast<int32_t*>(static_cast<char*>(call.workspace) + plan.dense_a_bytes())),
         packed_(plan.in_place ? static_cast<char*>(call.buffers[0].data)
                               : static_cast<char*>(call.workspace) + plan.dense_a_bytes() + plan.starts_bytes()) {
-    for (size_t i = plan.first_buffer + 1; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
+    for (size_t i = plan.first_end; i < plan.end_buffer; ++i) ends_.push_back(call.buffers[i].data);
   }
 
   int64_t items() const { return p_.items(); }
@@ -49,13 +79,25 @@ class Run {
 
   bool has_tiles() const { return p_.has_tiles(); }
 
-  void run_items(int64_t first, int64_t last) {
-    if (!p_.has_tiles()) return run_matvecs(first, last);
-    const AmxScope scope(code_.amx);
-    for (int64_t i = first; i < last; ++i) p_.form == Form::kPackA ? run_pack_a(block(i)) : run_pack_b(block(i));
+  // `slots`: of memory for rows of B.
+  void run_items(int64_t first, int64_t last, Slots& slots) {
+    if (!p_.computes_b()) return run_items(first, last, nullptr);
+    const int slot = slots.take();
+    char* memory = static_cast<char*>(call_.workspace) + p_.workspace_before_b() + slot * p_.computed_bytes();
+    RowsOfB rows(p_, *code_.factor, call_, memory);
+    run_items(first, last, &rows);
+    slots.give_back(slot);
   }
 
  private:
+  // `computed`: null if B is a buffer.
+  void run_items(int64_t first, int64_t last, RowsOfB* computed) {
+    if (!p_.has_tiles()) return run_matvecs(first, last, computed);
+    const AmxScope scope(code_.amx);
+    for (int64_t i = first; i < last; ++i)
+      p_.form == Form::kPackA ? run_pack_a(block(i), computed) : run_pack_b(block(i));
+  }
+
   // A part of C that one thread computes.
   struct Block {
     int64_t batch, row, rows, column, columns;
@@ -246,48 +288,55 @@ class Run {
   }
 
   // acc: [panel][column of C][row of C].
-  void run_pack_a(const Block& block) {
+  void run_pack_a(const Block& block, RowsOfB* computed) {
     alignas(64) float acc[kMostSums];
-    alignas(64) char staged[kStagedBytes];
     const int64_t first_panel = block.row / p_.shape.columns();
     const int64_t end_panel = (block.row + block.rows + p_.shape.columns() - 1) / p_.shape.columns();
-    const int64_t panels = end_panel - first_panel;
     const int64_t acc_of_panel = p_.block_columns * p_.shape.columns();
-    const bool started = p_.has_starts() && !p_.shape.amx;
-    if (started) {
+    if (starts_sums()) {
       for (int64_t number = first_panel; number < end_panel; ++number)
         start_sums(block.batch, number, acc + (number - first_panel) * acc_of_panel);
     }
-    int64_t first = 0;
-    do {
-      const int64_t steps = std::min(p_.block_steps, p_.steps - first);
-      for (int64_t c = 0; c < block.columns; c += p_.shape.rows) {
-        const char* rows = b_at(block.batch, block.column + c, elements(first));
-        const char* next = next_rows(block, c, first);
-        int64_t row_stride = p_.b.row;
-        const int64_t count = std::min<int64_t>(p_.shape.rows, block.columns - c);
-        if (p_.stage_b || count < p_.shape.rows) {
-          stage(rows, p_.b, code_.widen_b, p_.b.row, count, first, steps, staged);
-          rows = staged;
-          row_stride = p_.staged_row_bytes(steps);
-        }
-        for (int64_t number = first_panel; number < end_panel; ++number) {
-          if (first + steps == p_.steps) fetch_ends(rows_of_panel(block, number, c, count));
-          const bool wide = panel_columns(number) == p_.shape.columns();
-          const char* from = panel(block.batch, number) + first * panel_columns(number) * 4;
-          float* to = acc + (number - first_panel) * acc_of_panel + c * panel_columns(number);
-          const int64_t part = number - first_panel;
-          const Ahead ahead = share_of_rows(next, steps, part, panels);
-          (wide ? code_.wide : code_.narrow)(from, rows, row_stride, kCutBytes, steps, to, panel_columns(number) * 4,
-                                             first > 0 || started, ahead.from, ahead.stride, ahead.step);
-        }
-      }
-      first += p_.block_steps;
-    } while (first < p_.steps);
+    // One part of the sums at least: without steps, they are zero.
+    const int64_t whole = std::max<int64_t>(p_.steps, 1);
+    for (int64_t c = 0; computed != nullptr && c < block.columns; c += p_.shape.rows) {
+      const char* rows = computed->compute(block.column + c, std::min<int64_t>(p_.shape.rows, block.columns - c));
+      for (int64_t first = 0; first < whole; first += p_.block_steps)
+        multiply_panels(block, c, first, rows + elements(first) * p_.b.column, acc);
+    }
+    for (int64_t first = 0; computed == nullptr && first < whole; first += p_.block_steps) {
+      for (int64_t c = 0; c < block.columns; c += p_.shape.rows)
+        multiply_panels(block, c, first, b_at(block.batch, block.column + c, elements(first)), acc);
+    }
     for (int64_t number = first_panel; number < end_panel; ++number)
       write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
     if (p_.last_rows() > 0 && block.row + block.rows == p_.tile_rows)
-      run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns});
+      run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns}, nullptr);
+  }
+
+  // Multiplies the panels of a block with a part of a tile's rows of B, from column c of the block on.
+  void multiply_panels(const Block& block, int64_t c, int64_t first, const char* rows, float* acc) const {
+    alignas(64) char staged[kStagedBytes];
+    const int64_t steps = std::min(p_.block_steps, p_.steps - first);
+    const int64_t count = std::min<int64_t>(p_.shape.rows, block.columns - c);
+    int64_t row_stride = p_.b.row;
+    if (p_.stage_b || count < p_.shape.rows) {
+      stage(rows, p_.b, code_.widen_b, p_.b.row, count, first, steps, staged);
+      rows = staged;
+      row_stride = p_.staged_row_bytes(steps);
+    }
+    const char* next = next_rows(block, c, first);
+    const int64_t first_panel = block.row / p_.shape.columns(), panels = divide_up(block.rows, p_.shape.columns());
+    for (int64_t part = 0; part < panels; ++part) {
+      const int64_t number = first_panel + part, columns = panel_columns(number);
+      if (first + steps == p_.steps) fetch_ends(rows_of_panel(block, number, c, count));
+      const char* from = panel(block.batch, number) + first * columns * 4;
+      float* to = acc + part * p_.block_columns * p_.shape.columns() + c * columns;
+      const Ahead ahead = share_of_rows(next, steps, part, panels);
+      (columns == p_.shape.columns() ? code_.wide : code_.narrow)(from, rows, row_stride, kCutBytes, steps, to,
+                                                                  columns * 4, first > 0 || starts_sums(), ahead.from,
+                                                                  ahead.stride, ahead.step);
+    }
   }
 
   // The memory that a tile prefetches (TileFunction).
@@ -314,6 +363,7 @@ class Run {
     return {next + row * p_.b.row, p_.b.row, kLineBytes};
   }
 
+  bool starts_sums() const { return p_.has_starts() && !p_.shape.amx; }
   void start_sums(int64_t batch, int64_t number, float* acc) const {
     const int64_t columns = panel_columns(number), row = number * p_.shape.columns();
     std::fill_n(acc, p_.block_columns * columns, 0.0F);
@@ -438,24 +488,31 @@ class Run {
   }
 
   // Computes neighbouring items together: the sum of an element does not depend on which others are computed with it.
-  void run_matvecs(int64_t first, int64_t last) {
+  void run_matvecs(int64_t first, int64_t last, RowsOfB* computed) {
     const int64_t most = kMostColumns / p_.block_columns;
     while (first < last) {
       const int64_t of_batch = p_.column_blocks() - first % p_.column_blocks();
       const int64_t count = std::min({most, last - first, of_batch});
       Block all = block(first);
       all.columns = std::min(count * p_.block_columns, p_.n - all.column);
-      run_matvec(all);
+      run_matvec(all, computed);
       first += count;
     }
   }
 
-  void run_matvec(const Block& block) {
+  void run_matvec(const Block& block, RowsOfB* computed) {
     alignas(64) float acc[kMostVectors * kMostColumns + 16];
     const bool by_rows = p_.form != Form::kColumnsMatvec;
     if (!by_rows) std::memset(acc, 0, sizeof(float) * p_.m * kMostColumns);
-    code_.matvec(b_at(block.batch, block.column, 0), by_rows ? p_.b.row : p_.b.column, block.columns,
-                 a_row(block.batch, block.row), a_row_stride(), p_.k, acc, kMostColumns);
+    const auto multiply = [&](const char* matrix, int64_t column, int64_t columns) {
+      code_.matvec(matrix, by_rows ? p_.b.row : p_.b.column, columns, a_row(block.batch, block.row), a_row_stride(),
+                   p_.k, acc + column, kMostColumns);
+    };
+    if (computed == nullptr) multiply(b_at(block.batch, block.column, 0), 0, block.columns);
+    for (int64_t c = 0; computed != nullptr && c < block.columns; c += p_.computed_rows()) {
+      const int64_t count = std::min<int64_t>(p_.computed_rows(), block.columns - c);
+      multiply(computed->compute(block.column + c, count), c, count);
+    }
     for (int64_t r = 0; p_.has_starts() && r < block.rows; ++r)
       add_start(starts_[block.batch * p_.m + block.row + r], block.columns, acc + r * kMostColumns);
     write(block, acc, kMostColumns);
@@ -556,8 +613,9 @@ void make_code_for_rows(const MatmulSpec& spec, const target::Target& target, co
 void run_matmul(const MatmulPlan& plan, const MatmulCode& code, const ng_call& call) {
   Run run(plan, code, call);
   run.prepare();
+  Slots slots;
   for_ranges(*call.host, run.items(), run.multiplications_each(),
-             [&](int64_t first, int64_t last) { run.run_items(first, last); });
+             [&](int64_t first, int64_t last) { run.run_items(first, last, slots); });
 }
 
 namespace {
@@ -566,9 +624,11 @@ namespace {
 void run_apart(std::vector<Run>& runs, int64_t multiplications_each, const ng_host& host) {
   int64_t items = 0;
   for (const Run& run : runs) items += run.items();
+  Slots slots;
   for_ranges(host, items, multiplications_each, [&](int64_t first, int64_t last) {
     for (Run& run : runs) {
-      if (first < run.items() && last > 0) run.run_items(std::max<int64_t>(first, 0), std::min(last, run.items()));
+      if (first < run.items() && last > 0)
+        run.run_items(std::max<int64_t>(first, 0), std::min(last, run.items()), slots);
       first -= run.items();
       last -= run.items();
     }
@@ -579,10 +639,11 @@ void run_apart(std::vector<Run>& runs, int64_t multiplications_each, const ng_ho
 // thread runs all of its items of one product before those of the next.
 void run_in_step(std::vector<Run>& runs, const ng_host& host) {
   const int64_t each = runs.front().multiplications_each() * std::ssize(runs);
+  Slots slots;
   for_ranges(host, runs.front().items(), each, [&](int64_t first, int64_t last) {
     const int64_t step = runs.front().has_tiles() ? 1 : last - first;
     for (int64_t item = first; item < last; item += step) {
-      for (Run& run : runs) run.run_items(item, item + step);
+      for (Run& run : runs) run.run_items(item, item + step, slots);
     }
   });
 }

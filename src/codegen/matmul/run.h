@@ -2,13 +2,14 @@
 // Runs a planned product: cuts it into work items, which do not depend on the number of threads.
 #pragma once
 
+#include "codegen/kernel/kernel.h"
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/code.h"
 #include "codegen/matmul/plan.h"
 
 namespace npugraph::codegen {
 
-// The machine code that a plan needs. The caller of find_code() fills in `epilogue`.
+// The machine code that a plan needs. The caller of find_code() fills in `epilogue` and `factor`.
 struct MatmulCode {
   TileFunction* wide = nullptr;  // kPackA and kPackB, as far as they need them
   TileFunction* narrow = nullptr;
@@ -19,6 +20,7 @@ struct MatmulCode {
   // For rows of A and B that are copied before they are multiplied as another type. Null if the type is the same.
   WidenFunction* widen_a = nullptr;
   WidenFunction* widen_b = nullptr;
+  const SliceCode* factor = nullptr;         // if B is computed
   InterleaveFunction* interleave = nullptr;  // kPackB
   RowsMatvecFunction* matvec = nullptr;      // the other forms, and the rows behind the tiles of kPackA
   // Either `store` or `epilogue` is set.

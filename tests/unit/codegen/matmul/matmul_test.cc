@@ -163,6 +163,63 @@ TEST(Matmul, ConvertsIntegersOfEightBits) {
   }
 }
 
+// A kernel that computes a matrix of `groups` groups of kGroupOfRow elements: codes times the scale of their group.
+constexpr int64_t kGroupOfRow = 35;
+loop::Kernel scaled_codes(DType dtype, int64_t groups) {
+  loop::Builder b("factor");
+  const auto codes = b.in("codes", DType::kI8), scales = b.in("scales", DType::kF32);
+  const auto y = b.out("y", dtype);
+  b.parallel_for(groups, 1, [&](const Expr& i) {
+    const auto scale = b.load(scales, i);
+    b.vector_for(kGroupOfRow, [&](const Expr& j) {
+      const Expr at = i * kGroupOfRow + j;
+      b.store(y, at, b.cast_to(b.cast_to(b.load(codes, at), DType::kF32) * scale, dtype));
+    });
+  });
+  return b.finish();
+}
+
+// Sums of products with rows of codes that are scaled by 1/2, 1/4 and 1/8 in turn.
+TEST(Matmul, ComputesRowsOfTheSecondFactor) {
+  constexpr int64_t n = 53, groups = 6, k = groups * kGroupOfRow;
+  for (const target::Target& target : target::host_targets()) {
+    for (const DType dtype : floats_of(target)) {
+      const Tensor codes(DType::kI8, {n, k}, {k, 1}), scales(DType::kF32, {n, groups}, {groups, 1});
+      const Tensor matrix(dtype, {n, k}, {k, 1});
+      const_cast<Tensor&>(codes).fill(2);
+      for_elements(scales.sizes(), [&](const Sizes& at) {
+        *reinterpret_cast<float*>(scales.at(at)) = 1.0F / static_cast<float>(2 << ((at[0] + at[1]) % 3));
+      });
+      for_elements(matrix.sizes(), [&](const Sizes& at) {
+        const Sizes group{at[0], at[1] / kGroupOfRow};
+        set_element(matrix.at(at), dtype, static_cast<float>(codes.value(at) * scales.value(group)));
+      });
+      for (const int64_t m : {0, 1, 2, 9, 40, 131}) {
+        const Case x{.a = dtype, .b = dtype, .c = DType::kF32, .m = m, .n = n, .k = k};
+        SCOPED_TRACE(describe(x, target));
+        const Operands o = make_operands(x);
+        MatmulSpec spec = spec_of(x);
+        spec.factor = scaled_codes(dtype, n * groups);
+        run_matmul_task(spec, target, {o.a.get(), &codes, &scales, o.c.get()}, 2);
+        for_elements(o.c->sizes(), [&](const Sizes& at) {
+          const double expected = exact_product(x, *o.a, matrix, at);
+          ASSERT_NEAR(o.c->value(at), expected, 1e-5 * (1 + std::abs(expected)) * k / 16);
+        });
+      }
+    }
+  }
+}
+
+TEST(Matmul, RefusesFactorsThatAreNoRows) {
+  const target::Target& target = target::host_target();
+  MatmulSpec spec{.epilogue = {}};
+  spec.factor = loop::parse(store_text(DType::kF32), "test");
+  EXPECT_THROW(make_matmul(spec, target), UserError);
+  spec.factor = scaled_codes(DType::kF32, 3);
+  spec.b = DType::kBF16;
+  EXPECT_THROW(make_matmul(spec, target), UserError);
+}
+
 MatmulSpec integer_spec(bool b_is_nk, DType a = DType::kI8) {
   return {.a = a,
           .b = DType::kI8,
