@@ -45,6 +45,7 @@ from benchmarks import (
     training_step,
     two_streams,
     warm_start,
+    weight_only_layers,
 )
 from benchmarks.harness import Request, Result
 
@@ -62,6 +63,7 @@ BENCHMARKS = {
         warm_start,
         inference_cache,
         int8_layers,
+        weight_only_layers,
         changing_sizes,
         memory,
         kv_cache,

@@ -27,6 +27,7 @@ from benchmarks import (
     training_step,
     two_streams,
     warm_start,
+    weight_only_layers,
 )
 from benchmarks.bar_kinds import (
     Bar,
@@ -97,6 +98,12 @@ BARS = (
         for form in int8_layers.FORMS
         for rows in int8_layers.ROWS
         for other, limit in ((int8_layers.FLOATS, 0.7), ("inductor", 1.0))
+    ),
+    *(
+        Bar("weight_only_layers", f"{form} {rows}", limit=1.0, other=other)
+        for form in weight_only_layers.FORMS
+        for rows in weight_only_layers.ROWS
+        for other in ("eager", "inductor")
     ),
     GeometricBar("fused_loops", "B", 1.3, INDUCTOR),
     ShareBar("fused_loops", "256 MB", 0.92),
