@@ -119,7 +119,7 @@ void add_pack_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
 // Rows that do not fill a vector may be matrix-vector products.
 void add_tiles_of_a(Plans& plans, MatmulPlan plan, const target::Target& target) {
   const int64_t beyond = plan.m % plan.shape.lanes;
-  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b() && !plan.computes_b()) {
+  if (beyond > 0 && beyond <= kMostVectors && beyond < plan.m && !plan.widens_b()) {
     plan.tile_rows = plan.m - beyond;
     add_pack_a(plans, plan, target);
     plan.tile_rows = plan.m;

@@ -311,7 +311,7 @@ class Run {
     for (int64_t number = first_panel; number < end_panel; ++number)
       write_transposed(block, number, acc + (number - first_panel) * acc_of_panel);
     if (p_.last_rows() > 0 && block.row + block.rows == p_.tile_rows)
-      run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns}, nullptr);
+      run_matvec({block.batch, p_.tile_rows, p_.last_rows(), block.column, block.columns}, computed);
   }
 
   // Multiplies the panels of a block with a part of a tile's rows of B, from column c of the block on.

@@ -122,6 +122,20 @@ def test_same_bits_in_other_ways(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [1, 5, 33, 64])
+def test_same_bits_of_dequantised_weights(rows: int, dtype: torch.dtype) -> None:
+    (x, scale) = operands(((rows, 200), (60, 1)), dtype)
+    codes = torch.randint(-128, 128, (60, 200), generator=torch.Generator().manual_seed(0)).to(torch.int8).npu()
+
+    def fn(x: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return x @ (codes.to(x.dtype) * scale).t()
+
+    with torch.no_grad():
+        compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, dynamic=False)
+        assert_same_bits(compiled(x, codes, scale), fn(x, codes, scale), "compiled")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_same_bits_of_gradients(dtype: torch.dtype) -> None:
     def gradients(fn: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, ...]:
         args = [t.requires_grad_() for t in operands(((48,), (6, 200), (48, 200)), dtype)]
