@@ -32,6 +32,8 @@ _AS_ON_CPU = (
     aten.pixel_shuffle.default,
 )
 
+_GATHERED_STATS = aten.batch_norm_gather_stats_with_counts.default
+
 _NO_KERNEL = (
     "npugraph knows sizes and types of its results alone: torch.library.impl({name!r}, 'CPU') gives it a kernel."
 )
@@ -58,6 +60,7 @@ def make_fake() -> None:
         register_op_impl(op)(_as_on_npu(op))
         if op in decomposition_table and op not in meta_table:  # if sizes are symbols, torch decomposes these first
             register_fast_op_impl(op)(_with_symbols(op))
+    register_op_impl(_GATHERED_STATS)(_gathered_stats)
 
 
 def overload(name: str) -> Any:
@@ -84,6 +87,16 @@ def _as_on_npu(op: Any) -> Callable[..., Any]:
             return npu_kernels.call(op, *args, **kwargs)
 
     return call
+
+
+def _gathered_stats(
+    mode: Any, op: Any, x: Any, mean: Any, invstd: Any, running_mean: Any, running_var: Any, *rest: Any
+) -> Any:
+    """Runs the kernel of npu without the running statistics, which it would write."""
+    if x.device.type != "npu":
+        return NotImplemented
+    with mode, torch._C.DisableTorchFunction():
+        return npu_kernels.call(op, x, mean, invstd, None, None, *rest)
 
 
 def _as_on_cpu(of_torch: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -242,6 +242,20 @@ def test_parts_of_synced_batch_norms() -> None:
         torch.testing.assert_close(compiled(both)(*args), both(*args), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gathered_statistics_of_synced_batch_norms(dynamic: bool) -> None:
+    def gathered(x: torch.Tensor, means: torch.Tensor, invstds: torch.Tensor, counts: torch.Tensor) -> Any:
+        running = torch.zeros_like(means[0]), torch.ones_like(means[0])
+        gather = torch.batch_norm_gather_stats_with_counts
+        return *gather(x, means, invstds, *running, 0.1, 1e-5, counts), *running
+
+    run = compiled(gathered, dynamic=dynamic)
+    for ranks, channels in ((2, 3), (3, 5)):
+        args = [normal(2, channels, 4), normal(ranks, channels), normal(ranks, channels).abs() + 1, torch.ones(ranks)]
+        args = [x.npu() for x in args]
+        torch.testing.assert_close(run(*args), gathered(*args))
+
+
 @pytest.mark.parametrize("kind", [torch.nn.LSTMCell, torch.nn.GRUCell])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_cells_as_modules(kind: type[torch.nn.Module], dynamic: bool) -> None:
