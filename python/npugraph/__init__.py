@@ -11,6 +11,7 @@ import torch  # noqa: F401  (loads the libraries that the extension links)
 
 from npugraph import _C, operators  # noqa: F401  (operators: defines npugraph::attention, which graphs call)
 from npugraph.artifact import Artifact, Instance, artifacts
+from npugraph.fx.streams import stream_marks  # noqa: F401  (Dynamo traces the marks before it calls the backend)
 from npugraph.libraries import cmake_path, include_path, load_library
 from npugraph.observe import poison_freed_memory, pools, task_log, trace
 from npugraph.saved import SavedProgram, load

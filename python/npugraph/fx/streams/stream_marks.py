@@ -31,6 +31,10 @@ _NAMES = (
 )
 _LAUNCH = "record_program_event"  # a mark that has a task
 
+# Fake tensors treat an operator without operands as one that makes tensors on a device.
+torch.library.register_fake("npugraph_ex::record", lambda: torch.empty(0))
+torch.library.register_fake(f"npugraph_ex::{_LAUNCH}", lambda event, stream: None)
+
 
 @functools.cache
 def marks() -> dict[Any, str]:
@@ -39,9 +43,6 @@ def marks() -> dict[Any, str]:
     found = {getattr(torch.ops.npugraph_ex, name).default: name for name in (*_NAMES, _LAUNCH)}
     for mark in found:
         fx.node.has_side_effect(mark)
-    # Fake tensors treat an operator without operands as one that makes tensors on a device.
-    torch.library.register_fake("npugraph_ex::record", lambda: torch.empty(0))
-    torch.library.register_fake(f"npugraph_ex::{_LAUNCH}", lambda event, stream: None)
     return found
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -439,6 +441,20 @@ def test_forward_graphs_of_training_have_strands(two_workers: None, function: Ca
     assert {(task.stream, bool(task.waits), *task.limits) for task in forward.tasks} == strands
     assert {task.stream for task in forward.tasks} == {0, 1} and {task.stream for task in backward.tasks} == {0}
     assert "tagged_event_wait_on_stream" in forward.to_fx().code
+
+
+FIRST_MARK = """
+import torch, npugraph
+def function(x):
+    torch.ops.npugraph_ex.wait([torch.ops.npugraph_ex.record()])
+    return x + 1
+print(torch.compile(function, backend="npugraph_ex", fullgraph=True)(torch.ones(1)).item())
+"""
+
+
+def test_a_record_is_traced_before_anything_was_compiled() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_MARK], capture_output=True, text=True, check=False)
+    assert done.stdout == "2.0\n", done.stderr
 
 
 def test_what_is_computed_anew_is_on_one_stream() -> None:
