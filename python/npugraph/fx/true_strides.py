@@ -21,7 +21,6 @@ from typing import Any
 import torch
 from torch import _prims_common
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
-from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 aten = torch.ops.aten
@@ -48,8 +47,8 @@ def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.T
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Returns for each operator that has wrong fake results a function which lays them out as eager does. If a size is
-    a symbol it does not, because the trace would not know how the strides are computed."""
+    """Returns for each operator that has wrong fake results a function which lays them out as eager does. Sizes
+    may be symbols: the trace gets the order of the dimensions, which are numbers."""
     return {func: functools.partial(_laid_out, func) for func in CORRECTED}
 
 
@@ -61,19 +60,11 @@ def _laid_out(func: Any, *args: Any, **kwargs: Any) -> Any:
         return NotImplemented
     with _added(func):
         result = func(*args, **kwargs)
-    if any(map(_is_symbolic, (*pytree.tree_leaves(args), *pytree.tree_leaves(result)))):
-        return result
     with disable_proxy_modes_tracing():
         corrected = with_true_strides(func, args, result)
     if isinstance(result, torch.Tensor):
         return _in_order_of(result, corrected)
     return tuple(map(_in_order_of, result, corrected))
-
-
-def _is_symbolic(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return any(map(_is_symbolic, (*value.shape, *value.stride())))
-    return isinstance(value, torch.SymInt)
 
 
 @contextlib.contextmanager
@@ -89,7 +80,8 @@ def _in_order_of(value: Any, like: Any) -> Any:
     """Returns ``value`` or, if the strides of ``like`` are others, a copy that has them. They have no gaps."""
     if value is like:
         return value
-    order, _ = _prims_common.compute_elementwise_output_logical_to_physical_perm(like)
+    with disable_proxy_modes_tracing():  # the strides of ``like`` are no part of the trace
+        order, _ = _prims_common.compute_elementwise_output_logical_to_physical_perm(like)
     back = [order.index(dim) for dim in range(len(order))]
     return value.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
 
@@ -182,6 +174,7 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
     **dict.fromkeys(
         (
             aten._log_softmax_backward_data.default,
+            aten._upsample_nearest_exact1d.default,
             aten.huber_loss_backward.default,
             aten.isin.Tensor_Scalar,
             aten.isin.Tensor_Tensor,
@@ -189,6 +182,7 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
             aten.native_layer_norm_backward.default,
             aten.normal.Tensor_Tensor,
             aten.pow.Scalar,
+            aten.upsample_nearest1d.default,
         ),
         _dense,
     ),

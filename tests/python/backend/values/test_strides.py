@@ -175,6 +175,11 @@ def unlike_fake_tensors(x):
     )
 
 
+def lines(x):
+    x = x.flatten(2) if x.dim() > 2 else x[None]
+    return torch.nn.functional.interpolate(x, 3), torch.nn.functional.interpolate(x, 9, mode="nearest-exact")
+
+
 def products_of_vectors(x):
     return torch.addr(x, x[:, 0], x[0], beta=0), torch.addr(x, x[:, 0], x[0]), torch.addmv(x[:, 0], x, x[0], beta=0)
 
@@ -190,7 +195,7 @@ def norms(x):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("fn", [unlike_fake_tensors, norms])
+@pytest.mark.parametrize("fn", [unlike_fake_tensors, norms, lines])
 def test_results_unlike_fake_tensors(fn, dynamic: bool) -> None:
     check(fn, image, channels_last, transposed, sliced, columns, rounds=1, exact=False, dynamic=dynamic)
 
@@ -211,9 +216,10 @@ def with_gradients(x):
     return torch.copysign(x, x), torch.complex(x, x).angle(), torch.nn.functional.logsigmoid(x), 2**x
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("fn", [with_gradients, norms])
 @pytest.mark.parametrize("make", [transposed, columns])
-def test_gradients_unlike_fake_tensors(fn, make) -> None:
+def test_gradients_unlike_fake_tensors(make, fn, dynamic: bool) -> None:
     """Results behind which something relies on the strides: ``as_strided`` reads other elements otherwise."""
 
     def first_elements(x):
@@ -222,7 +228,7 @@ def test_gradients_unlike_fake_tensors(fn, make) -> None:
     with torch.enable_grad():
         (x,) = make()
         x.requires_grad_()
-        compiled, eager = (one(x) for one in (compile_ex(first_elements, dynamic=False), first_elements))
+        compiled, eager = (one(x) for one in (compile_ex(first_elements, dynamic=dynamic), first_elements))
         assert_same(compiled, eager, exact=False)
         of = [[one for one in results if one.requires_grad] for results in (compiled, eager)]
         grads = [torch.autograd.grad(one, x, list(map(torch.ones_like, one))) for one in of]
