@@ -105,8 +105,12 @@ def _elementwise_of_expanded(result: torch.Tensor, *args: Any) -> Sequence[Any] 
     return _elementwise(result, *operands) if is_expanded else None
 
 
-def _like(position: int) -> Callable[..., Sequence[Any]]:
-    return lambda result, *args: torch.empty_like(args[position]).stride()
+def _like(position: int) -> Callable[..., Sequence[Any] | None]:
+    def strides(result: torch.Tensor, *args: Any) -> Sequence[Any] | None:
+        # The sum or mean of a loss is a single number.
+        return torch.empty_like(args[position]).stride() if result.dim() == args[position].dim() else None
+
+    return strides
 
 
 def _format_of(position: int) -> Callable[..., Sequence[Any]]:

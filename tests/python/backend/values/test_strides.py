@@ -180,6 +180,12 @@ def lines(x):
     return torch.nn.functional.interpolate(x, 3), torch.nn.functional.interpolate(x, 9, mode="nearest-exact")
 
 
+def losses(x):
+    of = torch.nn.functional.binary_cross_entropy
+    x = x.sigmoid()
+    return [of(x, x.round(), reduction=reduction) for reduction in ("none", "mean", "sum")]
+
+
 def products_of_vectors(x):
     return torch.addr(x, x[:, 0], x[0], beta=0), torch.addr(x, x[:, 0], x[0]), torch.addmv(x[:, 0], x, x[0], beta=0)
 
@@ -195,7 +201,7 @@ def norms(x):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("fn", [unlike_fake_tensors, norms, lines])
+@pytest.mark.parametrize("fn", [unlike_fake_tensors, norms, lines, losses])
 def test_results_unlike_fake_tensors(fn, dynamic: bool) -> None:
     check(fn, image, channels_last, transposed, sliced, columns, rounds=1, exact=False, dynamic=dynamic)
 
