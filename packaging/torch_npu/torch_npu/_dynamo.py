@@ -44,6 +44,9 @@ _OF_THE_MOMENT = (
     "memory_stats",
 )
 
+# Callers of these functions may be where fake tensors cannot be made. Dynamo traces no generators in any case.
+_OF_GENERATORS = ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all")
+
 # The attributes that identify a stream. Graphs fold them.
 _STREAM_NUMBERS = ("device_index", "device_type", "native_handle", "npu_stream", "priority", "stream_id")
 
@@ -66,7 +69,7 @@ def install() -> None:
     own_handlers = {"stream": _enter_stream, "set_stream": _set_stream, "default_stream": _default_stream}
     names = (*_FOLDED, *_FOLDED_WITH_GUARDS, *_AS_ACCELERATOR, *_OF_THE_MOMENT, *own_handlers)
     rules = {f"{_function(name).__module__}.{name}": TorchInGraphFunctionVariable for name in names}
-    for name in names:  # after a graph break they are called without being traced
+    for name in (*names, *_OF_GENERATORS):  # after a graph break they are called without being traced
         code = _function(name).__code__
         set_code_exec_strategy(code, FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP))
     trace_rules.torch_name_rule_map.append(rules)

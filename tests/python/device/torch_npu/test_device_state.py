@@ -13,6 +13,7 @@ import numpy
 import pytest
 import torch
 import torch_npu
+from torch.testing._internal.common_utils import freeze_rng_state
 
 import npugraph
 
@@ -305,6 +306,18 @@ def test_devices_have_generators_of_their_own():
     y = torch.randn(3, device="npu:1")
     torch.npu.set_rng_state_all(states)
     assert torch.equal(torch.randn(3, device="npu:1"), y)
+
+
+def test_compiled_code_restores_generators_where_fake_tensors_cannot_be_made():
+    def fn(x):
+        with freeze_rng_state():
+            return x + torch.rand(3, device="npu")
+
+    torch._dynamo.reset()
+    x = torch.zeros(3).npu()
+    torch.npu.manual_seed(0)
+    got = torch.compile(fn, backend="npugraph_ex")(x)
+    torch.testing.assert_close(fn(x), got)
 
 
 def test_fork_rng_restores_npu():
