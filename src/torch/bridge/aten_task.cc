@@ -224,11 +224,16 @@ void AtenTask::push_args(State& state, const ng_call* call) const {
   }
 }
 
-// InternalError if the operator gave a tensor another shape or storage, and so did not write the operand's memory.
+// InternalError if the operator gave a tensor other sizes or another storage, and so did not write the operand's memory.
+// Out-variants may give it the strides that they prefer; then the elements are put where the Program reads them.
 void AtenTask::check_written(State& state, const ng_call* call) const {
   for (const int32_t i : written_) {
     const ng_buffer& buffer = call->buffers[i];
-    if (!state.tensors[i]->is_disturbed({buffer.sizes, static_cast<size_t>(buffer.rank)})) continue;
+    const auto rank = static_cast<size_t>(buffer.rank);
+    if (!state.tensors[i]->is_disturbed({buffer.sizes, rank})) {
+      count_copied(call, state.tensors[i]->restore_strides({buffer.strides, rank}));
+      continue;
+    }
     make_tensors(state);
     bind(state, call);
     throw InternalError(cat("operator ", declared_.name(), " resized a tensor that it was to write"));

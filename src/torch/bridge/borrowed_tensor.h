@@ -26,10 +26,13 @@ class BorrowedTensor {
   const at::Tensor& tensor() const { return tensor_; }
   // Another tensor over the same memory, for code that may keep what it is given.
   at::Tensor alias();
-  // Whether an operator gave the tensor another shape or storage.
+  // Whether an operator gave the tensor other sizes or another storage.
   bool is_disturbed(at::IntArrayRef sizes) const {
     return tensor_.sizes() != sizes || tensor_.storage().unsafeGetStorageImpl() != storage_;
   }
+  // If an operator gave the tensor other strides: gives it these again, with each element in its place. Returns the number
+  // of copied bytes.
+  int64_t restore_strides(at::IntArrayRef strides) { return tensor_.strides() == strides ? 0 : reorder(strides); }
   bool shares_storage_with(const at::Tensor& other) const {
     return other.has_storage() && other.storage().unsafeGetStorageImpl() == storage_;
   }
@@ -40,6 +43,7 @@ class BorrowedTensor {
  private:
   void move_to(void* data);
   void make();
+  int64_t reorder(at::IntArrayRef strides);
 
   at::Tensor tensor_;
   c10::StorageImpl* storage_ = nullptr;  // of tensor_
