@@ -7,6 +7,8 @@
 Here ``body'`` writes a copy of ``s`` of its own. AOTAutograd can make such calls functional, too, but it takes their
 arguments for tensors that share no memory, and it has no form for calls inside of calls. So Dynamo's graph is rewritten
 before AOTAutograd sees it. ``pure_flow.py`` has the calls that replace those of the graph.
+
+The graph of a ``nested_compile_region`` takes the place of its call: torch has no gradients of calls that write.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from npugraph.fx.values import attribute
 
 _cond = torch.ops.higher_order.cond
 _while_loop = torch.ops.higher_order.while_loop
+_invoke_subgraph = torch.ops.higher_order.invoke_subgraph
 
 
 class CannotCarry(Exception):
@@ -59,7 +62,7 @@ def _replace(gm: fx.GraphModule, node: fx.Node, module: torch.nn.Module, inputs:
     gm.graph.erase_node(node)
 
 
-def _call_to_replace(gm: fx.GraphModule, children: dict[str, fx.GraphModule], node: fx.Node) -> _Call | None:
+def _call_to_replace(gm: fx.GraphModule, children: dict[str, fx.GraphModule], node: fx.Node) -> _Call | _Region | None:
     def graph(reference: fx.Node) -> fx.GraphModule:
         return children.get(reference.target) or attribute(gm, reference.target)
 
@@ -69,6 +72,9 @@ def _call_to_replace(gm: fx.GraphModule, children: dict[str, fx.GraphModule], no
     elif node.target is _while_loop:
         condition, body, carried, more = node.args
         call = _Call([graph(condition), graph(body)], [], [*carried, *more], len(carried))
+    elif node.target is _invoke_subgraph:
+        body, _, *operands = node.args
+        return _Region(graph(body), operands)
     else:
         return None
     return call if call.is_impure() else None
@@ -133,6 +139,20 @@ class _Call:
             return Memory(members, members[0], is_whole=True)
         self.roots.append(_root(nodes))
         return Memory(members, len(self.arguments) + len(self.roots) - 1, is_whole=False)
+
+
+class _Region:
+    """A call of a ``nested_compile_region``: its graph and its arguments."""
+
+    def __init__(self, graph: fx.GraphModule, arguments: list[Any]) -> None:
+        self.graph = graph
+        self.arguments = arguments
+
+    def inputs(self) -> list[Any]:
+        return self.arguments
+
+    def module(self) -> torch.nn.Module:
+        return self.graph
 
 
 def _has_calls(gm: fx.GraphModule) -> bool:

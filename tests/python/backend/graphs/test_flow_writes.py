@@ -178,16 +178,34 @@ def test_reads_of_tensors_that_are_written_around_control_flow() -> None:
         check_captured(fn, lambda: (torch.ones(4, 3), torch.arange(3.0)))
 
 
-@pytest.mark.filterwarnings("ignore::npugraph.NpugraphWarning")
-def test_writes_of_a_region_that_is_compiled_once() -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("trains", [False, True])
+def test_writes_of_a_region_that_is_compiled_once(trains: bool, dynamic: bool) -> None:
+    count = torch.zeros(1)
+
+    @torch.compiler.nested_compile_region
+    def inner(t, s):
+        s[1:].mul_(2)
+        count.add_(1)
+        return t.sin() + s
+
     @torch.compiler.nested_compile_region
     def region(t, s):
-        return t + s.mul_(2)
+        s.add_(1)
+        return inner(t * 2, s) + count
 
     def fn(x, s):
-        return region(x, s) + region(x, s), s + 1
+        return region(x, s) + region(x.cos(), s), s + 1
 
-    compiled = compile_ex(fn)
-    own, given = operands(4, 1), operands(4, 1)
-    assert_same(compiled(*own), fn(*given))
-    assert_same(own, given)
+    def called(function):
+        x, s = torch.arange(12.0).view(4, 3).requires_grad_(trains), torch.arange(3.0)
+        count.zero_()
+        results = function(x, s)
+        gradient = torch.autograd.grad(results[0].sum(), x) if trains else ()
+        return *results, *gradient, s, count.clone()
+
+    with torch.set_grad_enabled(trains):
+        compiled = called(compile_ex(fn, dynamic=dynamic))
+        made = npugraph.artifacts()
+        assert made and not any(artifact.python_tasks for artifact in made)
+        assert_same(compiled, called(fn), exact=False)
