@@ -143,4 +143,15 @@ Expr simplify(const Expr& e, const std::vector<Symbol>& symbols) {
   return kept.size() == 1 ? kept.front() : Expr::make(e.op(), std::move(kept));
 }
 
+Expr multiple_of(int64_t c, const Expr& symbol) { return Expr(c) * Expr::make(ExprOp::kFloorDiv, {symbol, Expr(c)}); }
+
+bool tells(const Expr& size, const Expr& symbol) {
+  if (size == symbol) return true;
+  if (size.op() != ExprOp::kMul) return false;
+  return std::ranges::any_of(size.args(), [&](const Expr& factor) {
+    const auto c = factor.as_int();
+    return c && size == multiple_of(*c, symbol);
+  });
+}
+
 }  // namespace npugraph::ir

@@ -15,4 +15,10 @@ bool is_nonnegative(const Expr& e, const std::vector<Symbol>& symbols);
 // at most 512.
 Expr simplify(const Expr& e, const std::vector<Symbol>& symbols);
 
+// c * floordiv(symbol, c), as which a symbol is written that is known to be a multiple of c.
+Expr multiple_of(int64_t c, const Expr& symbol);
+
+// Whether a tensor that has this size tells the value of the symbol: it is the symbol, or a multiple_of() it.
+bool tells(const Expr& size, const Expr& symbol);
+
 }  // namespace npugraph::ir

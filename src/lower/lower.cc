@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/bounds.h"
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/collectives.h"
@@ -187,7 +188,7 @@ program::Symbol Lowering::find_source(const ir::Symbol& symbol) const {
     const ir::ValueId value = graph_.inputs[i].value;
     if (value == ir::kNone || !graph_.value(value).is_tensor()) continue;
     const auto& sizes = graph_.value(value).tensor().sizes;
-    const auto at = std::find(sizes.begin(), sizes.end(), wanted);
+    const auto at = std::ranges::find_if(sizes, [&](const Expr& size) { return ir::tells(size, wanted); });
     if (at == sizes.end()) continue;
     found.input = i;
     found.dim = static_cast<int32_t>(at - sizes.begin());

@@ -31,6 +31,27 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
   return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }
 
+// The numbers by which `symbol` is divided somewhere in `expr`.
+void collect_divisors(const Expr& expr, const Expr& symbol, std::vector<int64_t>& divisors) {
+  const bool divides = expr.op() == ExprOp::kFloorDiv || expr.op() == ExprOp::kMod;
+  const auto divisor = divides && expr.args()[0] == symbol ? expr.args()[1].as_int() : std::nullopt;
+  if (divisor) divisors.push_back(*divisor);
+  for (const Expr& arg : expr.args()) collect_divisors(arg, symbol, divisors);
+}
+
+// The symbol as a multiple of a number, if `difference` is then 0: n // 2 == n - n // 2 says that n is even.
+std::optional<Expr> solve_by_multiple(const Expr& difference, const std::string& name) {
+  const Expr symbol = Expr::symbol(name);
+  std::vector<int64_t> divisors;
+  collect_divisors(difference, symbol, divisors);
+  for (const int64_t divisor : divisors) {
+    const Expr multiple = ir::multiple_of(divisor, symbol);
+    const auto at = substitute(difference, [&](const Expr& s) { return s == symbol ? multiple : s; });
+    if (divisor > 1 && at.is_int(0)) return multiple;
+  }
+  return std::nullopt;
+}
+
 // If `smaller` is min(c, size) for a symbol `size` and a constant c, they are equal where size is at most c: c.
 std::optional<int64_t> upper_bound(const Expr& smaller, const Expr& size) {
   if (smaller.op() != ExprOp::kMin || size.op() != ExprOp::kSymbol || smaller.args().size() != 2) return std::nullopt;
@@ -64,8 +85,9 @@ Expr Context::size_symbol(const std::string& name) {
   const auto known = substitutions_.find(name);
   const Expr size = known == substitutions_.end() ? Expr::symbol(name) : known->second;
   const auto stated = bounds_.find(name);
-  if (size.op() != ExprOp::kSymbol) return size;
-  ir::Symbol& symbol = declared(size.symbol_name());
+  const bool is_multiple = ir::tells(size, Expr::symbol(name));
+  if (size.op() != ExprOp::kSymbol && !is_multiple) return size;
+  ir::Symbol& symbol = declared(is_multiple ? name : size.symbol_name());
   if (stated == bounds_.end()) return size;
   symbol.min = std::max(symbol.min, stated->second.min);
   symbol.max = std::min(symbol.max, stated->second.max);
@@ -101,6 +123,9 @@ void Context::require_equal(const Expr& given_a, const Expr& given_b) {
     if (solved && solved->as_int().value_or(0) < 0)
       throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal, and no size is ", solved->str()));
     if (solved) throw SizesMustBeEqual{symbol, *solved};
+  }
+  for (const std::string& symbol : symbols) {
+    if (const auto multiple = solve_by_multiple(difference, symbol)) throw SizesMustBeEqual{symbol, *multiple};
   }
   throw UserError(cat("sizes ", a.str(), " and ", b.str(), " have to be equal, which no size of an input can say"));
 }

@@ -17,6 +17,7 @@
 #include "ge/import/user_operator.h"
 #include "ge/ir/registry.h"
 #include "ir/alias.h"
+#include "ir/bounds.h"
 #include "libraries/library.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"
@@ -94,9 +95,9 @@ class Importer {
 
   // A call has to say the value of each symbol: as a number, or as a size of a tensor.
   void require_source(const Expr& symbol) {
+    const auto tells = [&](const Expr& size) { return ir::tells(size, symbol); };
     for (const ir::Input& input : context_.graph().inputs) {
-      if (input.value == ir::kNone ? input.scalar == symbol
-                                   : std::ranges::count(context_.sizes(input.value), symbol) > 0)
+      if (input.value == ir::kNone ? input.scalar == symbol : std::ranges::any_of(context_.sizes(input.value), tells))
         return;
     }
     throw UserError(cat("the size ", symbol.str(), " is part of other sizes, and no input has it"));
@@ -234,7 +235,7 @@ ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& de
     try {
       return Importer(def.name, ordered, Context(substitutions, bounds, device, model.owner), host).run();
     } catch (const SizesMustBeEqual& equation) {
-      add_substitution(substitutions, equation);  // one symbol less in each round
+      add_substitution(substitutions, equation);  // one symbol less in each round, or a multiple in the place of one
     } catch (const SizeMustBeAtMost& bound) {
       bounds[bound.symbol].max = bound.max;  // lower in each round, because min(c, size) was not yet size
     }

@@ -166,6 +166,7 @@ SIZES: dict[str, Callable[..., Any]] = {
     "returned numbers": lambda x: (x * 2, math.ceil(x.shape[0] / 2), math.sqrt(x.shape[0]), x.shape[0] ** x.shape[1]),
     "power of a number": lambda x: x * (2 ** x.shape[0]) + x.new_zeros(2 ** x.shape[1], 1, 1).sum(),
     "power of sizes": lambda x: x.sum() * (x.shape[0] ** x.shape[1]),
+    "power of sizes for each element": lambda x: x * (x.shape[0] ** x.shape[1]),
     "strides": lambda x: x[:, 1:] * 2,
 }
 
@@ -180,6 +181,29 @@ def test_sizes_that_follow_from_a_call(name: str) -> None:
     with torch.no_grad():
         for x in (torch.randn(3, 5, 8), torch.randn(6, 4, 8)):
             torch.testing.assert_close(compiled(x), fn(x), check_stride=True)
+
+
+HALVES: dict[str, Callable[..., Any]] = {
+    "halves": lambda x: x[: x.shape[0] // 2] * x[x.shape[0] // 2 :],
+    "columns": lambda x: x[:, : x.shape[1] // 2] + x[:, x.shape[1] // 2 :] * x.shape[1],
+    "quarters": lambda x: x[: x.shape[0] // 2].view(2, -1, x.shape[1]) + x[x.shape[0] // 2 :].view(2, -1, x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_parts_of_a_size_that_are_equal(name: str) -> None:
+    fn = HALVES[name]
+    config = CompilerConfig()
+    config.debug.missing_converters = "error"
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=get_npu_backend(config), dynamic=True, fullgraph=True)
+    with torch.no_grad():
+        for sizes in ((4, 6), (8, 10), (12, 2)):
+            x = torch.randn(sizes)
+            torch.testing.assert_close(compiled(x), fn(x), check_stride=True)
+        with pytest.raises(Exception, match="size"):
+            compiled(torch.randn(3, 3))
+        torch.testing.assert_close(compiled(torch.ones(4, 4)), fn(torch.ones(4, 4)))
 
 
 @pytest.mark.parametrize("sizes", [[(2, 5)], [(2, 5), (3, 7)], [(4, 6, 7), (2, 3, 9)]])

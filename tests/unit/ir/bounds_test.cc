@@ -58,5 +58,21 @@ TEST(Bounds, SimplifyDropsOperandsThatAreNotTheResult) {
   EXPECT_EQ(simplified("max(0, u0)"), "max(0, u0)");
 }
 
+bool told(std::string_view size) {
+  return tells(parse_expr(size, [](std::string_view) { return ScalarKind::kInt; }), Expr::symbol("s0"));
+}
+
+TEST(Bounds, ASizeTellsASymbolThatItIs) {
+  EXPECT_TRUE(told("s0"));
+  EXPECT_TRUE(told("2 * floordiv(s0, 2)"));
+  EXPECT_TRUE(told("8 * floordiv(s0, 8)"));
+  EXPECT_FALSE(told("s1"));
+  EXPECT_FALSE(told("2 * s0"));
+  EXPECT_FALSE(told("floordiv(s0, 2)"));
+  EXPECT_FALSE(told("4 * floordiv(s0, 2)"));
+  EXPECT_FALSE(told("2 * floordiv(s1, 2)"));
+  EXPECT_FALSE(told("2 * floordiv(s0, 2) + 1"));
+}
+
 }  // namespace
 }  // namespace npugraph::ir
