@@ -380,6 +380,10 @@ const ScalarArg* Verifier::find_scalar(std::string_view name) const {
 
 }  // namespace
 
+bool is_index(const Expr& expr) {
+  return expr.kind() != ScalarKind::kFloat && is_index_op(expr.op()) && std::ranges::all_of(expr.args(), is_index);
+}
+
 std::string verify(const Kernel& kernel) {
   try {
     Verifier(kernel).run();

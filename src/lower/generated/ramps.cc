@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "loop/text.h"
 #include "lower/arguments.h"
 #include "ops/operator_rows.h"
 
@@ -13,10 +14,12 @@ namespace {
 
 using Made = std::optional<Ramp>;
 
+bool is_index(const Expr& number) { return number.kind() == ScalarKind::kInt && loop::is_index(number); }
+
 std::optional<Expr> integer(const Attr* argument, int64_t otherwise) {
   if (argument == nullptr) return Expr(otherwise);
   const Expr* e = ops::as_number(*argument);
-  return e != nullptr && e->kind() == ScalarKind::kInt ? std::optional(*e) : std::nullopt;
+  return e != nullptr && is_index(*e) ? std::optional(*e) : std::nullopt;
 }
 
 // A range of integers, in a type that holds them exactly.
@@ -29,7 +32,7 @@ Made make_range(const ir::Node& node, DType dtype) {
 Made make_number(const Expr& number, DType dtype) {
   if (number.is_constant())
     return can_hold(dtype, number.value()) ? Made(Ramp{.number = number.value()}) : std::nullopt;
-  if (number.kind() != ScalarKind::kInt || dtype != DType::kI64) return {};
+  if (!is_index(number) || dtype != DType::kI64) return {};
   return Ramp{.first = number, .step = 0};
 }
 
