@@ -45,6 +45,7 @@ std::vector<std::string> default_passes() {
       "dce",
       // These require the functional graph.
       "expand_batch_norm",
+      "expand_pointwise_convolutions",
       "straighten",
       "drop_head_copies",
       // If a rearrangement and its inverse both have a copy, only views remain.

@@ -20,6 +20,7 @@
 #include "passes/simplify/cse.h"
 #include "passes/simplify/dce.h"
 #include "passes/simplify/expand_batch_norm.h"
+#include "passes/simplify/expand_pointwise_convolutions.h"
 #include "passes/simplify/fold_constants.h"
 #include "passes/simplify/fold_conversions.h"
 #include "passes/simplify/fold_dequantised.h"
@@ -39,6 +40,8 @@ const std::vector<Pass>& all_passes() {
       {"drop_head_copies", drop_head_copies, "removes copies of heads in front of attention and behind it", false},
       {"expand_batch_norm", expand_batch_norm,
        "computes batch normalisations as one factor and one summand for each channel", false},
+      {"expand_pointwise_convolutions", expand_pointwise_convolutions,
+       "replaces convolutions of single pixels in channels_last by products", false},
       {"fold_constants", fold_constants, "computes nodes that depend on no input at compile time"},
       {"fold_conversions", fold_conversions, "removes conversions that a product or quotient performs itself", false},
       {"fold_dequantised", fold_dequantised,

@@ -22,6 +22,16 @@ constexpr int kNoCluster = -1;
 
 bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
 
+// Whether dimension 1 is neighbours in memory and the columns of these sums, and their rows go through the others in order:
+// images in channels_last, whose pixels are rows.
+bool has_pixels_in_rows(const ir::TensorType& type, const ir::TensorType& sums) {
+  if (!is_dense(sums) || type.sizes[1] != sums.sizes.back()) return false;
+  std::vector<Expr> sizes = type.sizes, strides = type.strides;
+  std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
+  std::rotate(strides.begin() + 1, strides.begin() + 2, strides.end());
+  return is_contiguous(sizes, strides);
+}
+
 // Whether the value has as many images and channels as the result of a convolution.
 bool has_images_of(const ir::TensorType& type, const ir::TensorType& convolution) {
   return type.sizes.size() > 2 && std::equal(type.sizes.begin(), type.sizes.begin() + 2, convolution.sizes.begin());
@@ -395,6 +405,8 @@ bool Finder::lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes
   if (!is_whole(view, product.results.front())) return false;
   if (convolution && convolution->channels_last)
     return lanes == 1 && type.sizes == sums.sizes && type.strides == sums.strides;
+  if (!convolution && lanes == 1 && type.sizes.size() > 2 && has_pixels_in_rows(type, sums))
+    return !adds_matrix(product);
   if (lanes + 1 != static_cast<int>(type.sizes.size()) || !is_dense(type) || !is_dense(sums)) return false;
   if (convolution) return has_images_of(type, sums);
   return type.sizes.back() == sums.sizes.back() && (type.sizes == sums.sizes || !adds_matrix(product));

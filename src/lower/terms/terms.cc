@@ -68,6 +68,11 @@ int TermWriter::load(ir::ValueId value) {
   return name(value, add_load(access(value, aligned(value))));
 }
 
+int TermWriter::lanes() const {
+  const auto& places = terms_.places_;
+  return static_cast<int>(std::ranges::find(places, static_cast<int>(places.size()) - 1) - places.begin());
+}
+
 int TermWriter::load_along(ir::ValueId value, std::vector<int> dims) { return add_load(access(value, dims)); }
 
 TermAccess TermWriter::indexed(ir::ValueId value, std::vector<int> dims, std::vector<TermAccess::Index> indices) const {
@@ -370,7 +375,9 @@ void Terms::add_product(const ir::Graph& graph, const ir::Node& node, ir::ValueI
   if (is_integer_product(graph, node)) sums_type_ = DType::kI32;
   int sum = w.sums();
   if (aten::addmm::is(node)) {
-    sum = w.map({sum, w.in_float(aten::addmm::self(node))}, 1, [](Builder&, Values v) { return v[0] + v[1]; });
+    const ir::ValueId bias = aten::addmm::self(node);
+    const int summand = graph.value(bias).tensor().sizes.size() == 1 ? w.load_along(bias, {w.lanes()}) : w.load(bias);
+    sum = w.map({sum, summand}, 1, [](Builder&, Values v) { return v[0] + loop::cast(v[1], DType::kF32); });
   }
   if (aten::convolution::is(node) && tensor_type(graph, aten::convolution::bias(node)) != nullptr) {
     const int bias = w.load_along(aten::convolution::bias(node), {1});

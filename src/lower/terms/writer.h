@@ -37,6 +37,8 @@ class TermWriter {
   size_t row_rank() const { return terms_.row_rank(); }
   std::vector<int> row_dims() const;
   std::vector<int> other_dims() const;
+  // The dimension of neighbours in memory, which is the last one in the space, as the nodes number it.
+  int lanes() const;
   // The place of the first extreme value in its row, which must have one dimension.
   int reduce_to_place(loop::Combine combine, int arg);
   // The combination of the row up to and including each place. Requires a full term.

@@ -19,9 +19,7 @@ namespace {
 
 using codegen::MatmulSpec;
 
-MatmulSpec product(DType type) {
-  return {.a = type, .b = type, .c = type, .b_is_nk = false, .epilogue = std::nullopt};
-}
+MatmulSpec product(DType type) { return {.a = type, .b = type, .c = type, .b_is_nk = false, .epilogue = std::nullopt}; }
 
 // C is dense, as are the rows of the bias, which are `bias_stride` elements apart.
 MatmulSpec product_and_bias(DType type) {

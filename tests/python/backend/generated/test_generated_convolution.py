@@ -62,7 +62,8 @@ def test_convolution_of_few_channels_to_a_group(weight, image, options, channels
     found = kinds(lambda x, w, b: F.conv2d(x, w, b, **options), x, w, b)
     # The result of channels_last images is in channels_last too.
     generated = not channels_last or weight[:2] == (image[1], 1)
-    assert found == ["convolution" if generated else "aten"]
+    is_small_product = channels_last and weight[2:] == (1, 1)
+    assert found == ["convolution" if generated else "kernel" if is_small_product else "aten"]
 
 
 def test_depthwise_convolution_of_signals() -> None:
@@ -215,6 +216,41 @@ def test_one_compile_for_all_sizes() -> None:
             torch.testing.assert_close(compiled(x), convolution(x), rtol=1e-4, atol=1e-4)
     (artifact,) = npugraph.artifacts()
     assert [task.kind for task in artifact.tasks] == ["convolution"]
+
+
+PIXELS = {
+    "alone": lambda x, w, b, r: F.conv2d(x, w),
+    "bias": lambda x, w, b, r: F.conv2d(x, w, b),
+    "bias and activation": lambda x, w, b, r: F.silu(F.conv2d(x, w, b)),
+    "residual": lambda x, w, b, r: F.conv2d(x, w, b).relu() + r,
+    "scaled channels": lambda x, w, b, r: F.conv2d(x, w) * b[:, None, None] + r,
+    "between": lambda x, w, b, r: F.conv2d(x.sigmoid(), w, b).sigmoid() * r,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", PIXELS)
+def test_convolutions_of_single_pixels_in_channels_last_are_products(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, r = (torch.randn(2, c, 7, 5).to(dtype).to(memory_format=torch.channels_last) for c in (24, 33))
+    w, b = torch.randn(33, 24, 1, 1).to(dtype) / 5, torch.randn(33).to(dtype)
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}[dtype]
+    found = kinds(PIXELS[name], x, w, b, r, tolerance=tolerance)
+    assert found[-1] == "matmul" and len(found) == 1 + (name == "between"), found
+
+
+def test_convolutions_of_single_pixels_of_any_size() -> None:
+    npugraph.reset()
+    compiled = compile_ex(lambda x, w, b: F.conv2d(x, w, b).relu(), dynamic=True)
+    w, b = torch.randn(33, 24, 1, 1) / 5, torch.randn(33)
+    with torch.no_grad():
+        for shape in ((2, 24, 9, 12), (5, 24, 20, 7), (3, 24, 3, 40)):
+            x = torch.randn(shape).to(memory_format=torch.channels_last)
+            want = F.conv2d(x, w, b).relu()
+            torch.testing.assert_close(compiled(x, w, b), want, rtol=1e-4, atol=1e-4)
+            assert compiled(x, w, b).stride() == want.stride()
+    (artifact,) = npugraph.artifacts()
+    assert [task.kind for task in artifact.tasks] == ["matmul"]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,9 @@ CASES = {
     "detach_creations": Case(lambda x: torch.zeros_like(x.exp()) + x, [ROW], "bytes", exact=True),
     "drop_head_copies": Case(by_rows, [(1, 100, 8, 64)] * 3, "copied", exact=True),
     "expand_batch_norm": Case(lambda x: normalise(x) * 2, [(2, 4, 8, 8)], "bytes"),
+    "expand_pointwise_convolutions": Case(
+        lambda x, w: torch.conv2d(x.permute(0, 3, 1, 2), w).relu(), [(2, 6, 6, 16), (32, 16, 1, 1)], "tasks"
+    ),
     "fold_constants": Case(lambda x: x + torch.arange(64).float().cos(), [ROW], "tasks", generate=False, exact=True),
     "fold_conversions": Case(lambda x, y: x * y.double(), [WIDE, ROW], "copied", generate=False, exact=True),
     "fold_dequantised": Case(lambda x, codes: x @ codes.float().t(), [(4, 64), BYTES], "bytes"),
