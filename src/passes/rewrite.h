@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace npugraph::passes {
 
@@ -80,6 +81,19 @@ void walk(ir::Graph& graph, Replacements& replacements, Fn fn) {
     fn(id);
   }
   replacements.apply();
+}
+
+// The same for a pass whose `rewrite(id)` says whether it rewrote the node. Remarks `message` on each such node, and returns
+// their number.
+template <typename Fn>
+int rewrite_each(ir::Graph& graph, Replacements& replacements, PassContext& context, const char* message, Fn rewrite) {
+  int hits = 0;
+  walk(graph, replacements, [&](ir::NodeId id) {
+    if (!rewrite(id)) return;
+    context.remark(graph.node(id), message);
+    ++hits;
+  });
+  return hits;
 }
 
 // Whether a tensor of `sizes` broadcasts to `to`: each size, from the last one on, is that of `to`, or 1.

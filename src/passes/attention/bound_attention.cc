@@ -166,14 +166,10 @@ int bound_attention(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
   Replacements replacements(graph);
   Bounder bounder(graph, replacements);
-  int hits = 0;
-  walk(graph, replacements, [&](ir::NodeId id) {
+  return rewrite_each(graph, replacements, context, "knows from positions which keys a query sees", [&](ir::NodeId id) {
     const bool is_flash = Flash::is(graph.node(id)) && graph.node(id).results.size() == 2;
-    if ((!is_flash && !own::attention::is(graph.node(id))) || !bounder.bound(id, is_flash)) return;
-    context.remark(graph.node(id), "knows from positions which keys a query sees");
-    ++hits;
+    return (is_flash || own::attention::is(graph.node(id))) && bounder.bound(id, is_flash);
   });
-  return hits;
 }
 
 }  // namespace npugraph::passes

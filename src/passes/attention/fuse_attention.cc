@@ -242,13 +242,8 @@ int fuse_attention(ir::Graph& graph, PassContext& context) {
   if (!context.fuses || context.training) return 0;
   Replacements replacements(graph);
   Fuser fuser(graph, replacements);
-  int hits = 0;
-  walk(graph, replacements, [&](ir::NodeId id) {
-    if (!aten::bmm::is(graph.node(id)) || !fuser.fuse(id)) return;
-    context.remark(graph.node(id), "is attention, of which no scores are stored");
-    ++hits;
-  });
-  return hits;
+  return rewrite_each(graph, replacements, context, "is attention, of which no scores are stored",
+                      [&](ir::NodeId id) { return aten::bmm::is(graph.node(id)) && fuser.fuse(id); });
 }
 
 }  // namespace npugraph::passes

@@ -103,13 +103,8 @@ int expand_batch_norm(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
   Replacements replacements(graph);
   Expander expander(graph, replacements);
-  int hits = 0;
-  walk(graph, replacements, [&](ir::NodeId id) {
-    if (!expander.expand(id)) return;
-    context.remark(graph.node(id), "factor and summand of each channel computed first");
-    ++hits;
-  });
-  return hits;
+  return rewrite_each(graph, replacements, context, "factor and summand of each channel computed first",
+                      [&](ir::NodeId id) { return expander.expand(id); });
 }
 
 }  // namespace npugraph::passes

@@ -156,13 +156,8 @@ int fold_dequantised(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
   Replacements replacements(graph);
   Folder folder(graph, replacements);
-  int hits = 0;
-  walk(graph, replacements, [&](ir::NodeId id) {
-    if (!folder.fold(id)) return;
-    context.remark(graph.node(id), "reads the codes of its weights");
-    ++hits;
-  });
-  return hits;
+  return rewrite_each(graph, replacements, context, "reads the codes of its weights",
+                      [&](ir::NodeId id) { return folder.fold(id); });
 }
 
 }  // namespace npugraph::passes
