@@ -118,10 +118,6 @@ bool can_generate_mm(const at::Tensor& self, const at::Tensor& mat2) {
   return self.dim() == 2 && can_generate(self, mat2);
 }
 
-bool can_generate_bmm(const at::Tensor& self, const at::Tensor& mat2) {
-  return mat2.dim() == 3 && can_generate(self, mat2);
-}
-
 bool can_generate_addmm(const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
                         const at::Scalar& alpha) {
   return beta.equal(1) && alpha.equal(1) && can_generate_mm(mat1, mat2);
@@ -148,19 +144,13 @@ bool store_product(const at::Tensor& x1, const at::Tensor& x2, at::Tensor& out) 
 }  // namespace
 
 at::Tensor mm_of_npu(const at::Tensor& self, const at::Tensor& mat2) {
-  if (can_generate_mm(self, mat2)) {
-    const at::Tensor out = empty_product(self, mat2);
-    if (multiply(self, mat2, out)) return out;
-  }
-  return at::mm(self, mat2);
+  const auto product = self.dim() == 2 ? generated_product(self, mat2) : std::nullopt;
+  return product ? *product : at::mm(self, mat2);
 }
 
 at::Tensor bmm_of_npu(const at::Tensor& self, const at::Tensor& mat2) {
-  if (can_generate_bmm(self, mat2)) {
-    const at::Tensor out = empty_product(self, mat2);
-    if (multiply(self, mat2, out)) return out;
-  }
-  return at::bmm(self, mat2);
+  const auto product = mat2.dim() == 3 ? generated_product(self, mat2) : std::nullopt;
+  return product ? *product : at::bmm(self, mat2);
 }
 
 at::Tensor addmm_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
@@ -177,7 +167,8 @@ at::Tensor& mm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Te
 }
 
 at::Tensor& bmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
-  return can_generate_bmm(self, mat2) && store_product(self, mat2, out) ? out : at::bmm_out(out, self, mat2);
+  return mat2.dim() == 3 && can_generate(self, mat2) && store_product(self, mat2, out) ? out
+                                                                                       : at::bmm_out(out, self, mat2);
 }
 
 at::Tensor& addmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
