@@ -7,17 +7,15 @@ ones on processors that have an instruction for these alone; both forms are meas
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
 from benchmarks import peers, sides
-from benchmarks.harness import Request, Result, Side, measure
-from benchmarks.model_case import relative_error
+from benchmarks.harness import Request, Result, measure
+from benchmarks.quantised_layers import ROWS, SIZES, layer_side, layer_sides
 
 NAME = "int8_layers"
-SIZES = (1024, 4096, 1024)
-ROWS = {"1 row": 1, "32 rows": 32}
 FORMS = ("i8", "u8")
 FLOATS = "npugraph_ex fp32"
 
@@ -69,18 +67,6 @@ def compare(case: str, form: str, rows: int, request: Request) -> Result:
     floats = layers()
     int8 = quantised(floats, form)
     x = torch.randn(rows, SIZES[0])
-    names = [name for name in request.sides if name in (*sides.DEFAULT_SIDES, *peers.INDUCTOR) and name != "dynamo"]
-    compared = [made(name, peers.compiled(name, int8), int8, x) for name in names]
-    compared.append(made(FLOATS, peers.compiled(sides.OURS, floats), floats, x))
+    compared = layer_sides(int8, x, request)
+    compared.append(layer_side(FLOATS, peers.compiled(sides.OURS, floats), floats, x))
     return measure(NAME, case, compared, request.samples)
-
-
-def made(name: str, compiled: Callable[..., torch.Tensor], eager: torch.nn.Module, x: torch.Tensor) -> Side:
-    """The error is that against the same codes in eager mode: another code would be another sum."""
-
-    @torch.inference_mode()
-    def call() -> torch.Tensor:
-        return compiled(x)
-
-    with torch.inference_mode():
-        return Side(name, call, error=relative_error(call(), eager(x).double()))

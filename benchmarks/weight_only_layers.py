@@ -6,17 +6,14 @@ each output, 4 bits have a scale and a zero point for each 32 inputs. Codes of 4
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
-from benchmarks import peers, sides
-from benchmarks.harness import Request, Result, Side, measure
-from benchmarks.model_case import relative_error
+from benchmarks.harness import Request, Result, measure
+from benchmarks.quantised_layers import ROWS, SIZES, layer_sides
 
 NAME = "weight_only_layers"
-SIZES = (1024, 4096, 1024)
-ROWS = {"1 row": 1, "32 rows": 32}
 GROUP = 32
 
 
@@ -73,17 +70,4 @@ def run(request: Request) -> Iterator[Result]:
 def compare(case: str, model: torch.nn.Sequential, rows: int, request: Request) -> Result:
     torch._dynamo.reset()
     x = torch.randn(rows, SIZES[0])
-    names = [name for name in request.sides if name in (*sides.DEFAULT_SIDES, *peers.INDUCTOR) and name != "dynamo"]
-    compared = [made(name, peers.compiled(name, model), model, x) for name in names]
-    return measure(NAME, case, compared, request.samples)
-
-
-def made(name: str, compiled: Callable[..., torch.Tensor], eager: torch.nn.Module, x: torch.Tensor) -> Side:
-    """The error is that against the same codes in eager mode."""
-
-    @torch.inference_mode()
-    def call() -> torch.Tensor:
-        return compiled(x)
-
-    with torch.inference_mode():
-        return Side(name, call, error=relative_error(call(), eager(x).double()))
+    return measure(NAME, case, layer_sides(model, x, request), request.samples)
