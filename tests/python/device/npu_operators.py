@@ -80,7 +80,7 @@ def check(
     check_close(got, want)
     check_close((got_args, got_kwargs), (want_args, want_kwargs))
     if calls_products:
-        _check_products_on_npu(op, args, kwargs, (want, want_args, want_kwargs))
+        check_close(on("cpu", _on_npu(op, args, kwargs)), (want, want_args, want_kwargs))
     else:
         _check_on_npu(op, args, kwargs, got, (got_args, got_kwargs))
     check_captured(op, on("npu", (tuple(args), kwargs)))
@@ -122,19 +122,17 @@ def check_refused(name: str, message: str, *args: Any, **kwargs: Any) -> None:
             getattr(torch_npu, name)(*on(device, args), **on(device, kwargs))
 
 
+def _on_npu(op: Any, args: Any, kwargs: Any) -> Any:
+    """Returns the results of a call on npu, and its arguments after it."""
+    got_args, got_kwargs = on("npu", args), on("npu", kwargs)
+    got = op(*got_args, **got_kwargs)
+    assert all(x.device.type == "npu" for x in tensors(got))
+    return got, got_args, got_kwargs
+
+
 def _check_on_npu(op: Any, args: Any, kwargs: Any, want: Any, want_args: Any) -> None:
-    got_args, got_kwargs = on("npu", args), on("npu", kwargs)
-    got = op(*got_args, **got_kwargs)
-    assert all(x.device.type == "npu" for x in tensors(got))
-    for g, w in zip(tensors((got, got_args, got_kwargs)), tensors((want, *want_args)), strict=True):
+    for g, w in zip(tensors(_on_npu(op, args, kwargs)), tensors((want, *want_args)), strict=True):
         assert torch.equal(torch.nan_to_num(g.cpu().double()), torch.nan_to_num(w.double()))
-
-
-def _check_products_on_npu(op: Any, args: Any, kwargs: Any, want: Any) -> None:
-    got_args, got_kwargs = on("npu", args), on("npu", kwargs)
-    got = op(*got_args, **got_kwargs)
-    assert all(x.device.type == "npu" for x in tensors(got))
-    check_close(on("cpu", (got, got_args, got_kwargs)), want)
 
 
 def _check_meta(op: Any, args: Any, kwargs: Any, want: Any, *, dynamic: bool) -> None:

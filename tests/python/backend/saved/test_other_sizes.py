@@ -87,6 +87,9 @@ def test_npugraph_run_is_right_or_refuses(tmp_path, model: Model) -> None:
     try:
         artifact = saved(model, tmp_path / "program", torch_free=True)
     except ValueError as error:
+        # npugraph-run has no torch. The message names the operators that need it.
+        if "needs torch for" not in str(error):
+            raise
         pytest.skip(str(error))
     calls = [model.arguments(), *model.other_arguments()]
     for given in calls if model.name not in FEW else calls[:3]:
