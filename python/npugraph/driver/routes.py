@@ -22,13 +22,13 @@ from npugraph.driver.eager_fallbacks import eagerly, while_places_hold
 from npugraph.driver.entry import Entry, Route, Work, named_inputs
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.stored import Parts
-from npugraph.fx import true_strides
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
+from npugraph.fx.true_strides import true_fake_results
 from npugraph.log import logger
 
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
@@ -68,14 +68,15 @@ def _through_aot_autograd(
         fw_compiler=mark(compilers.forward),
         bw_compiler=mark(compilers.backward),
         inference_compiler=mark(compilers.inference),
-        decompositions=true_strides.decompositions() | dict(decompositions),
+        decompositions=dict(decompositions),
         keep_inference_input_mutations=True,
         partition_fn=compilers.partition,
     )
     if not is_cached:
-        compiled = compile_all(gm, example_inputs)
+        with true_fake_results():
+            compiled = compile_all(gm, example_inputs)
         return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
-    with output_code.keyed(gm, entry.config, decompositions):
+    with output_code.keyed(gm, entry.config, decompositions), true_fake_results():
         compiled = compile_all(gm, example_inputs)
     # A graph of the cache does not say whether it depends on places.
     return output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strides of results whose fake tensors have others than the real ones.
 
-The recorder asks ``with_true_strides`` for each call. AOTAutograd computes fake tensors itself, so it gets
-``decompositions``, which lay out the result of such a call as eager does:
+The recorder asks ``with_true_strides`` for each call, and ``as_written`` for each write, whose functional form would
+give a new tensor other strides:
 
-    y = copysign(x, 1.0)    # y is fake [3, 4] with strides (4, 1), in eager (1, 3)
-                                       ->    y = permute(clone(permute(copysign(x, 1.0), [1, 0])), [1, 0])
+    y.masked_fill_(mask, 0)    # y has strides (1, 3), a new result of masked_fill() would have (4, 1)
 
-The copy goes when the fake result of the operator is corrected.
+AOTAutograd computes fake tensors itself. In ``true_fake_results`` it gets the same.
 """
 
 from __future__ import annotations
@@ -15,11 +14,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import _prims_common
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from torch.utils._mode_utils import no_dispatch
 
@@ -40,50 +43,75 @@ def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
     return result if all(map(operator.is_, corrected, result)) else corrected
 
 
+def as_written(result: Any, written: Any) -> Any:
+    """Returns the fake new values of a tensor that is written and is no view, with its strides. (A view is made again
+    from its base, into which the values go.)"""
+    if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor) or result.shape != written.shape:
+        return result
+    return _with_strides(result, written.stride())
+
+
 def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:
     if strides is None or tuple(strides) == value.stride():
         return value
     return value.new_empty_strided(value.shape, strides)
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Returns for each operator that has wrong fake results a function which lays them out as eager does. Sizes
-    may be symbols: the trace gets the order of the dimensions, which are numbers."""
-    return {func: functools.partial(_laid_out, func) for func in CORRECTED}
-
-
-_laid_out_now: set[Any] = set()  # while an operator is called for this, it is not decomposed
-
-
-def _laid_out(func: Any, *args: Any, **kwargs: Any) -> Any:
-    if func in _laid_out_now:
-        return NotImplemented
-    with _added(func):
-        result = func(*args, **kwargs)
-    with disable_proxy_modes_tracing():
-        corrected = with_true_strides(func, args, result)
-    if isinstance(result, torch.Tensor):
-        return _in_order_of(result, corrected)
-    return tuple(map(_in_order_of, result, corrected))
+_one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes
+_writing: str | None = None  # the operator whose functional form is to be called, for its first argument
 
 
 @contextlib.contextmanager
-def _added(func: Any) -> Iterator[None]:
-    _laid_out_now.add(func)
+def true_fake_results() -> Iterator[None]:
+    """Context manager: fake results have the strides of real ones. Other threads wait for it to end."""
+    dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
+
+    def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = dispatch(self, func, types, args, kwargs)
+        is_write = _is_functional_form(func)
+        if not is_write and func not in _STRIDES:
+            return result
+        with disable_proxy_modes_tracing():  # strides are no part of a trace
+            return as_written(result, args[0]) if is_write else with_true_strides(func, args, result)
+
+    def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        form = _written_form(func)
+        with _noted(form if form is not None and _is_base(args[0]) else None):
+            return call(self, func, types, args, kwargs)
+
+    with (
+        _one_at_a_time,
+        mock.patch.object(FakeTensorMode, "dispatch", corrected),
+        mock.patch.object(FunctionalTensorMode, "__torch_dispatch__", noting_writes),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _noted(form: str | None) -> Iterator[None]:
+    global _writing
+    before, _writing = _writing, form
     try:
         yield
     finally:
-        _laid_out_now.discard(func)
+        _writing = before
 
 
-def _in_order_of(value: Any, like: Any) -> Any:
-    """Returns ``value`` or, if the strides of ``like`` are others, a copy that has them. They have no gaps."""
-    if value is like:
-        return value
-    with disable_proxy_modes_tracing():  # the strides of ``like`` are no part of the trace
-        order, _ = _prims_common.compute_elementwise_output_logical_to_physical_perm(like)
-    back = [order.index(dim) for dim in range(len(order))]
-    return value.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+def _is_base(value: Any) -> bool:
+    return isinstance(value, FunctionalTensor) and torch._is_functional_tensor_base(value.elem)
+
+
+def _is_functional_form(func: Any) -> bool:
+    return _writing is not None and isinstance(func, torch._ops.OpOverload) and func._schema.name == _writing
+
+
+@functools.cache
+def _written_form(func: Any) -> str | None:
+    """The name of the functional form of an operator that writes its first argument, as ``aten::relu`` of ``relu_``."""
+    if not isinstance(func, torch._ops.OpOverload) or torch.Tag.inplace_view in func.tags:
+        return None
+    name = func._schema.name
+    return name.removesuffix("_") if name.endswith("_") and func._schema.is_mutable else None
 
 
 def _dense(result: torch.Tensor, *_: Any) -> Sequence[Any]:

@@ -34,7 +34,7 @@ from npugraph.fx.dynamo.symbol_nodes import Symbolic, SymbolNodes
 from npugraph.fx.own_memory import with_own_memory
 from npugraph.fx.schema import is_composite, is_view
 from npugraph.fx.streams.stream_marks import marks
-from npugraph.fx.true_strides import with_true_strides
+from npugraph.fx.true_strides import as_written, with_true_strides
 from npugraph.fx.values import evaluate, origin_of
 
 aten = torch.ops.aten
@@ -261,7 +261,10 @@ class _Recorder(TorchDispatchMode):
 
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = self._tracked(args[0])
-        self._memory.write(written, self._add(_functional_form(func), *args, **kwargs))
+        node = self._add(_functional_form(func), *args, **kwargs)
+        if written.view is None:
+            node.meta["val"] = as_written(node.meta["val"], args[0])
+        self._memory.write(written, node)
         return args[0]
 
     def _tracked(self, tensor: torch.Tensor) -> Tracked:

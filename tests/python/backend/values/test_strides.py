@@ -241,6 +241,55 @@ def test_gradients_unlike_fake_tensors(make, fn, dynamic: bool) -> None:
     assert_same(*grads, exact=False)
 
 
+# Their functional forms give new tensors other strides.
+WRITES: dict[str, Callable[..., torch.Tensor]] = {
+    "masked_fill_": lambda y, z: y.masked_fill_(z > 0, 0.0),
+    "masked_scatter_": lambda y, z: y.masked_scatter_(z > 0, z),
+    "index_add_": lambda y, z: y.index_add_(1, torch.arange(3), z),
+    "index_copy_": lambda y, z: y.index_copy_(1, torch.arange(3), z),
+    "scatter_": lambda y, z: y.scatter_(1, torch.zeros_like(z, dtype=torch.long), z),
+    "scatter_add_": lambda y, z: y.scatter_add_(1, torch.zeros_like(z, dtype=torch.long), z),
+    "cumsum_": lambda y, z: y.cumsum_(1),
+    "tril_": lambda y, z: y.tril_(),
+    "renorm_": lambda y, z: y.renorm_(2, 0, 1.0),
+    "a view of it": lambda y, z: y[:, 1:].masked_fill_(z[:, 1:] > 0, 0.0),
+    "twice": lambda y, z: y.masked_fill_(z > 0, 0.0).tril_(),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_leave_strides(name: str, trains: bool, dynamic: bool) -> None:
+    def fn(x, z):
+        y = x * 1
+        WRITES[name](y, z)
+        return y, y * 2, y.as_strided((7,), (1,)) + 1
+
+    with torch.set_grad_enabled(trains):
+        compiled = compile_ex(fn, dynamic=dynamic)
+        for make in (channels_last, transposed):
+            (x,), z = make(), torch.randn(2, 3, 4, 5)
+            x.requires_grad_(trains)
+            assert_same(compiled(x, z), fn(x, z), exact=False)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("write", [lambda x: x.mul_(2), lambda x: x.cumsum_(0)], ids=["mul_", "cumsum_"])
+def test_views_of_written_inputs_with_gaps(write: Callable[..., torch.Tensor], dynamic: bool) -> None:
+    """AOTAutograd takes places of elements from the strides of the new values where sizes are symbolic."""
+
+    def fn(x):
+        return write(x).narrow(1, x.shape[1] // 2, 1), x.t()
+
+    compiled = compile_ex(fn, dynamic=dynamic)
+    for n in (5, 4):
+        around = torch.randn(3, 2 * n)
+        given, wanted = around.clone(), around.clone()
+        assert_same(compiled(given[:, ::2]), fn(wanted[:, ::2]))
+        assert_same(given, wanted)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 def test_kernels_that_prefer_other_strides(mode: str) -> None:
     """Out-variants give memory for their result other strides, where sizes that the graph finds hide the format."""
