@@ -67,7 +67,9 @@ def true_fake_results() -> Iterator[None]:
     dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
 
     def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = dispatch(self, func, types, args, kwargs)
+        # Their arguments: gradient of the result, sizes of the result, sizes of the input.
+        made = args[0].new_empty(args[2]) if func in _WITHOUT_SYMBOLS else None
+        result = dispatch(self, func, types, args, kwargs) if made is None else made
         is_write = _is_functional_form(func)
         if not is_write and func not in _STRIDES:
             return result
@@ -198,6 +200,19 @@ def _strides_of_index(
     return _prims_common.apply_perm(dense, _prims_common.invert_perm(order))
 
 
+# Gradients of enlarged images, of which torch has no fake results for symbolic sizes: row-major ones, and those in the
+# memory format of the gradient of the result.
+_GRADIENTS_IN_ROWS = (
+    aten._upsample_nearest_exact1d_backward,
+    aten._upsample_nearest_exact3d_backward,
+    aten.upsample_bicubic2d_backward,
+    aten.upsample_linear1d_backward,
+    aten.upsample_nearest1d_backward,
+    aten.upsample_nearest3d_backward,
+)
+_GRADIENTS_OF_IMAGES = (aten.upsample_bilinear2d_backward, aten.upsample_trilinear3d_backward)
+_WITHOUT_SYMBOLS = frozenset(packet.default for packet in _GRADIENTS_IN_ROWS + _GRADIENTS_OF_IMAGES)
+
 _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
     aten.index.Tensor: _strides_of_index,
     aten.roll.default: _strides_of_roll,
@@ -215,9 +230,11 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
             aten.normal.Tensor_Tensor,
             aten.pow.Scalar,
             aten.upsample_nearest1d.default,
+            *(packet.default for packet in _GRADIENTS_IN_ROWS),
         ),
         _dense,
     ),
+    **dict.fromkeys((packet.default for packet in _GRADIENTS_OF_IMAGES), _format_of(0)),
     **dict.fromkeys(
         (
             aten.copysign.Tensor,

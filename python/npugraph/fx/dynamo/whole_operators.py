@@ -24,6 +24,34 @@ def _nearest2d(x: torch.Tensor, size: Sequence[Any] | None, factors: Sequence[fl
     return aten.upsample_nearest2d.default(x, size, *(factors or ()))
 
 
+def _under_gradients(whole: torch._ops.OpOverload) -> Callable[..., torch.Tensor]:
+    """The rule of the overload ``vec`` of ``whole``: what is differentiated stays whole, so that its gradient is the
+    operator that eager calls. Images without elements are decomposed, as in ``_nearest2d``."""
+    decomposed = whole.overloadpacket.vec.py_kernels[DispatchKey.Autograd]
+
+    def rule(x: torch.Tensor, size: Sequence[Any] | None, *rest: Any) -> torch.Tensor:
+        from torch._decomp.decompositions import upsample_compute_output_size
+
+        if not (torch.is_grad_enabled() and x.requires_grad) or guard_or_false(x.numel() == 0):
+            return decomposed(x, size, *rest)
+        *flags, factors = rest
+        return whole(x, upsample_compute_output_size(x.size(), size, factors), *flags, *(factors or ()))
+
+    return rule
+
+
+_DIFFERENTIATED_WHOLE = (
+    aten.upsample_nearest1d.default,
+    aten.upsample_nearest3d.default,
+    aten._upsample_nearest_exact1d.default,
+    aten._upsample_nearest_exact2d.default,
+    aten._upsample_nearest_exact3d.default,
+    aten.upsample_linear1d.default,
+    aten.upsample_bilinear2d.default,
+    aten.upsample_trilinear3d.default,
+    aten.upsample_bicubic2d.default,
+)
+
 # The decompositions that hold while we trace. None: the operator is not decomposed.
 _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     aten.upsample_nearest2d.default: None,
@@ -31,6 +59,8 @@ _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     # Parts of them round what the operators do not round, or round it at other places.
     aten.hardshrink.default: None,
     aten.softshrink.default: None,
+    **dict.fromkeys(_DIFFERENTIATED_WHOLE),
+    **{whole.overloadpacket.vec: _under_gradients(whole) for whole in _DIFFERENTIATED_WHOLE},
 }
 _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 

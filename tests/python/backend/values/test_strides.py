@@ -290,6 +290,28 @@ def test_views_of_written_inputs_with_gaps(write: Callable[..., torch.Tensor], d
         assert_same(given, wanted)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("how", "rank"),
+    [
+        *(("nearest", rank) for rank in (3, 4, 5)),
+        *(("nearest-exact", rank) for rank in (3, 4, 5)),
+        *(("linear", 3), ("bilinear", 4), ("bicubic", 4), ("trilinear", 5)),
+    ],
+)
+def test_gradients_of_enlarged_images(how: str, rank: int, dynamic: bool) -> None:
+    def fn(x):
+        return torch.nn.functional.interpolate(x, scale_factor=2, mode=how)
+
+    compiled = compile_ex(fn, dynamic=dynamic)
+    with torch.enable_grad():
+        for lay_out in (layouts.channels_last, layouts.turned):
+            x = lay_out(torch.randn([2, 3, 4, 5, 2][:rank])).requires_grad_()
+            results = compiled(x), fn(x)
+            assert_same(*results, exact=False)
+            assert_same(*(torch.autograd.grad(y, x, torch.ones_like(y)) for y in results), exact=False)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 def test_kernels_that_prefer_other_strides(mode: str) -> None:
     """Out-variants give memory for their result other strides, where sizes that the graph finds hide the format."""
