@@ -118,12 +118,12 @@ REDUCTIONS = [
         "matmul", "F.linear({x:float}, {y:matrix})", "{x:matrix} @ {y:row}", "{x:batch}.bmm({y:same}.mT)", inexact=True
     ),
     *_pure("matmul", "torch.addmm({y:row}, {x:matrix} @ {x}.mT, {x})", inexact=True),
-    # Such an eps keeps channels of nearly equal elements from growing. Results of inputs that are not dense have the
-    # strides of fake tensors where AOTAutograd traces symbolic sizes.
+    # Such an eps keeps channels of nearly equal elements from growing. The memory format of images may hang on a size
+    # that is 1, of which torch makes no guard.
     *_pure(
         "normalisation",
         "F.batch_norm({x:matrix}, None, None, training=True, eps=1.0)",
-        "F.batch_norm({x:matrix}.mT, None, None, training=True, eps=1.0).contiguous()",
+        "F.batch_norm({x:matrix}.mT, None, None, training=True, eps=1.0)",
         "torch.native_batch_norm({x:matrix}.movedim({d}, 1), None, None, None, None, True, 0.1, 1.0)[0].contiguous()",
         "F.batch_norm({x:signal}, torch.arange(4.0), torch.arange(1.0, 5.0), {y:row}[:, 0])",
         "F.group_norm({x:matrix}, 1, eps=1.0)",
@@ -187,6 +187,8 @@ WRITES = [
     *_write("inexact number", "{x:float}.add_({q})", "{x:float}.sub_({q})", "{x:float}.mul_({q})"),
     *_write("inexact number", "{x:f32}.sub_({y:same}, alpha={q})", "{x:f32}.add_({y:same}, alpha={q})"),
     *_write("in-place", "{x}.masked_fill_({c}, {w})", "{x:number}.addcmul_({y:same}, {z:same})"),
+    *_write("in-place", "{x:plane}.tril_()", "{x}.masked_scatter_({c}, {y:same})", how=Write.SCATTERED),
+    *_write("in-place", "{x:float}.cumsum_({d})", inexact=True),
     *_write("in-place", "{x}.view(-1).mul_({w})", "{x:number}[0].add_({v})", "{x:number}.select({d}, -1).neg_()"),
     *_write("in-place", "{x:number}[1:].sub_({y:row})", "{x:plane}.mT.mul_({w})", "{x}.unsqueeze(0).fill_({w})"),
     *_write("copy_", "{x}[1:].copy_({y:row})", "{x}[::2].copy_({y:row})", "{x}[:2].copy_({y:same}[:2])"),
@@ -207,6 +209,12 @@ WRITES = [
     *_write("index_add", "{x}.index_add_(0, torch.tensor([1, 0, 1]), {y:same}[:3])", how=Write.SCATTERED, inexact=True),
     *_write(
         "scatter", "{x}.scatter_({d}, torch.zeros_like({x}, dtype=torch.int64)[:1], {y:same})", how=Write.SCATTERED
+    ),
+    *_write(
+        "scatter",
+        "{x:number}.scatter_add_({d}, torch.zeros_like({x}, dtype=torch.int64), {y:same})",
+        how=Write.SCATTERED,
+        inexact=True,
     ),
     *_write("out=", "torch.add({y:same}, {v}, out={x:number})", "torch.mul({y:same}, {z:same}, out={x})"),
     *_write("matmul", "{x:matrix}.addmm_({y:same}, {y}.mT @ {y})", how=Write.SCATTERED, inexact=True),
