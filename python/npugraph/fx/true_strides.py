@@ -54,7 +54,7 @@ def as_written(result: Any, written: Any) -> Any:
 def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:
     if strides is None or tuple(strides) == value.stride():
         return value
-    return value.new_empty_strided(value.shape, strides)
+    return value.new_empty_strided(value.shape[: len(strides)], strides)
 
 
 _one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes
@@ -67,9 +67,8 @@ def true_fake_results() -> Iterator[None]:
     dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
 
     def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # Their arguments: gradient of the result, sizes of the result, sizes of the input.
-        made = args[0].new_empty(args[2]) if func in _WITHOUT_SYMBOLS else None
-        result = dispatch(self, func, types, args, kwargs) if made is None else made
+        make = _WITHOUT_SYMBOLS.get(func)
+        result = make(*args) if make is not None else dispatch(self, func, types, args, kwargs)
         is_write = _is_functional_form(func)
         if not is_write and func not in _STRIDES:
             return result
@@ -165,6 +164,11 @@ def _strides_of_angle(result: torch.Tensor, value: torch.Tensor) -> Sequence[Any
     return _dense(result) if value.is_complex() else None
 
 
+def _strides_of_margins(result: torch.Tensor, value: torch.Tensor, *_: Any) -> Sequence[Any] | None:
+    """Without a batch, the loss is a number. Its fake result has a dimension of size 1."""
+    return () if value.dim() < 2 else None
+
+
 def _strides_of_roll(
     result: torch.Tensor, value: torch.Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()
 ) -> Sequence[Any] | None:
@@ -200,8 +204,7 @@ def _strides_of_index(
     return _prims_common.apply_perm(dense, _prims_common.invert_perm(order))
 
 
-# Gradients of enlarged images, of which torch has no fake results for symbolic sizes: row-major ones, and those in the
-# memory format of the gradient of the result.
+# Gradients of enlarged images: row-major ones, and those in the memory format of the gradient of the result.
 _GRADIENTS_IN_ROWS = (
     aten._upsample_nearest_exact1d_backward,
     aten._upsample_nearest_exact3d_backward,
@@ -211,13 +214,30 @@ _GRADIENTS_IN_ROWS = (
     aten.upsample_nearest3d_backward,
 )
 _GRADIENTS_OF_IMAGES = (aten.upsample_bilinear2d_backward, aten.upsample_trilinear3d_backward)
-_WITHOUT_SYMBOLS = frozenset(packet.default for packet in _GRADIENTS_IN_ROWS + _GRADIENTS_OF_IMAGES)
+_GRADIENTS_OF_MARGINS = (aten.multi_margin_loss_backward, aten.multilabel_margin_loss_backward)
+
+
+def _of_image(grad: torch.Tensor, sizes_of_result: Any, sizes: Sequence[Any], *_: Any) -> torch.Tensor:
+    return grad.new_empty(sizes)
+
+
+def _of_scores(grad: torch.Tensor, scores: torch.Tensor, *_: Any) -> torch.Tensor:
+    return scores.new_empty(scores.shape)
+
+
+# The operators of which torch has no fake results for symbolic sizes, and what makes them.
+_WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
+    **{packet.default: _of_image for packet in _GRADIENTS_IN_ROWS + _GRADIENTS_OF_IMAGES},
+    **{packet.default: _of_scores for packet in _GRADIENTS_OF_MARGINS},
+}
 
 _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
     aten.index.Tensor: _strides_of_index,
     aten.roll.default: _strides_of_roll,
     aten.addr.default: _strides_of_addr,
     aten.angle.default: _strides_of_angle,
+    aten.multi_margin_loss.default: _strides_of_margins,
+    aten.multilabel_margin_loss_forward.default: _strides_of_margins,
     **dict.fromkeys(
         (
             aten._log_softmax_backward_data.default,

@@ -59,6 +59,10 @@ _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     # Parts of them round what the operators do not round, or round it at other places.
     aten.hardshrink.default: None,
     aten.softshrink.default: None,
+    # Without a batch, parts of them give a row of one loss instead of a number. Those of the second take the -1 that
+    # ends the targets of a row for one of them.
+    aten.multi_margin_loss.default: None,
+    aten.multilabel_margin_loss_forward.default: None,
     **dict.fromkeys(_DIFFERENTIATED_WHOLE),
     **{whole.overloadpacket.vec: _under_gradients(whole) for whole in _DIFFERENTIATED_WHOLE},
 }

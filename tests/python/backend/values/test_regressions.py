@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.python.backend.checks import check, compile_ex
+from tests.python.backend.checks import assert_same, check, compile_ex
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +181,25 @@ def test_triangles_of_matrices_beside_a_dimension_of_one_element(fn: Callable[..
         return fn(part), torch.cat([part, torch.cat([fn(part), part.roll(1, 0)], -1)], -1)
 
     check(compute, lambda: (torch.randn(2, 1, 4, 8, dtype=torch.float64)[..., ::2],))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_margins_of_several_labels(batch: tuple[int, ...], dynamic: bool) -> None:
+    """The decomposition of torch takes the -1 that ends the labels for one, and gives a row without a batch a size."""
+
+    def make() -> tuple[torch.Tensor, torch.Tensor]:
+        labels = torch.tensor([[1, 0, -1, 2], [3, -1, 1, 2], [0, 1, 2, 3]])
+        return torch.randn(*batch, 4).requires_grad_(), labels if batch else labels[0]
+
+    def fn(x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        single = torch.nn.functional.multi_margin_loss(x, labels[..., 0], reduction="none")
+        return torch.nn.functional.multilabel_margin_loss(x, labels, reduction="none"), single
+
+    compiled = compile_ex(fn, dynamic=dynamic)
+    x, labels = make()
+    results = compiled(x, labels), fn(x, labels)
+    assert_same(*results)
+    assert_same(*(torch.autograd.grad(sum(map(torch.sum, losses)), x) for losses in results))
+    with torch.no_grad():
+        check(fn, make, dynamic=dynamic)
