@@ -117,14 +117,14 @@ def _difference(function: Callable[..., Any], values: Any, other_gradients: bool
 
     torch.manual_seed(0)
     try:
-        want, of_gradients = map(tensors, _with_gradients(call, values))
+        want, of_gradients = map(tensors, with_gradients(call, values))
     except Exception as error:
         raise _EagerRefusesError from error
     torch._dynamo.reset()
     torch.manual_seed(0)
     with warnings.catch_warnings(), poison():
         warnings.simplefilter("ignore", npugraph.NpugraphWarning)
-        got = tensors(_with_gradients(compile_ex(call, fullgraph=False, dynamic=False), values))
+        got = tensors(with_gradients(compile_ex(call, fullgraph=False, dynamic=False), values))
     for number, (one, other) in enumerate(zip(got, want + of_gradients, strict=True)):
         if one.dtype != other.dtype or one.shape != other.shape:
             return f"result {number} is {one.dtype}{list(one.shape)}, in eager {other.dtype}{list(other.shape)}"
@@ -138,7 +138,7 @@ def _difference(function: Callable[..., Any], values: Any, other_gradients: bool
     return None
 
 
-def _with_gradients(call: Callable[..., Any], values: Any) -> tuple[Any, Any]:
+def with_gradients(call: Callable[..., Any], values: Any) -> tuple[Any, Any]:
     """Returns the results of a call and the gradients of its arguments."""
     results = call(*values)
     made = [one for one in tensors(results) if one.requires_grad and one.is_floating_point()]
