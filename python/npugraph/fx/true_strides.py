@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import _prims_common
+from torch import _prims_common, fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
@@ -43,12 +43,33 @@ def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
     return result if all(map(operator.is_, corrected, result)) else corrected
 
 
-def as_written(result: Any, written: Any) -> Any:
+def as_written(result: Any, written: Any, keeps_gaps: bool = False) -> Any:
     """Returns the fake new values of a tensor that is written and is no view, with its strides. (A view is made again
-    from its base, into which the values go.)"""
+    from its base, into which the values go.) If it has gaps, only with ``keeps_gaps``: the values take its room."""
     if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor) or result.shape != written.shape:
         return result
-    return _with_strides(result, written.stride())
+    return _with_strides(result, written.stride()) if keeps_gaps or _is_whole(written) else result
+
+
+_is_whole = _prims_common.is_non_overlapping_and_dense_or_false
+
+
+def returns_parts_of_inputs(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether sizes are symbolic and a result of Dynamo's graph may be a view of an input that has gaps. If the input
+    is written, AOTAutograd takes the strides of that result from the new values."""
+    taken = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    values = [node.meta.get("example_value", given) for node, given in taken]
+    tensors = [value for value in values if isinstance(value, torch.Tensor) and value.layout is torch.strided]
+    if not any(isinstance(number, torch.SymInt) for value in tensors for number in (*value.shape, *value.stride())):
+        return False
+    known = {value.untyped_storage()._cdata for value in tensors if not _is_whole(value)}
+    results = [node.meta.get("example_value") for node in gm.graph.output_node().all_input_nodes]
+    return bool(known) and any(
+        value.untyped_storage()._cdata in known
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided
+        else value is None
+        for value in results
+    )
 
 
 def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:
@@ -62,8 +83,9 @@ _writing: str | None = None  # the operator whose functional form is to be calle
 
 
 @contextlib.contextmanager
-def true_fake_results() -> Iterator[None]:
-    """Context manager: fake results have the strides of real ones. Other threads wait for it to end."""
+def true_fake_results(keeps_gaps: bool) -> Iterator[None]:
+    """Context manager: fake results have the strides of real ones. Other threads wait for it to end. ``keeps_gaps`` is
+    for ``as_written``."""
     dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
 
     def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -73,7 +95,7 @@ def true_fake_results() -> Iterator[None]:
         if not is_write and func not in _STRIDES:
             return result
         with disable_proxy_modes_tracing():  # strides are no part of a trace
-            return as_written(result, args[0]) if is_write else with_true_strides(func, args, result)
+            return as_written(result, args[0], keeps_gaps) if is_write else with_true_strides(func, args, result)
 
     def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         form = _written_form(func)

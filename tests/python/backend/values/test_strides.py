@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+import npugraph
 from tests.python import layouts
 from tests.python.backend.checks import assert_same, check, compile_ex
 from tests.python.op_samples import OPERATORS, UNCOMPARED
@@ -287,6 +288,13 @@ def test_views_of_written_inputs_with_gaps(write: Callable[..., torch.Tensor], d
         given, wanted = around.clone(), around.clone()
         assert_same(compiled(given[:, ::2]), fn(wanted[:, ::2]))
         assert_same(given, wanted)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_new_values_of_a_column_need_no_matrix(dynamic: bool) -> None:
+    npugraph.reset()
+    compile_ex(lambda x: x.cumsum_(0) * 2, dynamic=dynamic)(torch.randn(256, 256)[:, 0])
+    assert npugraph.artifacts()[-1].memory["arena_bytes"] <= 4 * 256 * 4
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
