@@ -28,7 +28,7 @@ from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
-from npugraph.fx.true_strides import returns_parts_of_inputs, true_fake_results
+from npugraph.fx.true_fakes import returns_parts_of_inputs, true_fake_results
 from npugraph.log import logger
 
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]

@@ -6,24 +6,17 @@ give a new tensor other strides:
 
     y.masked_fill_(mask, 0)    # y has strides (1, 3), a new result of masked_fill() would have (4, 1)
 
-AOTAutograd computes fake tensors itself. In ``true_fake_results`` it gets the same.
+AOTAutograd computes fake tensors itself, and gets the same from ``true_fakes.py``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import operator
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-from unittest import mock
 
 import torch
-from torch import _prims_common, fx
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch import _prims_common
 from torch.utils._mode_utils import no_dispatch
 
 aten = torch.ops.aten
@@ -43,98 +36,21 @@ def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
     return result if all(map(operator.is_, corrected, result)) else corrected
 
 
+is_whole = _prims_common.is_non_overlapping_and_dense_or_false
+
+
 def as_written(result: Any, written: Any, keeps_gaps: bool = False) -> Any:
     """Returns the fake new values of a tensor that is written and is no view, with its strides. (A view is made again
     from its base, into which the values go.) If it has gaps, only with ``keeps_gaps``: the values take its room."""
     if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor) or result.shape != written.shape:
         return result
-    return _with_strides(result, written.stride()) if keeps_gaps or _is_whole(written) else result
-
-
-_is_whole = _prims_common.is_non_overlapping_and_dense_or_false
-
-
-def returns_parts_of_inputs(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
-    """Whether sizes are symbolic and a result of Dynamo's graph may be a view of an input that has gaps. If the input
-    is written, AOTAutograd takes the strides of that result from the new values."""
-    taken = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
-    values = [node.meta.get("example_value", given) for node, given in taken]
-    tensors = [value for value in values if isinstance(value, torch.Tensor) and value.layout is torch.strided]
-    if not any(isinstance(number, torch.SymInt) for value in tensors for number in (*value.shape, *value.stride())):
-        return False
-    known = {value.untyped_storage()._cdata for value in tensors if not _is_whole(value)}
-    results = [node.meta.get("example_value") for node in gm.graph.output_node().all_input_nodes]
-    return bool(known) and any(
-        value.untyped_storage()._cdata in known
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided
-        else value is None
-        for value in results
-    )
+    return _with_strides(result, written.stride()) if keeps_gaps or is_whole(written) else result
 
 
 def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:
     if strides is None or tuple(strides) == value.stride():
         return value
     return value.new_empty_strided(value.shape[: len(strides)], strides)
-
-
-_one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes
-_writing: str | None = None  # the operator whose functional form is to be called, for its first argument
-
-
-@contextlib.contextmanager
-def true_fake_results(keeps_gaps: bool) -> Iterator[None]:
-    """Context manager: fake results have the strides of real ones. Other threads wait for it to end. ``keeps_gaps`` is
-    for ``as_written``."""
-    dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
-
-    def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        make = _WITHOUT_SYMBOLS.get(func)
-        result = make(*args) if make is not None else dispatch(self, func, types, args, kwargs)
-        is_write = _is_functional_form(func)
-        if not is_write and func not in _STRIDES:
-            return result
-        with disable_proxy_modes_tracing():  # strides are no part of a trace
-            return as_written(result, args[0], keeps_gaps) if is_write else with_true_strides(func, args, result)
-
-    def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        form = _written_form(func)
-        with _noted(form if form is not None and _is_base(args[0]) else None):
-            return call(self, func, types, args, kwargs)
-
-    with (
-        _one_at_a_time,
-        mock.patch.object(FakeTensorMode, "dispatch", corrected),
-        mock.patch.object(FunctionalTensorMode, "__torch_dispatch__", noting_writes),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def _noted(form: str | None) -> Iterator[None]:
-    global _writing
-    before, _writing = _writing, form
-    try:
-        yield
-    finally:
-        _writing = before
-
-
-def _is_base(value: Any) -> bool:
-    return isinstance(value, FunctionalTensor) and torch._is_functional_tensor_base(value.elem)
-
-
-def _is_functional_form(func: Any) -> bool:
-    return _writing is not None and isinstance(func, torch._ops.OpOverload) and func._schema.name == _writing
-
-
-@functools.cache
-def _written_form(func: Any) -> str | None:
-    """The name of the functional form of an operator that writes its first argument, as ``aten::relu`` of ``relu_``."""
-    if not isinstance(func, torch._ops.OpOverload) or torch.Tag.inplace_view in func.tags:
-        return None
-    name = func._schema.name
-    return name.removesuffix("_") if name.endswith("_") and func._schema.is_mutable else None
 
 
 def _dense(result: torch.Tensor, *_: Any) -> Sequence[Any]:
@@ -227,7 +143,7 @@ def _strides_of_index(
 
 
 # Gradients of enlarged images: row-major ones, and those in the memory format of the gradient of the result.
-_GRADIENTS_IN_ROWS = (
+GRADIENTS_IN_ROWS = (
     aten._upsample_nearest_exact1d_backward,
     aten._upsample_nearest_exact3d_backward,
     aten.upsample_bicubic2d_backward,
@@ -235,23 +151,8 @@ _GRADIENTS_IN_ROWS = (
     aten.upsample_nearest1d_backward,
     aten.upsample_nearest3d_backward,
 )
-_GRADIENTS_OF_IMAGES = (aten.upsample_bilinear2d_backward, aten.upsample_trilinear3d_backward)
-_GRADIENTS_OF_MARGINS = (aten.multi_margin_loss_backward, aten.multilabel_margin_loss_backward)
+GRADIENTS_OF_IMAGES = (aten.upsample_bilinear2d_backward, aten.upsample_trilinear3d_backward)
 
-
-def _of_image(grad: torch.Tensor, sizes_of_result: Any, sizes: Sequence[Any], *_: Any) -> torch.Tensor:
-    return grad.new_empty(sizes)
-
-
-def _of_scores(grad: torch.Tensor, scores: torch.Tensor, *_: Any) -> torch.Tensor:
-    return scores.new_empty(scores.shape)
-
-
-# The operators of which torch has no fake results for symbolic sizes, and what makes them.
-_WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
-    **{packet.default: _of_image for packet in _GRADIENTS_IN_ROWS + _GRADIENTS_OF_IMAGES},
-    **{packet.default: _of_scores for packet in _GRADIENTS_OF_MARGINS},
-}
 
 _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
     aten.index.Tensor: _strides_of_index,
@@ -272,11 +173,11 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
             aten.normal.Tensor_Tensor,
             aten.pow.Scalar,
             aten.upsample_nearest1d.default,
-            *(packet.default for packet in _GRADIENTS_IN_ROWS),
+            *(packet.default for packet in GRADIENTS_IN_ROWS),
         ),
         _dense,
     ),
-    **dict.fromkeys((packet.default for packet in _GRADIENTS_OF_IMAGES), _format_of(0)),
+    **dict.fromkeys((packet.default for packet in GRADIENTS_OF_IMAGES), _format_of(0)),
     **dict.fromkeys(
         (
             aten.copysign.Tensor,
