@@ -102,6 +102,7 @@ def test_a_kept_result_may_be_resized() -> None:
 
 
 @pytest.mark.feature("1.04", "3.05")
+@pytest.mark.no_red_zones  # with them, stale elements are NaN
 @pytest.mark.parametrize(("reuse", "overwritten"), [(None, False), (True, True), (False, False)])
 def test_sizes_share_the_memory_of_results_only_where_the_user_says_so(reuse, overwritten) -> None:
     options = {"clone_output": False} | ({} if reuse is None else {"reuse_graph_pool_in_same_fx": reuse})
