@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from npugraph.fx.true_strides import (
@@ -85,8 +85,7 @@ def true_fake_results(keeps_gaps: bool) -> Iterator[None]:
             return as_written(result, args[0], keeps_gaps) if is_write else with_true_strides(func, args, result)
 
     def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        form = _written_form(func)
-        with _noted(form if form is not None and _is_base(args[0]) else None):
+        with _noted(_written_form(func)):
             return call(self, func, types, args, kwargs)
 
     with (
@@ -105,10 +104,6 @@ def _noted(form: str | None) -> Iterator[None]:
         yield
     finally:
         _writing = before
-
-
-def _is_base(value: Any) -> bool:
-    return isinstance(value, FunctionalTensor) and torch._is_functional_tensor_base(value.elem)
 
 
 def _is_functional_form(func: Any) -> bool:

@@ -40,8 +40,8 @@ is_whole = _prims_common.is_non_overlapping_and_dense_or_false
 
 
 def as_written(result: Any, written: Any, keeps_gaps: bool = False) -> Any:
-    """Returns the fake new values of a tensor that is written and is no view, with its strides. (A view is made again
-    from its base, into which the values go.) If it has gaps, only with ``keeps_gaps``: the values take its room."""
+    """Returns the fake new values of a tensor that is written, with its strides. If it has gaps, only with
+    ``keeps_gaps``: the values take its room."""
     if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor) or result.shape != written.shape:
         return result
     return _with_strides(result, written.stride()) if keeps_gaps or is_whole(written) else result

@@ -262,8 +262,7 @@ class _Recorder(TorchDispatchMode):
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = self._tracked(args[0])
         node = self._add(_functional_form(func), *args, **kwargs)
-        if written.view is None:
-            node.meta["val"] = as_written(node.meta["val"], args[0])
+        node.meta["val"] = as_written(node.meta["val"], args[0])
         self._memory.write(written, node)
         return args[0]
 

@@ -253,6 +253,8 @@ WRITES: dict[str, Callable[..., torch.Tensor]] = {
     "cumsum_": lambda y, z: y.cumsum_(1),
     "tril_": lambda y, z: y.tril_(),
     "renorm_": lambda y, z: y.renorm_(2, 0, 1.0),
+    "all of it, turned": lambda y, z: y.transpose(1, 2).masked_fill_(z.transpose(1, 2) > 0, 0.0),
+    "turned itself": lambda y, z: y.transpose_(0, 0).masked_fill_(z > 0, 0.0),
     "a view of it": lambda y, z: y[:, 1:].masked_fill_(z[:, 1:] > 0, 0.0),
     "twice": lambda y, z: y.masked_fill_(z > 0, 0.0).tril_(),
 }
