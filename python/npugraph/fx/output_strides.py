@@ -37,7 +37,7 @@ def keep_strides(graph: fx.Graph, before: list[Any]) -> None:
         value = _strided(node)
         if value is None or wanted is None or expressions(value.shape) != expressions(wanted.shape):
             continue
-        if _lies_like(value, wanted) or (order := _order(wanted)) is None:
+        if _lies_like(value, wanted) or (order := order_of(wanted)) is None:
             continue
         _give_order(graph, node, order)
 
@@ -65,8 +65,9 @@ def _lies_like(one: torch.Tensor, other: torch.Tensor) -> bool:
     return all(size == 1 or mine == theirs for size, mine, theirs in strides)
 
 
-def _order(value: torch.Tensor) -> list[int] | None:
-    """Dimensions from the outermost in memory to the innermost. None if the tensor has gaps or overlaps."""
+def order_of(value: torch.Tensor) -> list[int] | None:
+    """Dimensions from the outermost in memory to the innermost. None if the tensor has gaps or overlaps. Makes no
+    guards."""
     hints = [stride.node.hint if isinstance(stride, torch.SymInt) else stride for stride in value.stride()]
     if any(hint is None for hint in hints):
         return None

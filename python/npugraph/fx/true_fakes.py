@@ -18,12 +18,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
+from npugraph.fx.output_strides import order_of
 from npugraph.fx.true_strides import (
     CORRECTED,
     GRADIENTS_IN_ROWS,
     GRADIENTS_OF_IMAGES,
     as_written,
-    is_whole,
     with_true_strides,
 )
 
@@ -38,7 +38,7 @@ def returns_parts_of_inputs(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
     tensors = [value for value in values if isinstance(value, torch.Tensor) and value.layout is torch.strided]
     if not any(isinstance(number, torch.SymInt) for value in tensors for number in (*value.shape, *value.stride())):
         return False
-    known = {value.untyped_storage()._cdata for value in tensors if not is_whole(value)}
+    known = {value.untyped_storage()._cdata for value in tensors if order_of(value) is None}
     results = [node.meta.get("example_value") for node in gm.graph.output_node().all_input_nodes]
     return bool(known) and any(
         value.untyped_storage()._cdata in known

@@ -19,6 +19,9 @@ import torch
 from torch import _prims_common
 from torch.utils._mode_utils import no_dispatch
 
+from npugraph.fx.output_strides import order_of
+from npugraph.fx.values import expressions
+
 aten = torch.ops.aten
 
 
@@ -36,19 +39,19 @@ def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
     return result if all(map(operator.is_, corrected, result)) else corrected
 
 
-is_whole = _prims_common.is_non_overlapping_and_dense_or_false
-
-
 def as_written(result: Any, written: Any, keeps_gaps: bool = False) -> Any:
     """Returns the fake new values of a tensor that is written, with its strides. If it has gaps, only with
     ``keeps_gaps``: the values take its room."""
-    if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor) or result.shape != written.shape:
+    if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor):
         return result
-    return _with_strides(result, written.stride()) if keeps_gaps or is_whole(written) else result
+    if expressions(result.shape) != expressions(written.shape):
+        return result
+    return _with_strides(result, written.stride()) if keeps_gaps or order_of(written) is not None else result
 
 
 def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:
-    if strides is None or tuple(strides) == value.stride():
+    # To compare symbolic numbers would make guards.
+    if strides is None or expressions(strides) == expressions(value.stride()):
         return value
     return value.new_empty_strided(value.shape[: len(strides)], strides)
 
