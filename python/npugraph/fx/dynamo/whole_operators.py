@@ -14,25 +14,17 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 aten = torch.ops.aten
 
 
-def _nearest2d(x: torch.Tensor, size: Sequence[Any] | None, factors: Sequence[float] | None) -> torch.Tensor:
-    """An image without elements is decomposed: the whole operator has no fake result for it."""
-    from torch._decomp.decompositions import _upsample_nearest, upsample_compute_output_size
-
-    size = upsample_compute_output_size(x.size(), size, factors)
-    if guard_or_false(x.numel() == 0):
-        return _upsample_nearest(x, size, list(factors or (None, None)))
-    return aten.upsample_nearest2d.default(x, size, *(factors or ()))
-
-
-def _under_gradients(whole: torch._ops.OpOverload) -> Callable[..., torch.Tensor]:
-    """The rule of the overload ``vec`` of ``whole``: what is differentiated stays whole, so that its gradient is the
-    operator that eager calls. Images without elements are decomposed, as in ``_nearest2d``."""
+def _enlarged(whole: torch._ops.OpOverload, always: bool = False) -> Callable[..., torch.Tensor]:
+    """The rule of the overload ``vec`` of ``whole``. Unless ``always``, only what is differentiated stays whole, so
+    that its gradient is the operator that eager calls. Images without elements are decomposed: the whole operators
+    have no fake results for them."""
     decomposed = whole.overloadpacket.vec.py_kernels[DispatchKey.Autograd]
 
     def rule(x: torch.Tensor, size: Sequence[Any] | None, *rest: Any) -> torch.Tensor:
         from torch._decomp.decompositions import upsample_compute_output_size
 
-        if not (torch.is_grad_enabled() and x.requires_grad) or guard_or_false(x.numel() == 0):
+        is_whole = always or (torch.is_grad_enabled() and x.requires_grad)
+        if not is_whole or guard_or_false(x.numel() == 0):
             return decomposed(x, size, *rest)
         *flags, factors = rest
         return whole(x, upsample_compute_output_size(x.size(), size, factors), *flags, *(factors or ()))
@@ -55,7 +47,7 @@ _DIFFERENTIATED_WHOLE = (
 # The decompositions that hold while we trace. None: the operator is not decomposed.
 _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     aten.upsample_nearest2d.default: None,
-    aten.upsample_nearest2d.vec: _nearest2d,
+    aten.upsample_nearest2d.vec: _enlarged(aten.upsample_nearest2d.default, always=True),
     # Parts of them round what the operators do not round, or round it at other places.
     aten.hardshrink.default: None,
     aten.softshrink.default: None,
@@ -64,7 +56,7 @@ _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     aten.multi_margin_loss.default: None,
     aten.multilabel_margin_loss_forward.default: None,
     **dict.fromkeys(_DIFFERENTIATED_WHOLE),
-    **{whole.overloadpacket.vec: _under_gradients(whole) for whole in _DIFFERENTIATED_WHOLE},
+    **{whole.overloadpacket.vec: _enlarged(whole) for whole in _DIFFERENTIATED_WHOLE},
 }
 _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
 
