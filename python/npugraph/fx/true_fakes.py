@@ -48,9 +48,6 @@ def returns_parts_of_inputs(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
     )
 
 
-_GRADIENTS_OF_MARGINS = (aten.multi_margin_loss_backward, aten.multilabel_margin_loss_backward)
-
-
 def _of_image(grad: torch.Tensor, sizes_of_result: Any, sizes: Sequence[Any], *_: Any) -> torch.Tensor:
     return grad.new_empty(sizes)
 
@@ -62,7 +59,8 @@ def _of_scores(grad: torch.Tensor, scores: torch.Tensor, *_: Any) -> torch.Tenso
 # The operators of which torch has no fake results for symbolic sizes, and what makes them.
 _WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
     **{packet.default: _of_image for packet in GRADIENTS_IN_ROWS + GRADIENTS_OF_IMAGES},
-    **{packet.default: _of_scores for packet in _GRADIENTS_OF_MARGINS},
+    aten.multi_margin_loss_backward.default: _of_scores,
+    aten.multilabel_margin_loss_backward.default: _of_scores,
 }
 
 _one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes

@@ -69,8 +69,6 @@ def test_results_of_all_calls(dtype: torch.dtype) -> None:
             for lay_out, first in itertools.product(layouts.LAYOUTS.values(), (False, True)):
                 # What eager refuses has no result.
                 with contextlib.suppress(Exception), comparison:
-                    x, args, kwargs = layouts.laid_out((sample.input, sample.args, sample.kwargs), lay_out, first=first)
-                    layouts.with_gradients(
-                        lambda *given, call=op.op: call(given[0], *given[1], **given[2]), (x, args, kwargs)
-                    )
+                    values = layouts.laid_out((sample.input, sample.args, sample.kwargs), lay_out, first=first)
+                    layouts.with_gradients(lambda x, args, kwargs, call=op.op: call(x, *args, **kwargs), values)
     assert not comparison.found, "\n".join(comparison.found.values())
