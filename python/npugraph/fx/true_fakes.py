@@ -17,6 +17,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from npugraph.fx.output_strides import order_of
 from npugraph.fx.true_strides import (
@@ -63,6 +64,16 @@ _WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
     aten.multilabel_margin_loss_backward.default: _of_scores,
 }
 
+# The operators that make a tensor with gaps in memory of its own.
+_MAKING_GAPS = {
+    aten.as_strided_scatter.default,
+    aten.diagonal_scatter.default,
+    aten.empty_strided.default,
+    aten.new_empty_strided.default,
+    aten.select_scatter.default,
+    aten.slice_scatter.default,
+}
+
 _one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes
 _writing: str | None = None  # the operator whose functional form is to be called, for its first argument
 
@@ -70,17 +81,26 @@ _writing: str | None = None  # the operator whose functional form is to be calle
 @contextlib.contextmanager
 def true_fake_results(keeps_gaps: bool) -> Iterator[None]:
     """Context manager: fake results have the strides of real ones. Other threads wait for it to end. ``keeps_gaps`` is
-    for ``as_written``."""
+    for ``as_written``, which keeps the gaps of tensors that were made with them in any case."""
     dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
+    made_with_gaps = WeakTensorKeyDictionary()
 
     def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         make = _WITHOUT_SYMBOLS.get(func)
         result = make(*args) if make is not None else dispatch(self, func, types, args, kwargs)
         is_write = _is_functional_form(func)
-        if not is_write and func not in CORRECTED:
+        if not is_write and func not in CORRECTED and func not in _MAKING_GAPS:
             return result
+        has_own_gaps = func in _MAKING_GAPS
         with disable_proxy_modes_tracing():  # strides are no part of a trace
-            return as_written(result, args[0], keeps_gaps) if is_write else with_true_strides(func, args, result)
+            if is_write:
+                has_own_gaps = isinstance(args[0], torch.Tensor) and args[0] in made_with_gaps
+                result = as_written(result, args[0], keeps_gaps or has_own_gaps)
+            else:
+                result = with_true_strides(func, args, result)
+            if has_own_gaps and order_of(result) is None:
+                made_with_gaps[result] = True
+        return result
 
     def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with _noted(_written_form(func)):

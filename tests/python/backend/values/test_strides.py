@@ -292,6 +292,32 @@ def test_views_of_written_inputs_with_gaps(write: Callable[..., torch.Tensor], d
         assert_same(given, wanted)
 
 
+# Results that keep the gaps of x.
+WITH_GAPS: dict[str, Callable[..., torch.Tensor]] = {
+    "slice_scatter": lambda x: x.slice_scatter(x[:1], 0, 1, 2),
+    "select_scatter": lambda x: x.select_scatter(x[0], 0, 1),
+    "diagonal_scatter": lambda x: x.diagonal_scatter(x.diagonal()),
+    "empty_strided": lambda x: torch.empty_strided(x.shape, x.stride()).copy_(x),
+    "new_empty_strided": lambda x: x.new_empty_strided(x.shape, x.stride()).copy_(x),
+}
+
+
+@pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("name", WITH_GAPS)
+def test_writes_leave_gaps_of_results(name: str, trains: bool, dynamic: bool) -> None:
+    def fn(x):
+        y = WITH_GAPS[name](x).mul_(2)
+        z = WITH_GAPS[name](x)
+        z[1:].fill_(3)
+        return y, z, z.index_fill(1, torch.tensor([0]), 4).relu_()
+
+    with torch.set_grad_enabled(trains):
+        compiled = compile_ex(fn, dynamic=dynamic)
+        for n in (4, 5):
+            x = torch.randn(3, 2 * n)[:, ::2].requires_grad_(trains)
+            assert_same(compiled(x), fn(x))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_new_values_of_a_column_need_no_matrix(dynamic: bool) -> None:
     npugraph.reset()
