@@ -28,7 +28,7 @@ from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
-from npugraph.fx.true_fakes import returns_parts_of_inputs, true_fake_results
+from npugraph.fx.true_fakes import true_fake_results
 from npugraph.log import logger
 
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
@@ -62,7 +62,7 @@ def _through_aot_autograd(
     except CannotCarry as reason:
         logger.debug("%s runs operator by operator: control flow writes %s", entry.name, reason)
         return functools.partial(eagerly(entry.gm), "overlapping_inputs")
-    fakes = true_fake_results(returns_parts_of_inputs(gm, example_inputs))
+    fakes = true_fake_results()
     is_cached = output_code.is_cached()
     mark = output_code.cacheable if is_cached else (lambda compiler: compiler)
     compile_all = aot_autograd(

@@ -12,6 +12,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
+from npugraph.fx.gaps import close_gaps
 from npugraph.fx.output_strides import keep_strides, results
 from npugraph.fx.own_memory import with_own_memory
 from npugraph.fx.schema import is_of_ascend, is_of_user
@@ -60,6 +61,7 @@ def correct_values(graph: fx.Graph) -> None:
     promised = results(graph)
     _correct(graph.nodes)
     keep_strides(graph, promised)
+    close_gaps(graph)
 
 
 def _correct(nodes: Iterable[fx.Node]) -> None:

@@ -68,16 +68,50 @@ def _lies_like(one: torch.Tensor, other: torch.Tensor) -> bool:
 def order_of(value: torch.Tensor) -> list[int] | None:
     """Dimensions from the outermost in memory to the innermost. None if the tensor has gaps or overlaps. Makes no
     guards."""
-    hints = [stride.node.hint if isinstance(stride, torch.SymInt) else stride for stride in value.stride()]
-    if any(hint is None for hint in hints):
-        return None
-    order = sorted(range(value.dim()), key=lambda dim: -hints[dim])
+    order = _from_the_outermost(value)
     step: Any = 1
-    for dim in reversed(order):
+    for dim in reversed(order or ()):
         if expressions([value.stride(dim)]) != expressions([step]):
             return None
         step = step * value.shape[dim]
     return order
+
+
+def closed(value: torch.Tensor) -> torch.Tensor | None:
+    """A new fake tensor like ``value``, whose dimensions lie in the same order, without gaps. None if ``value`` has no
+    gaps, or overlaps."""
+    order = _from_the_outermost(value)
+    if order is None or order_of(value) is not None or overlaps(value):
+        return None
+    return value.new_empty([value.shape[dim] for dim in order]).permute(
+        [order.index(dim) for dim in range(value.dim())]
+    )
+
+
+def overlaps(value: torch.Tensor) -> bool:
+    """Whether elements of a tensor may share memory. Makes no guards."""
+    order = _from_the_outermost(value)
+    if order is None:
+        return True
+    last = 0  # the place of the last element in the dimensions so far
+    for dim in reversed(order):
+        size, stride = _hint(value.shape[dim]), _hint(value.stride(dim))
+        if size is None:
+            return True
+        if size > 1:
+            if stride <= last:
+                return True
+            last += (size - 1) * stride
+    return False
+
+
+def _from_the_outermost(value: torch.Tensor) -> list[int] | None:
+    hints = list(map(_hint, value.stride()))
+    return None if any(hint is None for hint in hints) else sorted(range(value.dim()), key=lambda dim: -hints[dim])
+
+
+def _hint(number: Any) -> int | None:
+    return number.node.hint if isinstance(number, torch.SymInt) else number
 
 
 def _give_order(graph: fx.Graph, node: fx.Node, order: list[int]) -> None:

@@ -13,13 +13,11 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import fx
+from torch._functorch._aot_autograd import graph_capture_wrappers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from npugraph.fx.output_strides import order_of
 from npugraph.fx.true_strides import (
     CORRECTED,
     GRADIENTS_IN_ROWS,
@@ -29,24 +27,6 @@ from npugraph.fx.true_strides import (
 )
 
 aten = torch.ops.aten
-
-
-def returns_parts_of_inputs(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
-    """Whether sizes are symbolic and a result of Dynamo's graph may be a view of an input that has gaps. If the input
-    is written, AOTAutograd takes the strides of that result from the new values."""
-    taken = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
-    values = [node.meta.get("example_value", given) for node, given in taken]
-    tensors = [value for value in values if isinstance(value, torch.Tensor) and value.layout is torch.strided]
-    if not any(isinstance(number, torch.SymInt) for value in tensors for number in (*value.shape, *value.stride())):
-        return False
-    known = {value.untyped_storage()._cdata for value in tensors if order_of(value) is None}
-    results = [node.meta.get("example_value") for node in gm.graph.output_node().all_input_nodes]
-    return bool(known) and any(
-        value.untyped_storage()._cdata in known
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided
-        else value is None
-        for value in results
-    )
 
 
 def _of_image(grad: torch.Tensor, sizes_of_result: Any, sizes: Sequence[Any], *_: Any) -> torch.Tensor:
@@ -64,52 +44,39 @@ _WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
     aten.multilabel_margin_loss_backward.default: _of_scores,
 }
 
-# The operators that make a tensor with gaps in memory of its own.
-_MAKING_GAPS = {
-    aten.as_strided_scatter.default,
-    aten.diagonal_scatter.default,
-    aten.empty_strided.default,
-    aten.new_empty_strided.default,
-    aten.select_scatter.default,
-    aten.slice_scatter.default,
-}
-
 _one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes
-_writing: str | None = None  # the operator whose functional form is to be called, for its first argument
+_writing: str | None = None  # the operator that is to be called for new values of its first argument
 
 
 @contextlib.contextmanager
-def true_fake_results(keeps_gaps: bool) -> Iterator[None]:
-    """Context manager: fake results have the strides of real ones. Other threads wait for it to end. ``keeps_gaps`` is
-    for ``as_written``, which keeps the gaps of tensors that were made with them in any case."""
+def true_fake_results() -> Iterator[None]:
+    """Context manager: fake results have the strides of real ones. Other threads wait for it to end."""
     dispatch, call = FakeTensorMode.dispatch, FunctionalTensorMode.__torch_dispatch__
-    made_with_gaps = WeakTensorKeyDictionary()
+    fresh_input = graph_capture_wrappers.maybe_to_fresh_input
 
     def corrected(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         make = _WITHOUT_SYMBOLS.get(func)
         result = make(*args) if make is not None else dispatch(self, func, types, args, kwargs)
         is_write = _is_functional_form(func)
-        if not is_write and func not in CORRECTED and func not in _MAKING_GAPS:
+        if not is_write and func not in CORRECTED:
             return result
-        has_own_gaps = func in _MAKING_GAPS
         with disable_proxy_modes_tracing():  # strides are no part of a trace
-            if is_write:
-                has_own_gaps = isinstance(args[0], torch.Tensor) and args[0] in made_with_gaps
-                result = as_written(result, args[0], keeps_gaps or has_own_gaps)
-            else:
-                result = with_true_strides(func, args, result)
-            if has_own_gaps and order_of(result) is None:
-                made_with_gaps[result] = True
-        return result
+            return as_written(result, args[0]) if is_write else with_true_strides(func, args, result)
 
     def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with _noted(_written_form(func)):
+        with _noted(_writing if _is_functional_form(func) else _written_form(func)):
             return call(self, func, types, args, kwargs)
+
+    def copied_as_it_lies(*args: Any) -> Any:
+        """AOTAutograd writes a copy in place of an input that has gradients."""
+        with _noted("aten::clone"):
+            return fresh_input(*args)
 
     with (
         _one_at_a_time,
         mock.patch.object(FakeTensorMode, "dispatch", corrected),
         mock.patch.object(FunctionalTensorMode, "__torch_dispatch__", noting_writes),
+        mock.patch.object(graph_capture_wrappers, "maybe_to_fresh_input", copied_as_it_lies),
     ):
         yield
 

@@ -19,7 +19,7 @@ import torch
 from torch import _prims_common
 from torch.utils._mode_utils import no_dispatch
 
-from npugraph.fx.output_strides import order_of
+from npugraph.fx.output_strides import overlaps
 from npugraph.fx.values import expressions
 
 aten = torch.ops.aten
@@ -39,14 +39,14 @@ def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
     return result if all(map(operator.is_, corrected, result)) else corrected
 
 
-def as_written(result: Any, written: Any, keeps_gaps: bool = False) -> Any:
-    """Returns the fake new values of a tensor that is written, with its strides. If it has gaps, only with
-    ``keeps_gaps``: the values take its room."""
+def as_written(result: Any, written: Any) -> Any:
+    """Returns the fake new values of a tensor that is written, with its strides. They have gaps where it has:
+    ``close_gaps`` gives back the room that nobody asks for."""
     if not isinstance(result, torch.Tensor) or not isinstance(written, torch.Tensor):
         return result
-    if expressions(result.shape) != expressions(written.shape):
+    if expressions(result.shape) != expressions(written.shape) or overlaps(written):
         return result
-    return _with_strides(result, written.stride()) if keeps_gaps or order_of(written) is not None else result
+    return _with_strides(result, written.stride())
 
 
 def _with_strides(value: torch.Tensor, strides: Sequence[Any] | None) -> torch.Tensor:

@@ -262,8 +262,7 @@ class _Recorder(TorchDispatchMode):
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = self._tracked(args[0])
         node = self._add(_functional_form(func), *args, **kwargs)
-        is_whole = written.view is None and not written.memory.of_input
-        node.meta["val"] = as_written(node.meta["val"], args[0], keeps_gaps=is_whole)
+        node.meta["val"] = as_written(node.meta["val"], args[0])
         self._memory.write(written, node)
         return args[0]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -276,20 +277,48 @@ def test_writes_leave_strides(name: str, trains: bool, dynamic: bool) -> None:
             assert_same(compiled(x, z), fn(x, z), exact=False)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+# Some are views of x where x is dense, or has the strides of new values.
+OF_WRITTEN: dict[str, Callable[..., Any]] = {
+    "a column and turned": lambda x: (x.narrow(1, x.shape[1] // 2, 1), x.t()),
+    "flat": lambda x: x.reshape(-1),
+    "a flat copy": lambda x: x.flatten().contiguous(),
+    "parts of copies": lambda x: (x.flatten().contiguous().reshape(-1, 1), x.contiguous()[1:], x.t().reshape(-1)[1:]),
+    "itself": lambda x: x,
+}
+
+
+@pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("name", OF_WRITTEN)
 @pytest.mark.parametrize("write", [lambda x: x.mul_(2), lambda x: x.cumsum_(0)], ids=["mul_", "cumsum_"])
-def test_views_of_written_inputs_with_gaps(write: Callable[..., torch.Tensor], dynamic: bool) -> None:
+def test_views_of_written_inputs_with_gaps(
+    write: Callable[..., torch.Tensor], name: str, trains: bool, dynamic: bool
+) -> None:
     """AOTAutograd takes places of elements from the strides of the new values where sizes are symbolic."""
 
     def fn(x):
-        return write(x).narrow(1, x.shape[1] // 2, 1), x.t()
+        results = OF_WRITTEN[name](write(x))
+        return results, x + 1
 
-    compiled = compile_ex(fn, dynamic=dynamic)
-    for n in (5, 4):
-        around = torch.randn(3, 2 * n)
-        given, wanted = around.clone(), around.clone()
-        assert_same(compiled(given[:, ::2]), fn(wanted[:, ::2]))
-        assert_same(given, wanted)
+    with torch.set_grad_enabled(trains):
+        compiled = compile_ex(fn, dynamic=dynamic)
+        for n in (5, 4):
+            around = torch.randn(3, 2 * n, requires_grad=trains)
+            given, wanted = around.clone(), around.clone()
+            results, expected = compiled(given[:, ::2]), fn(wanted[:, ::2])
+            assert_same(results, expected)
+            assert_same(given, wanted)
+            shares = [
+                [is_in(part, memory) for part in parts(of)] for of, memory in ((results, given), (expected, wanted))
+            ]
+            assert shares[0] == shares[1]
+
+
+def parts(value: Any) -> list[torch.Tensor]:
+    return torch.utils._pytree.tree_leaves(value)
+
+
+def is_in(value: torch.Tensor, memory: torch.Tensor) -> bool:
+    return value.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
 
 
 # Results that keep the gaps of x.
@@ -319,9 +348,11 @@ def test_writes_leave_gaps_of_results(name: str, trains: bool, dynamic: bool) ->
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_new_values_of_a_column_need_no_matrix(dynamic: bool) -> None:
+@pytest.mark.parametrize("fn", [lambda x: x.cumsum_(0) * 2, lambda x: (x.cumsum_(0) * 2, x)], ids=["new", "itself"])
+def test_new_values_of_a_column_need_no_matrix(fn: Callable[..., Any], dynamic: bool) -> None:
     npugraph.reset()
-    compile_ex(lambda x: x.cumsum_(0) * 2, dynamic=dynamic)(torch.randn(256, 256)[:, 0])
+    compiled = compile_ex(fn, dynamic=dynamic)
+    compiled(torch.randn(256, 256)[:, 0])
     assert npugraph.artifacts()[-1].memory["arena_bytes"] <= 4 * 256 * 4
 
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives back the room of gaps. New values of a written tensor have its strides, which a graph needs only while it is
+made, to tell whether ``contiguous()`` copies:
+
+    y = x.mul(2)     # x has strides (256, 1) and sizes (8, 3), y has strides (3, 1) from here on
+    x.copy_(y)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from npugraph.fx.output_strides import closed
+from npugraph.fx.schema import is_view
+from npugraph.fx.values import evaluate, expressions
+
+aten = torch.ops.aten
+
+# Views that need no relation of sizes to strides.
+_PLAIN_VIEWS = {
+    aten.alias.default,
+    aten.detach.default,
+    aten.diagonal.default,
+    aten.expand.default,
+    aten.permute.default,
+    aten.select.int,
+    aten.slice.Tensor,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.t.default,
+    aten.transpose.int,
+    aten.unsqueeze.default,
+}
+
+
+def close_gaps(graph: fx.Graph) -> None:
+    """Gives new values of memory that has gaps, in ``meta["val"]``, strides without gaps, unless a result or
+    ``as_strided`` shows these. Results of an operator that makes gaps itself, as ``slice_scatter`` does, and new values
+    of such results keep them. Makes no guards."""
+    closing: set[fx.Node] = set()
+    for node in graph.nodes:
+        if not _may_close(node, closing):
+            continue
+        value = closed(node.meta["val"])
+        if value is not None and all(map(_takes_any_strides, node.users)):
+            node.meta["val"] = value
+            closing.add(node)
+            _evaluate_views(node)
+
+
+def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
+    """Whether a node has new values of an input, of a view, or of values that were closed."""
+    if not _makes_tensors(node) or not node.args or not isinstance(node.args[0], fx.Node):
+        return False
+    written, value = node.args[0], node.meta.get("val")
+    if (
+        written.op != "placeholder"
+        and written not in closing
+        and not (_is_operator(written) and is_view(written.target))
+    ):
+        return False
+    before = written.meta.get("val")
+    tensors = isinstance(value, torch.Tensor) and isinstance(before, torch.Tensor)
+    if not tensors or value.layout is not torch.strided or before.layout is not torch.strided:
+        return False
+    return written in closing or expressions(value.stride()) == expressions(before.stride())
+
+
+def _makes_tensors(node: fx.Node) -> bool:
+    return _is_operator(node) and not is_view(node.target) and not node.target._schema.is_mutable
+
+
+def _is_operator(node: fx.Node) -> bool:
+    return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+
+
+def _takes_any_strides(user: fx.Node) -> bool:
+    if not _is_operator(user) or "as_strided" in user.target._schema.name:
+        return False
+    return not is_view(user.target) or (user.target in _PLAIN_VIEWS and all(map(_takes_any_strides, user.users)))
+
+
+def _evaluate_views(node: fx.Node) -> None:
+    for user in node.users:
+        if is_view(user.target):
+            user.meta["val"] = evaluate(user)
+            _evaluate_views(user)
