@@ -244,7 +244,12 @@ SIZES = [
 
 PRODUCTS = [
     *_pure("product", "{x:matrix} @ {y:factor}", "F.linear({x:matrix}, {y:weights})", inexact=True),
-    *_pure("product", "F.linear({x:matrix}, {y:weights}, {y}[:, 0])", "torch.addmm({z:row}, {x:matrix}, {y:factor})"),
+    *_pure(
+        "product",
+        "F.linear({x:matrix}, {y:weights}, {y}[:, 0])",
+        "torch.addmm({z:row}, {x:matrix}, {y:factor})",
+        inexact=True,
+    ),
     *_pure(
         "quantised product",
         "F.linear({x:matrix}, {y:codes}.to(torch.int8).to({x}.dtype)) * 0.25",

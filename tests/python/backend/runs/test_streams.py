@@ -198,6 +198,7 @@ def limited(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return r.exp()
 
 
+@needs_two_processors
 @pytest.mark.no_red_zones
 @pytest.mark.feature("2.21", "4.04", "12e.10")
 def test_limits_of_one_worker_each(two_workers: None) -> None:

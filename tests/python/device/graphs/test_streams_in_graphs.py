@@ -425,6 +425,7 @@ def test_a_captured_graph_does_not_look_for_events_of_a_call() -> None:
         torch.testing.assert_close(result, (b @ a).tanh())
 
 
+@needs_two_processors
 @pytest.mark.no_red_zones
 @pytest.mark.feature("2.21", "4.04")
 def test_limits_hold_for_streams_that_are_entered_inside() -> None:
