@@ -11,27 +11,11 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from npugraph.fx.output_strides import closed
 from npugraph.fx.schema import is_view
+from npugraph.fx.strides import closed, is_operator, takes_any_strides
 from npugraph.fx.values import evaluate, expressions
 
 aten = torch.ops.aten
-
-# Views that need no relation of sizes to strides.
-_PLAIN_VIEWS = {
-    aten.alias.default,
-    aten.detach.default,
-    aten.diagonal.default,
-    aten.expand.default,
-    aten.permute.default,
-    aten.select.int,
-    aten.slice.Tensor,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.t.default,
-    aten.transpose.int,
-    aten.unsqueeze.default,
-}
 
 
 def close_gaps(graph: fx.Graph) -> None:
@@ -43,7 +27,7 @@ def close_gaps(graph: fx.Graph) -> None:
         if not _may_close(node, closing):
             continue
         value = closed(node.meta["val"])
-        if value is not None and all(map(_takes_any_strides, node.users)):
+        if value is not None and all(map(takes_any_strides, node.users)):
             node.meta["val"] = value
             closing.add(node)
             _evaluate_views(node)
@@ -57,7 +41,7 @@ def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
     if (
         written.op != "placeholder"
         and written not in closing
-        and not (_is_operator(written) and is_view(written.target))
+        and not (is_operator(written) and is_view(written.target))
     ):
         return False
     before = written.meta.get("val")
@@ -68,17 +52,7 @@ def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
 
 
 def _makes_tensors(node: fx.Node) -> bool:
-    return _is_operator(node) and not is_view(node.target) and not node.target._schema.is_mutable
-
-
-def _is_operator(node: fx.Node) -> bool:
-    return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
-
-
-def _takes_any_strides(user: fx.Node) -> bool:
-    if not _is_operator(user) or "as_strided" in user.target._schema.name:
-        return False
-    return not is_view(user.target) or (user.target in _PLAIN_VIEWS and all(map(_takes_any_strides, user.users)))
+    return is_operator(node) and not is_view(node.target) and not node.target._schema.is_mutable
 
 
 def _evaluate_views(node: fx.Node) -> None:

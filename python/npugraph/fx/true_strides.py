@@ -19,7 +19,7 @@ import torch
 from torch import _prims_common
 from torch.utils._mode_utils import no_dispatch
 
-from npugraph.fx.output_strides import overlaps
+from npugraph.fx.strides import overlaps
 from npugraph.fx.values import expressions
 
 aten = torch.ops.aten

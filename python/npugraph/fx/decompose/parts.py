@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from npugraph.fx.schema import is_view
+from npugraph.fx.strides import in_order, lies_like, order_of, takes_any_strides
 from npugraph.fx.values import attribute, evaluate, origin_of
 
 Parts = Callable[..., Any]  # takes the arguments of an operator
@@ -67,6 +68,7 @@ def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
     """Replaces ``node`` by ``results``: a node, None or, if items of ``node`` are used, a list of these or of such
     lists."""
     if isinstance(results, fx.Node):
+        results = _as_promised(graph, node, results)
         views = [user for user in node.users if _is_view_of(user, node)]
         node.replace_all_uses_with(results)
         for view in views:
@@ -80,6 +82,18 @@ def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
                 raise RuntimeError(f"{node.format_node()} is used as a whole by {item.format_node()}")
             _replace(graph, item, results[item.args[1]])
     graph.erase_node(node)
+
+
+def _as_promised(graph: fx.Graph, node: fx.Node, result: fx.Node) -> fx.Node:
+    """The result that replaces ``node``, with its strides if these are seen."""
+    wanted, value = node.meta["val"], result.meta["val"]
+    tensors = isinstance(wanted, torch.Tensor) and isinstance(value, torch.Tensor)
+    if not tensors or wanted.layout is not torch.strided or all(map(takes_any_strides, node.users)):
+        return result
+    if lies_like(value, wanted) or (order := order_of(wanted)) is None:
+        return result
+    with graph.inserting_before(node):
+        return in_order(graph, result, order)
 
 
 def _is_view_of(user: fx.Node, node: fx.Node) -> bool:

@@ -197,6 +197,7 @@ def norms(x):
     return (
         batch_norm(x, None, None, training=True),
         batch_norm(x, torch.zeros(x.shape[1]), torch.ones(x.shape[1])),
+        batch_norm(x, torch.zeros(x.shape[1]), torch.ones(x.shape[1]), training=True),
         group_norm(x, 1),
         torch.nn.functional.layer_norm(x, x.shape[1:]),
     )
