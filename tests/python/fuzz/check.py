@@ -131,11 +131,12 @@ _torch_alone = aot_autograd(fw_compiler=_run_as_promised, keep_inference_input_m
 
 
 class TorchDiffers(Exception):
-    """Dynamo and AOTAutograd differ from eager without our backend, so the program says nothing about the backend."""
+    """Dynamo or AOTAutograd fails without our backend, or gives other gradients than eager, so the program says nothing
+    about the backend."""
 
 
-class StridesDiffer(AssertionError):
-    """A result has other strides than in eager. Without gradients we promise those of eager, whatever torch does."""
+class Differs(AssertionError):
+    """A call ended, and not as in eager. Without gradients we promise what eager gives, whatever torch does."""
 
 
 def _check(
@@ -152,7 +153,7 @@ def _check(
         try:
             _compare_calls(program, calls, compile_with_torch_alone, None, gradients)
         except Exception as theirs:
-            if gradients or not isinstance(ours, StridesDiffer):
+            if gradients or not isinstance(ours, Differs):
                 raise TorchDiffers(f"{type(theirs).__name__}: {theirs}") from ours
         raise AssertionError(f"{program!r}# calls: {calls}\n\n{type(ours).__name__}: {ours}") from ours
 
@@ -177,23 +178,24 @@ def _compare_calls(
 def _compare_call(program: Program, call: Call, function: Function, compiled: Function) -> None:
     expected_args, args = _arguments(program, call), _arguments(program, call)
     expected, found = _run(function, expected_args), _run(compiled, args)
-    where = f"call {call}"
+    try:
+        _compare(program, (expected_args, expected), (args, found))
+    except AssertionError as difference:
+        raise Differs(f"call {call}: {difference}") from None
+
+
+def _compare(program: Program, eager: tuple[Tensors, Tensors], ours: tuple[Tensors, Tensors]) -> None:
+    """Compares the arguments and the results of two calls."""
+    (expected_args, expected), (args, found) = eager, ours
     assert len(found) == len(expected)
     for index, (a, b) in enumerate(zip(expected, found, strict=True)):
-        assert (b.dtype, b.shape) == (a.dtype, a.shape), (
-            f"{where}: type of output {index}: {_type(b)}, eager {_type(a)}"
-        )
-        if _strides(b) != _strides(a):
-            raise StridesDiffer(f"{where}: strides of output {index}: {_type(b)}, eager {_type(a)}")
-        _compare_values(a, b, program.rounding, f"{where}: output {index}")
+        assert (b.dtype, b.shape) == (a.dtype, a.shape), f"type of output {index}: {_type(b)}, eager {_type(a)}"
+        assert _strides(b) == _strides(a), f"strides of output {index}: {_type(b)}, eager {_type(a)}"
+        _compare_values(a, b, program.rounding, f"output {index}")
     for index, (a, b) in enumerate(zip(expected_args, args, strict=True)):
-        _compare_values(
-            _whole_storage(a),
-            _whole_storage(b),
-            program.rounding,
-            f"{where}: memory of argument {index} after the call",
-        )
-    _compare_aliases([*expected_args, *expected], [*args, *found], where)
+        memory = f"memory of argument {index} after the call"
+        _compare_values(_whole_storage(a), _whole_storage(b), program.rounding, memory)
+    _compare_aliases([*expected_args, *expected], [*args, *found])
 
 
 def _run(function: Function, arguments: Tensors) -> Tensors:
@@ -247,11 +249,9 @@ def _with_nan_marked(t: torch.Tensor) -> torch.Tensor:
     return torch.stack([t.isnan().to(t.dtype), t.masked_fill(t.isnan(), 0)])
 
 
-def _compare_aliases(expected: Tensors, found: Tensors, where: str) -> None:
+def _compare_aliases(expected: Tensors, found: Tensors) -> None:
     """Checks that arguments and outputs share memory with each other as in eager mode, at the same distances."""
-    assert _shared(found) == _shared(expected), (
-        f"{where}: who shares memory: {_shared(found)}, eager: {_shared(expected)}"
-    )
+    assert _shared(found) == _shared(expected), f"who shares memory: {_shared(found)}, eager: {_shared(expected)}"
 
 
 def _shared(tensors: Tensors) -> list[tuple[int, int] | None]:
