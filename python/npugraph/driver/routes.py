@@ -62,7 +62,6 @@ def _through_aot_autograd(
     except CannotCarry as reason:
         logger.debug("%s runs operator by operator: control flow writes %s", entry.name, reason)
         return functools.partial(eagerly(entry.gm), "overlapping_inputs")
-    fakes = true_fake_results()
     is_cached = output_code.is_cached()
     mark = output_code.cacheable if is_cached else (lambda compiler: compiler)
     compile_all = aot_autograd(
@@ -74,10 +73,10 @@ def _through_aot_autograd(
         partition_fn=compilers.partition,
     )
     if not is_cached:
-        with fakes:
+        with true_fake_results():
             compiled = compile_all(gm, example_inputs)
         return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
-    with output_code.keyed(gm, entry.config, decompositions), fakes:
+    with output_code.keyed(gm, entry.config, decompositions), true_fake_results():
         compiled = compile_all(gm, example_inputs)
     # A graph of the cache does not say whether it depends on places.
     return output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)

@@ -13,9 +13,8 @@ from torch import fx
 
 from npugraph.fx.schema import is_view
 from npugraph.fx.strides import closed, is_operator, takes_any_strides
-from npugraph.fx.values import evaluate, expressions
-
-aten = torch.ops.aten
+from npugraph.fx.values import expressions
+from npugraph.fx.views import evaluate_view, is_view_of
 
 
 def close_gaps(graph: fx.Graph) -> None:
@@ -30,7 +29,9 @@ def close_gaps(graph: fx.Graph) -> None:
         if value is not None and all(map(takes_any_strides, node.users)):
             node.meta["val"] = value
             closing.add(node)
-            _evaluate_views(node)
+            for user in node.users:
+                if is_view_of(user, node):
+                    evaluate_view(user)
 
 
 def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
@@ -38,11 +39,8 @@ def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
     if not _makes_tensors(node) or not node.args or not isinstance(node.args[0], fx.Node):
         return False
     written, value = node.args[0], node.meta.get("val")
-    if (
-        written.op != "placeholder"
-        and written not in closing
-        and not (is_operator(written) and is_view(written.target))
-    ):
+    is_view_or_input = written.op == "placeholder" or (is_operator(written) and is_view(written.target))
+    if not is_view_or_input and written not in closing:
         return False
     before = written.meta.get("val")
     tensors = isinstance(value, torch.Tensor) and isinstance(before, torch.Tensor)
@@ -53,10 +51,3 @@ def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
 
 def _makes_tensors(node: fx.Node) -> bool:
     return is_operator(node) and not is_view(node.target) and not node.target._schema.is_mutable
-
-
-def _evaluate_views(node: fx.Node) -> None:
-    for user in node.users:
-        if is_view(user.target):
-            user.meta["val"] = evaluate(user)
-            _evaluate_views(user)

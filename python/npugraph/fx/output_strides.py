@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph.fx.strides import in_order, lies_like, order_of
+from npugraph.fx.strides import laid_out_as
 from npugraph.fx.values import expressions
 
 
@@ -36,11 +36,9 @@ def keep_strides(graph: fx.Graph, before: list[Any]) -> None:
         value = _strided(node)
         if value is None or wanted is None or expressions(value.shape) != expressions(wanted.shape):
             continue
-        if lies_like(value, wanted) or (order := order_of(wanted)) is None:
-            continue
         output = graph.output_node()
         with graph.inserting_before(output):
-            output.replace_input_with(node, in_order(graph, node, order))
+            output.replace_input_with(node, laid_out_as(graph, node, wanted))
 
 
 def _returned(graph: fx.Graph) -> list[fx.Node]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,28 +31,49 @@ _PLAIN_VIEWS = {
 }
 
 
-def lies_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _lies_like(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether tensors of equal sizes have equal strides where strides matter."""
     strides = zip(expressions(one.shape), expressions(one.stride()), expressions(other.stride()), strict=True)
     return all(size == 1 or mine == theirs for size, mine, theirs in strides)
 
 
-def order_of(value: torch.Tensor) -> list[int] | None:
-    """Dimensions from the outermost in memory to the innermost. None if the tensor has gaps or overlaps."""
-    order = _from_the_outermost(value)
-    step: Any = 1
-    for dim in reversed(order or ()):
-        if expressions([value.stride(dim)]) != expressions([step]):
-            return None
-        step = step * value.shape[dim]
-    return order
+def is_row_major(tensor: torch.Tensor) -> bool:
+    """Whether the strides are those of a dense row-major tensor. Strides of dimensions of size 1 do not matter."""
+    return _is_dense_in(range(tensor.dim()), tensor)
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the strides are those of a dense tensor with its dimensions in some order. False if nobody knows it."""
+    return memory_order(tensor) is not None
+
+
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The dimensions of a dense tensor as they lie in memory, the one with the largest stride first. None if the tensor
+    is not dense, or if nobody knows it."""
+    if is_row_major(tensor):
+        return list(range(tensor.dim()))
+    order = _from_the_outermost(tensor)
+    return order if order is not None and _is_dense_in(order, tensor) else None
+
+
+def _is_dense_in(order: Sequence[int], tensor: torch.Tensor) -> bool:
+    """Whether the tensor is dense with its dimensions in this order, the one with the largest stride first."""
+    sizes, strides = expressions(tensor.size()), expressions(tensor.stride())
+    expected: Any = 1
+    for dim in reversed(order):
+        if sizes[dim] == 1:
+            continue
+        if strides[dim] != expected:
+            return False
+        expected = expected * (max(sizes[dim], 1) if isinstance(sizes[dim], int) else sizes[dim])
+    return True
 
 
 def closed(value: torch.Tensor) -> torch.Tensor | None:
     """A new fake tensor like ``value``, whose dimensions lie in the same order, without gaps. None if ``value`` has no
     gaps, or overlaps."""
     order = _from_the_outermost(value)
-    if order is None or order_of(value) is not None or overlaps(value):
+    if order is None or is_dense(value) or overlaps(value):
         return None
     return value.new_empty([value.shape[dim] for dim in order]).permute(
         [order.index(dim) for dim in range(value.dim())]
@@ -76,16 +98,20 @@ def overlaps(value: torch.Tensor) -> bool:
 
 
 def _from_the_outermost(value: torch.Tensor) -> list[int] | None:
+    """The dimensions, the one with the largest stride first. None if nobody knows the strides."""
     hints = list(map(_hint, value.stride()))
-    return None if any(hint is None for hint in hints) else sorted(range(value.dim()), key=lambda dim: -hints[dim])
+    return None if None in hints else sorted(range(value.dim()), key=lambda dim: -hints[dim])
 
 
-def _hint(number: Any) -> int | None:
+def _hint(number: int | torch.SymInt) -> Any:
     return number.node.hint if isinstance(number, torch.SymInt) else number
 
 
-def in_order(graph: fx.Graph, node: fx.Node, order: list[int]) -> fx.Node:
-    """Adds, where the graph inserts, a copy of ``node`` whose dimensions lie in ``order``, and returns it."""
+def laid_out_as(graph: fx.Graph, node: fx.Node, wanted: torch.Tensor) -> fx.Node:
+    """Returns ``node`` if its dimensions lie in memory as those of ``wanted``, which has its sizes. Otherwise adds a
+    copy, where the graph inserts, whose dimensions do. Returns ``node``, too, if ``wanted`` has gaps or overlaps."""
+    if _lies_like(node.meta["val"], wanted) or (order := memory_order(wanted)) is None:
+        return node
     back = [order.index(dim) for dim in range(len(order))]
     calls = (
         (aten.permute.default, (order,), {}),

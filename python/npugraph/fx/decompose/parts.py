@@ -12,9 +12,9 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from npugraph.fx.schema import is_view
-from npugraph.fx.strides import in_order, lies_like, order_of, takes_any_strides
-from npugraph.fx.values import attribute, evaluate, origin_of
+from npugraph.fx.strides import laid_out_as, takes_any_strides
+from npugraph.fx.values import attribute, origin_of
+from npugraph.fx.views import evaluate_view, is_view_of
 
 Parts = Callable[..., Any]  # takes the arguments of an operator
 
@@ -69,10 +69,10 @@ def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
     lists."""
     if isinstance(results, fx.Node):
         results = _as_promised(graph, node, results)
-        views = [user for user in node.users if _is_view_of(user, node)]
+        views = [user for user in node.users if is_view_of(user, node)]
         node.replace_all_uses_with(results)
         for view in views:
-            _view_again(view)
+            evaluate_view(view)
     elif results is None:
         for user in list(node.users):
             user.args, user.kwargs = fx.map_arg((user.args, user.kwargs), lambda n: None if n is node else n)
@@ -90,22 +90,5 @@ def _as_promised(graph: fx.Graph, node: fx.Node, result: fx.Node) -> fx.Node:
     tensors = isinstance(wanted, torch.Tensor) and isinstance(value, torch.Tensor)
     if not tensors or wanted.layout is not torch.strided or all(map(takes_any_strides, node.users)):
         return result
-    if lies_like(value, wanted) or (order := order_of(wanted)) is None:
-        return result
     with graph.inserting_before(node):
-        return in_order(graph, result, order)
-
-
-def _is_view_of(user: fx.Node, node: fx.Node) -> bool:
-    target = user.target
-    if isinstance(target, torch._ops.OpOverload):
-        return is_view(target) and user.args[0] is node
-    return target is operator.getitem and isinstance(node.meta.get("val"), (list, tuple))
-
-
-def _view_again(view: fx.Node) -> None:
-    """Evaluates a view, and the views of it, again. Their values then lie in the memory of the new base."""
-    view.meta["val"] = evaluate(view)
-    for user in view.users:
-        if _is_view_of(user, view):
-            _view_again(user)
+        return laid_out_as(graph, result, wanted)

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from npugraph.error_notes import add_note
 from npugraph.fx.schema import core_name
 from npugraph.fx.source_lines import source_line
-from npugraph.ge.fx.geometry import is_row_major
+from npugraph.fx.strides import is_row_major
 from npugraph.ge.fx.values import constant
 
 

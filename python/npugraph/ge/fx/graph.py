@@ -19,6 +19,7 @@ from npugraph.fx.corrections import correct_values
 from npugraph.fx.schema import arguments_by_name, is_of_user, written_arguments
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
+from npugraph.fx.strides import is_dense, is_row_major
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
@@ -29,8 +30,8 @@ from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.fx.devices import Placement, device_of
-from npugraph.ge.fx.geometry import is_dense, is_row_major, texts, write_texts
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
+from npugraph.ge.fx.texts import texts, write_texts
 from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
 from npugraph.ge.fx.views import base_of, check_apart, put_back, views_of
 from npugraph.ge.graph import GeGraph

@@ -14,8 +14,8 @@ import torch
 from torch import fx
 from torch.utils._sympy.printers import PythonPrinter
 
+from npugraph.fx.strides import is_row_major
 from npugraph.fx.values import expressions
-from npugraph.ge.fx.geometry import is_row_major
 from npugraph.ge.fx.values import constant, is_number, not_of_ge
 from npugraph.ge.fx.views import base_of
 

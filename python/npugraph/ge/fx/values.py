@@ -11,9 +11,10 @@ from torch import fx
 
 from npugraph import _C
 from npugraph.fx.source_lines import frames_of
+from npugraph.fx.strides import memory_order
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
-from npugraph.ge.fx.geometry import memory_order, texts
+from npugraph.ge.fx.texts import texts
 from npugraph.ge.tensor import TensorSpec
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)

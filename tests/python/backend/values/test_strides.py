@@ -11,7 +11,7 @@ import torch
 
 import npugraph
 from tests.python import layouts
-from tests.python.backend.checks import assert_same, check, compile_ex
+from tests.python.backend.checks import assert_same, check, compile_ex, shared_memory
 from tests.python.op_samples import OPERATORS, UNCOMPARED
 
 
@@ -308,18 +308,7 @@ def test_views_of_written_inputs_with_gaps(
             results, expected = compiled(given[:, ::2]), fn(wanted[:, ::2])
             assert_same(results, expected)
             assert_same(given, wanted)
-            shares = [
-                [is_in(part, memory) for part in parts(of)] for of, memory in ((results, given), (expected, wanted))
-            ]
-            assert shares[0] == shares[1]
-
-
-def parts(value: Any) -> list[torch.Tensor]:
-    return torch.utils._pytree.tree_leaves(value)
-
-
-def is_in(value: torch.Tensor, memory: torch.Tensor) -> bool:
-    return value.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
+            assert shared_memory([given, results]) == shared_memory([wanted, expected])
 
 
 # Results that keep the gaps of x.
