@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+from torch._guards import TracingContext
+
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.refusals import warn_of_keys
+from npugraph.fx import result_places
 from npugraph.fx.passes.pipeline import run_passes
 from npugraph.fx.streams.scope_keys import settle_keys
 from npugraph.fx.streams.sections import mark_sections
 from npugraph.options import CompilerConfig
+
+
+def give_places(work: Work) -> None:
+    context = TracingContext.try_get()
+    facts = context and context.fw_metadata
+    if facts is not None and work.route in (Route.INFERENCE, Route.FORWARD):
+        result_places.give_places(work.gm.graph, facts)
 
 
 def mark_streams_and_scopes(work: Work) -> None:

@@ -26,6 +26,7 @@ from npugraph.driver.steps import Step, Target
 from npugraph.options import backend_of
 
 FX_STEPS = (
+    Step("places", fx_steps.give_places, "AOTAutograd describes its own graph, before passes change it."),
     Step("sections", fx_steps.mark_streams_and_scopes, "Passes ask whether nodes are of one stream and scope."),
     Step("passes", fx_steps.run_fx_passes, "They see operators as users wrote them; fx/passes/pipeline.py lists them."),
     Step("scope keys", fx_steps.settle_scope_keys, "Passes match scopes as users wrote them."),

@@ -26,6 +26,7 @@ from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
+from npugraph.fx.dynamo.turned_inputs import written_and_turned
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.true_fakes import true_fake_results
@@ -57,6 +58,9 @@ def _through_aot_autograd(
 ) -> Callable[..., Any]:
     marks()  # so that they are not dead code
     compilers = _Compilers(entry)
+    if (node := written_and_turned(entry.gm.graph)) is not None:
+        logger.debug("%s runs operator by operator: %s changes the strides of a written input", entry.name, node)
+        return functools.partial(eagerly(entry.gm), "turned_inputs")
     try:
         gm = carry_writes(entry.gm)
     except CannotCarry as reason:

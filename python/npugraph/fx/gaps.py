@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from npugraph.fx.schema import is_view
-from npugraph.fx.strides import closed, is_operator, takes_any_strides
+from npugraph.fx.strides import closed, is_operator, makes_tensors, takes_any_strides
 from npugraph.fx.values import expressions
 from npugraph.fx.views import evaluate_view, is_view_of
 
@@ -36,7 +36,7 @@ def close_gaps(graph: fx.Graph) -> None:
 
 def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
     """Whether a node has new values of an input, of a view, or of values that were closed."""
-    if not _makes_tensors(node) or not node.args or not isinstance(node.args[0], fx.Node):
+    if not makes_tensors(node) or not node.args or not isinstance(node.args[0], fx.Node):
         return False
     written, value = node.args[0], node.meta.get("val")
     is_view_or_input = written.op == "placeholder" or (is_operator(written) and is_view(written.target))
@@ -47,7 +47,3 @@ def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
     if not tensors or value.layout is not torch.strided or before.layout is not torch.strided:
         return False
     return written in closing or expressions(value.stride()) == expressions(before.stride())
-
-
-def _makes_tensors(node: fx.Node) -> bool:
-    return is_operator(node) and not is_view(node.target) and not node.target._schema.is_mutable

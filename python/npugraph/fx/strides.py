@@ -136,3 +136,8 @@ def takes_any_strides(user: fx.Node) -> bool:
 
 def is_operator(node: fx.Node) -> bool:
     return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+
+
+def makes_tensors(node: fx.Node) -> bool:
+    """Whether the results of a node are new tensors."""
+    return is_operator(node) and not is_view(node.target) and not node.target._schema.is_mutable

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.decompose.working_copies import write_working_copies
 from npugraph.fx.schema import is_view
 from npugraph.fx.values import evaluate
+from npugraph.fx.views import base_of, on_other_bases
 
 aten = torch.ops.aten
 
@@ -107,13 +107,16 @@ def _keep_offsets(graph: fx.Graph) -> None:
     output = graph.output_node()
     moved: dict[fx.Node, fx.Node] = {}
     for node in output.all_input_nodes:
-        copy = _viewed(node)
-        place = _place_of(copy).meta.get("val")
-        if not isinstance(copy.target, torch._ops.OpOverload):
+        copy = base_of(node)
+        place = _place_of(copy)
+        value = place.meta.get("val")
+        if not isinstance(copy.target, torch._ops.OpOverload) or not isinstance(value, torch.Tensor):
             continue
-        if isinstance(place, torch.Tensor) and place.layout is torch.strided and place.storage_offset() != 0:
+        if value.layout is torch.strided and value.storage_offset() != 0:
             with graph.inserting_before(output):
-                output.replace_input_with(node, _move_to_offset(graph, node, moved))
+                if copy not in moved:
+                    moved[copy] = _at_offset(graph, copy, place)
+                output.replace_input_with(node, on_other_bases(graph, node, moved))
 
 
 def _place_of(node: fx.Node) -> fx.Node:
@@ -123,28 +126,9 @@ def _place_of(node: fx.Node) -> fx.Node:
     return node
 
 
-def _viewed(node: fx.Node) -> fx.Node:
-    """The node whose memory ``node`` views, or ``node`` itself if it is no view."""
-    while node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)):
-        node = node.args[0]
-    return node
-
-
-def _move_to_offset(graph: fx.Graph, node: fx.Node, moved: dict[fx.Node, fx.Node]) -> fx.Node:
-    """Puts ``node`` into memory in which it has its storage offset. Nodes that share memory still share it then."""
-    if node not in moved:
-        if node is _viewed(node):
-            moved[node] = _at_offset(graph, node)
-        else:
-            viewed = _move_to_offset(graph, node.args[0], moved)
-            moved[node] = add_call(graph, node, node.target, viewed, *node.args[1:], **node.kwargs)
-    return moved[node]
-
-
-def _at_offset(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    """Makes a window in a new storage, with the values and strides of ``node`` and its storage offset in eager mode."""
+def _at_offset(graph: fx.Graph, node: fx.Node, place: fx.Node) -> fx.Node:
+    """Makes a window in a new storage, with the values and strides of ``node`` and the storage offset of ``place``."""
     call = functools.partial(add_call, graph, node)
-    place = _place_of(node)
     sizes, strides, offset = geometry(graph, place)
     storage = call(aten.new_empty.default, node, [storage_elements(graph, place)])
     filled = call(aten.as_strided_scatter.default, storage, node, sizes, strides, offset)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of users' operators that run eagerly between graphs of GE: errors name the operator and the user's line, and
-results are what the Meta function says, because the next graph was compiled for that."""
+"""Calls of operators that run eagerly between graphs of GE. The next graph was compiled for what the fake results say,
+so real results get their strides. Errors of users' operators name the operator and the user's line."""
 
 from __future__ import annotations
 
@@ -13,20 +13,44 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.error_notes import add_note
-from npugraph.fx.schema import core_name
+from npugraph.fx.schema import core_name, is_of_user
 from npugraph.fx.source_lines import source_line
-from npugraph.fx.strides import is_row_major
+from npugraph.fx.strides import makes_tensors, memory_order
 from npugraph.ge.fx.values import constant
 
 
-def checked(node: fx.Node) -> Callable[..., Any]:
+def eager_call(node: fx.Node) -> Callable[..., Any]:
+    """A function that calls the operator of ``node``, as a graph between graphs of GE has to call it."""
+    if is_of_user(node.target):
+        return _checked(node)
+    return _in_promised_strides(node) if makes_tensors(node) else node.target  # type: ignore[return-value]
+
+
+def _in_promised_strides(node: fx.Node) -> Callable[..., Any]:
+    operator: Any = node.target
+    results = _results(node)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, spec = pytree.tree_flatten(operator(*args, **kwargs))
+        tensors = iter(results)
+        laid_out = [next(tensors).laid_out(x) if isinstance(x, torch.Tensor) else x for x in leaves]
+        return pytree.tree_unflatten(laid_out, spec)
+
+    return functools.update_wrapper(call, operator, assigned=("__name__",), updated=())
+
+
+def _results(node: fx.Node) -> list[_Result]:
+    return [_Result(value) for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
+
+
+def _checked(node: fx.Node) -> Callable[..., Any]:
     """A function that calls the operator of ``node``. Results of other strides are copied. Raises ``RuntimeError`` for
     results that differ from those of the Meta function in number, sizes, type or device."""
     operator: Any = node.target
     name = core_name(operator)
     line = source_line(node)
     place = f"in {name} ({line})" if line else f"in {name}"
-    results = [_Result(value) for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
+    results = _results(node)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -51,7 +75,7 @@ class _Result:
         self._dtype, self._device = value.dtype, value.device.type
         self._sizes = [constant(size) for size in value.size()]
         self._strides = [constant(stride) for stride in value.stride()]
-        self._is_row_major = is_row_major(value)
+        self._order = memory_order(value) if value.layout is torch.strided else None
 
     def checked(self, name: str, made: Any) -> torch.Tensor:
         """The result in the strides that were promised."""
@@ -69,11 +93,16 @@ class _Result:
             raise RuntimeError(
                 f"operator {name} returned sizes {sizes} where the program needs {self._text_of_sizes()}"
             )
-        if self._is_row_major:
-            return made.contiguous()
+        return self.laid_out(made)
+
+    def laid_out(self, made: torch.Tensor) -> torch.Tensor:
+        """The result, or a copy of it, in the strides that were promised, if these are known."""
+        if self._order is not None:
+            back = [self._order.index(dim) for dim in range(len(self._order))]
+            return made.permute(self._order).contiguous().permute(back)
         if None in self._strides or list(made.stride()) == self._strides:
             return made
-        return torch.empty_strided(sizes, self._strides, dtype=made.dtype, device=made.device).copy_(made)
+        return torch.empty_strided(made.size(), self._strides, dtype=made.dtype, device=made.device).copy_(made)
 
     def _text_of_sizes(self) -> list[Any]:
         return ["any" if size is None else size for size in self._sizes]

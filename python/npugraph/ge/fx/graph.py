@@ -23,6 +23,7 @@ from npugraph.fx.strides import is_dense, is_row_major
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute
+from npugraph.fx.views import base_of
 from npugraph.ge import apis as ge
 from npugraph.ge import attr
 from npugraph.ge.converters import Missing, MissingConverters, find, user_operators
@@ -33,7 +34,7 @@ from npugraph.ge.fx.devices import Placement, device_of
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.texts import texts, write_texts
 from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
-from npugraph.ge.fx.views import base_of, check_apart, put_back, views_of
+from npugraph.ge.fx.views import check_apart, put_back, views_of
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import DEVICE
 from npugraph.ge.tensor import Tensor, TensorSpec, data_inputs, dims_of

@@ -16,8 +16,8 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from npugraph.fx.strides import is_row_major
 from npugraph.fx.values import expressions
+from npugraph.fx.views import base_of
 from npugraph.ge.fx.values import constant, is_number, not_of_ge
-from npugraph.ge.fx.views import base_of
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
 Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output, or to all

@@ -11,10 +11,9 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from npugraph.fx.schema import is_of_user
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.values import attribute, expressions, is_same
-from npugraph.ge.fx.eager_calls import checked
+from npugraph.ge.fx.eager_calls import eager_call
 from npugraph.ge.fx.reads import Reads, call_of, is_copy
 from npugraph.ge.fx.stages import Stages
 
@@ -99,8 +98,7 @@ class _Cutter:
     def add_eager(self, calls: Sequence[fx.Node]) -> None:
         for call in calls:
             copy = self._around.add(call)
-            if is_of_user(call.target):
-                copy.target = checked(call)
+            copy.target = eager_call(call)
 
     def add_part(self, calls: Sequence[fx.Node]) -> None:
         part = _Copies(self._gm, self._reads)

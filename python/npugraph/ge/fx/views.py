@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
@@ -20,27 +19,14 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from npugraph.fx.schema import arguments_by_name, is_view
+from npugraph.fx.schema import arguments_by_name
+from npugraph.fx.views import base_of, is_view_node
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.values import LAST, dimension, integers, place_in
 from npugraph.ge.fx.values import constant
 from npugraph.ge.tensor import Tensor
 
 aten = torch.ops.aten
-
-
-def is_view_node(node: fx.Node) -> bool:
-    """Whether a node calls an operator whose results are views, or takes one of these."""
-    if node.target is operator.getitem:
-        return is_view_node(node.args[0])  # type: ignore[arg-type]
-    return isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)
-
-
-def base_of(node: fx.Node) -> fx.Node:
-    """The tensor that a node views; the node itself if it views none."""
-    while is_view_node(node):
-        node = node.args[0]  # type: ignore[assignment]
-    return node
 
 
 def views_of(node: fx.Node) -> Iterator[fx.Node]:

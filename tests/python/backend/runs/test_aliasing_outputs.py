@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -98,6 +101,66 @@ def test_views_of_a_written_part_of_an_input_with_an_offset(dynamic: bool) -> No
 
     calls = [lambda rows=rows: (torch.randn(rows + 1, 3)[1:],) for rows in (5, 3, 1)]
     check(fn, *(calls if dynamic else calls[:1]), dynamic=dynamic, aliases=True)
+
+
+WRITES: dict[str, Callable[..., Any]] = {
+    "all of it": lambda x: x.add_(1),
+    "a part": lambda x: x[1:].add_(1),
+    "turned": lambda x: x.t().mul_(2),
+    "copied": lambda x: x.copy_(x.flip(0)),
+    "detached": lambda x: x.detach().mul_(2),
+}
+
+
+def parts_named_by_sizes(x):
+    rows, columns = x.shape
+    return (
+        x[: rows - 2],
+        x.narrow(1, columns // 2, 1),
+        x.reshape(-1)[: rows + columns],
+        x.reshape(columns, rows),
+        x.unfold(0, rows - 1, 1),
+        x.t()[1:].t()[: rows - 1],
+        x.expand(rows, rows, columns),
+        x[0],
+        x[: rows - 1].sum(),
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_parts_of_written_inputs_at_any_offset(name: str, dynamic: bool) -> None:
+    """AOTAutograd takes places from results where sizes are symbolic."""
+
+    def fn(x):
+        WRITES[name](x)
+        return parts_named_by_sizes(x), x * 2
+
+    compare_at_offsets(fn, compile_ex(fn, dynamic=dynamic))
+
+
+def compare_at_offsets(fn: Callable[..., Any], compiled: Callable[..., Any]) -> None:
+    for first, rows in ((0, 5), (1, 5), (1, 4), (3, 6)):
+        around = torch.randn(10, 8, requires_grad=torch.is_grad_enabled())
+        for window in ((slice(first, first + rows),), (slice(first, first + rows), slice(1, None, 2))):
+            given, wanted = around.clone(), around.clone()
+            part, expected_part = given[window], wanted[window]
+            results, expected = [compiled(part), part, given], [fn(expected_part), expected_part, wanted]
+            assert_same(results, expected)
+            assert shared_memory(results) == shared_memory(expected)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [torch.Tensor.t_, lambda x: x.transpose_(0, 1)[1:], lambda x: x.as_strided_((2, 3), (1, 8))],
+    ids=["t_", "transpose_", "as_strided_"],
+)
+def test_inputs_that_are_written_and_turned_at_any_offset(turn: Callable[..., Any]) -> None:
+    def fn(x):
+        y = turn(x.mul_(2))
+        return y, y[: y.shape[0] // 2], x + 1
+
+    compare_at_offsets(fn, compile_ex(fn, dynamic=False))
 
 
 def test_a_written_input_comes_back_as_itself() -> None:

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that AOTAutograd makes from places: it takes sizes, strides and storage offset of a result, and makes a view
+of an input from them. The result must have the offset of that view. But an input may start anywhere in its storage, and
+in the graph of AOTAutograd results are views of the new values of a written input, which start theirs:
+
+    y = x.mul(2)      # x may be base[1:]
+    x.copy_(y)
+    return y[: n]     # becomes x[: n]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import fx
+from torch._functorch._aot_autograd.schemas import OutputAliasInfo, OutputType, ViewAndMutationMeta
+
+from npugraph.fx.views import on_other_bases
+
+aten = torch.ops.aten
+
+
+def give_places(graph: fx.Graph, facts: ViewAndMutationMeta) -> None:
+    """Makes results views of inputs where AOTAutograd takes places from them. ``facts`` is its description of the
+    graph, which is for inference, or the forward graph of training."""
+    output, first = graph.output_node(), len(facts.tokens)
+    inputs, results = graph.find_nodes(op="placeholder")[first:], list(output.args[0])
+    if len(inputs) != len(facts.input_info):
+        return  # tensors of which some are subclasses
+    others = {node.args[1]: node.args[0] for node in _writes_of_inputs(graph)}
+    with graph.inserting_before(output):  # after all writes
+        for place, index in enumerate(facts.mutated_inp_runtime_indices, first):
+            if facts.input_info[index].mutates_data:
+                others[results[place]] = inputs[index]
+        for place in _results_with_places(facts, first):
+            results[place] = on_other_bases(graph, results[place], others)
+    output.args = (tuple(results), *output.args[1:])
+
+
+def _writes_of_inputs(graph: fx.Graph) -> Iterator[fx.Node]:
+    for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
+        if node.args[0].op == "placeholder":
+            yield node
+
+
+def _results_with_places(facts: ViewAndMutationMeta, first: int) -> Iterator[int]:
+    """The places of results from which AOTAutograd makes views of inputs."""
+    for place, result in enumerate(facts.output_info, first + facts.num_mutated_inp_runtime_indices):
+        if result.output_type is OutputType.alias_of_input and not _calls_views(result):
+            yield place
+
+
+def _calls_views(result: OutputAliasInfo) -> bool:
+    """Whether AOTAutograd calls the operators that made a view of an input, and needs no place."""
+    views = result.view_meta_sequence
+    return views is not None and not any(view.has_symbolic_inputs for view in views.sequence)
