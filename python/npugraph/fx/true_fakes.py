@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -44,8 +45,17 @@ _WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
     aten.multilabel_margin_loss_backward.default: _of_scores,
 }
 
+
+class _Write(NamedTuple):
+    """A call that writes. AOTAutograd calls the operator ``form`` for the new values of ``out``; without ``out``, for
+    those of the first argument."""
+
+    form: str
+    out: tuple[Any, ...] = ()
+
+
 _one_at_a_time = threading.RLock()  # true_fake_results() replaces methods of classes
-_writing: str | None = None  # the operator that is to be called for new values of its first argument
+_writing: _Write | None = None  # the call that is under way, which asks for new values of tensors
 
 
 @contextlib.contextmanager
@@ -61,15 +71,15 @@ def true_fake_results() -> Iterator[None]:
         if not is_write and func not in CORRECTED:
             return result
         with disable_proxy_modes_tracing():  # strides are no part of a trace
-            return as_written(result, args[0]) if is_write else with_true_strides(func, args, result)
+            return _written(result, args) if is_write else with_true_strides(func, args, result)
 
     def noting_writes(self: FunctionalTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with _noted(_writing if _is_functional_form(func) else _written_form(func)):
+        with _noted(_writing if _is_functional_form(func) else _write_of(func, kwargs)):
             return call(self, func, types, args, kwargs)
 
     def copied_as_it_lies(*args: Any) -> Any:
         """AOTAutograd writes a copy in place of an input that has gradients."""
-        with _noted("aten::clone"):
+        with _noted(_Write("aten::clone")):
             return fresh_input(*args)
 
     with (
@@ -82,9 +92,9 @@ def true_fake_results() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _noted(form: str | None) -> Iterator[None]:
+def _noted(write: _Write | None) -> Iterator[None]:
     global _writing
-    before, _writing = _writing, form
+    before, _writing = _writing, write
     try:
         yield
     finally:
@@ -92,7 +102,30 @@ def _noted(form: str | None) -> Iterator[None]:
 
 
 def _is_functional_form(func: Any) -> bool:
-    return _writing is not None and isinstance(func, torch._ops.OpOverload) and func._schema.name == _writing
+    return _writing is not None and isinstance(func, torch._ops.OpOverload) and func._schema.name == _writing.form
+
+
+def _written(result: Any, args: Sequence[Any]) -> Any:
+    """The new values that the call under way asks for."""
+    if not isinstance(result, tuple):
+        return as_written(result, (*_writing.out, args[0])[0])
+    return tuple(as_written(each, out) for each, out in zip_longest(result, _writing.out))
+
+
+def _write_of(func: Any, kwargs: Mapping[str, Any] | None) -> _Write | None:
+    names = _outs(func)
+    if names:
+        return _Write(func._schema.name, tuple((kwargs or {}).get(name) for name in names))
+    form = _written_form(func)
+    return None if form is None else _Write(form)
+
+
+@functools.cache
+def _outs(func: Any) -> tuple[str, ...]:
+    """The names of the arguments that get the results, as ``out``."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return ()
+    return tuple(argument.name for argument in func._schema.arguments if argument.is_out)
 
 
 @functools.cache

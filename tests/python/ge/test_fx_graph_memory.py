@@ -63,3 +63,33 @@ def test_sizes_and_strides_that_follow_from_inputs() -> None:
 
 def test_places_behind_the_input_that_its_memory_has() -> None:
     check(lambda x: x.as_strided((8,), (1,)) + 1, BASE[:4], BASE[4:8])
+
+
+@pytest.mark.parametrize("window", [slice(0, None), slice(1, None, 2)], ids=["dense", "gaps"])
+def test_parts_of_written_inputs_at_any_offset(window: slice, leaf: Any) -> None:
+    """AOTAutograd takes places from results where sizes are symbolic."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1)[: x.shape[0] // 2]
+
+    fast = torch.compile(function, backend=torchair.get_npu_backend(), dynamic=True)
+    for first, rows in ((0, 5), (1, 4), (3, 6)):
+        given, wanted = (leaf(torch.arange(80.0).view(10, 8)).clone() for _ in range(2))
+        found = fast(given[first : first + rows, window])
+        expected = function(wanted[first : first + rows, window])
+        assert torch.equal(found, expected) and torch.equal(given, wanted)
+        assert found.storage_offset() == expected.storage_offset() and found._base is given
+
+
+@pytest.mark.parametrize("columns", [slice(1, None, 2), slice(2, None)], ids=["gaps", "tails"])
+def test_eager_parts_have_the_strides_that_the_next_graph_needs(columns: slice) -> None:
+    """slice_scatter keeps the gaps of x, which no fake tensor has where nobody sees them."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x[1:].add_(1)
+        return x + 1
+
+    fast = torch.compile(function, backend=torchair.get_npu_backend(), dynamic=True)
+    for rows in (5, 4):
+        given, wanted = torch.ones(rows, 16), torch.ones(rows, 16)
+        assert torch.equal(fast(given[:, columns]), function(wanted[:, columns])) and torch.equal(given, wanted)

@@ -259,6 +259,7 @@ WRITES: dict[str, Callable[..., torch.Tensor]] = {
     "turned itself": lambda y, z: y.transpose_(0, 0).masked_fill_(z > 0, 0.0),
     "a view of it": lambda y, z: y[:, 1:].masked_fill_(z[:, 1:] > 0, 0.0),
     "twice": lambda y, z: y.masked_fill_(z > 0, 0.0).tril_(),
+    "the first of two": lambda y, z: torch.sort(z, 1, out=(y.detach(), torch.empty_like(z, dtype=torch.int64))),
 }
 
 
@@ -276,6 +277,15 @@ def test_writes_leave_strides(name: str, trains: bool, dynamic: bool) -> None:
             (x,), z = make(), torch.randn(2, 3, 4, 5)
             x.requires_grad_(trains)
             assert_same(compiled(x, z), fn(x, z), exact=False)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_written_to_out_arguments(dynamic: bool) -> None:
+    def fn(x):
+        rows = x.contiguous()
+        return torch.mul(x, x, out=rows), torch.exp(x, out=x.contiguous().double()), rows.t() + 1
+
+    check(fn, columns, lambda: (torch.randn(5, 4).t(),), dynamic=dynamic, exact=False)
 
 
 # Some are views of x where x is dense, or has the strides of new values.
