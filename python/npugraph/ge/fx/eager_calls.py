@@ -28,19 +28,15 @@ def eager_call(node: fx.Node) -> Callable[..., Any]:
 
 def _in_promised_strides(node: fx.Node) -> Callable[..., Any]:
     operator: Any = node.target
-    results = _results(node)
+    values = pytree.tree_leaves(node.meta.get("val"))
+    promised = [_Result(value) if isinstance(value, torch.Tensor) else None for value in values]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, spec = pytree.tree_flatten(operator(*args, **kwargs))
-        tensors = iter(results)
-        laid_out = [next(tensors).laid_out(x) if isinstance(x, torch.Tensor) else x for x in leaves]
+        laid_out = [made if p is None else p.laid_out(made) for p, made in zip(promised, leaves, strict=True)]
         return pytree.tree_unflatten(laid_out, spec)
 
     return functools.update_wrapper(call, operator, assigned=("__name__",), updated=())
-
-
-def _results(node: fx.Node) -> list[_Result]:
-    return [_Result(value) for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
 
 
 def _checked(node: fx.Node) -> Callable[..., Any]:
@@ -50,7 +46,7 @@ def _checked(node: fx.Node) -> Callable[..., Any]:
     name = core_name(operator)
     line = source_line(node)
     place = f"in {name} ({line})" if line else f"in {name}"
-    results = _results(node)
+    results = [_Result(value) for value in pytree.tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
