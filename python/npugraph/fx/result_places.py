@@ -28,27 +28,25 @@ def give_places(graph: fx.Graph, facts: ViewAndMutationMeta) -> None:
     inputs, results = graph.find_nodes(op="placeholder")[first:], list(output.args[0])
     if len(inputs) != len(facts.input_info):
         return  # tensors of which some are subclasses
-    others = {node.args[1]: node.args[0] for node in _writes_of_inputs(graph)}
+    writes = graph.find_nodes(op="call_function", target=aten.copy_.default)
+    new_values = {write.args[0]: write.args[1] for write in writes}
+    for place, index in enumerate(facts.mutated_inp_runtime_indices, first):
+        if facts.input_info[index].mutates_data:
+            new_values[inputs[index]] = results[place]
+    # For each input: its new values and their views, with what takes their place.
+    others = {written: {new: written} for written, new in new_values.items()}
     with graph.inserting_before(output):  # after all writes
-        for place, index in enumerate(facts.mutated_inp_runtime_indices, first):
-            if facts.input_info[index].mutates_data:
-                others[results[place]] = inputs[index]
-        for place in _results_with_places(facts, first):
-            results[place] = on_other_bases(graph, results[place], others)
+        for place, index in _results_with_places(facts):
+            place += first + facts.num_mutated_inp_runtime_indices
+            results[place] = on_other_bases(graph, results[place], others.get(inputs[index], {}))
     output.args = (tuple(results), *output.args[1:])
 
 
-def _writes_of_inputs(graph: fx.Graph) -> Iterator[fx.Node]:
-    for node in graph.find_nodes(op="call_function", target=aten.copy_.default):
-        if node.args[0].op == "placeholder":
-            yield node
-
-
-def _results_with_places(facts: ViewAndMutationMeta, first: int) -> Iterator[int]:
-    """The places of results from which AOTAutograd makes views of inputs."""
-    for place, result in enumerate(facts.output_info, first + facts.num_mutated_inp_runtime_indices):
+def _results_with_places(facts: ViewAndMutationMeta) -> Iterator[tuple[int, int]]:
+    """The results from whose places AOTAutograd makes views of inputs, each with the input."""
+    for place, result in enumerate(facts.output_info):
         if result.output_type is OutputType.alias_of_input and not _calls_views(result):
-            yield place
+            yield place, result.base_idx
 
 
 def _calls_views(result: OutputAliasInfo) -> bool:
