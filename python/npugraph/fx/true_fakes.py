@@ -38,9 +38,15 @@ def _of_scores(grad: torch.Tensor, scores: torch.Tensor, *_: Any) -> torch.Tenso
     return scores.new_empty(scores.shape)
 
 
+def _of_elements(grad: torch.Tensor, x: torch.Tensor, *_: Any) -> torch.Tensor:
+    return grad + x
+
+
 # The operators of which torch has no fake results for symbolic sizes, and what makes them.
 _WITHOUT_SYMBOLS: dict[Any, Callable[..., torch.Tensor]] = {
     **{packet.default: _of_image for packet in GRADIENTS_IN_ROWS + GRADIENTS_OF_IMAGES},
+    aten.hardshrink_backward.default: _of_elements,
+    aten.softshrink_backward.default: _of_elements,
     aten.multi_margin_loss_backward.default: _of_scores,
     aten.multilabel_margin_loss_backward.default: _of_scores,
 }

@@ -222,7 +222,14 @@ def test_angles_of_spectra() -> None:
 
 
 def with_gradients(x):
-    return torch.copysign(x, x), torch.complex(x, x).angle(), torch.nn.functional.logsigmoid(x), 2**x
+    return (
+        torch.copysign(x, x),
+        torch.complex(x, x).angle(),
+        torch.nn.functional.logsigmoid(x),
+        2**x,
+        torch.nn.functional.hardshrink(x, 0.3),
+        torch.nn.functional.softshrink(x, 0.3),
+    )
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
