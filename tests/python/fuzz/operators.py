@@ -260,9 +260,11 @@ PRODUCTS = [
         "{x:matrix}.detach().float().flatten(0, -2), {y:codes}.to(torch.int8), torch.full(({y}.shape[0],), 0.5))",
         inexact=True,
     ),
+    # Never of one column: with VNNI, eager then returns memory as it is, if the second factor is transposed.
     *_pure(
         "quantised product",
-        "torch._int_mm({x:matrix}.isnan().flatten(0, -2).to(torch.int8), {y:codes}.to(torch.int8).mT)",
+        "torch._int_mm(F.pad({x:matrix}.isnan().flatten(0, -2).to(torch.int8), (0, 2)),"
+        " F.pad({y:codes}.to(torch.int8), (0, 2)).mT)",
         jumps=True,
     ),
     *_pure(
