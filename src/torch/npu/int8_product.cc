@@ -24,6 +24,15 @@ bool has_exact_int8_dot() {
 #endif
 }
 
+// The matrix without overlap, where the distance of rows of a single row is not less than its columns. at::_int_mm
+// takes that distance for the one of a matrix with several rows, and then computes nothing.
+at::Tensor readable(const at::Tensor& x) {
+  const at::Tensor apart = without_overlap(x);
+  const int64_t columns = apart.size(1);
+  const bool is_row = apart.size(0) == 1 && apart.stride(1) == 1 && apart.stride(0) < columns;
+  return is_row ? apart.as_strided({1, columns}, {columns, 1}) : apart;
+}
+
 }  // namespace
 
 at::Tensor without_overlap(const at::Tensor& x) {
@@ -39,7 +48,7 @@ at::Tensor int8_product_in_double(const at::Tensor& x1, const at::Tensor& x2) {
 at::Tensor int8_product(const at::Tensor& x1, const at::Tensor& x2) {
   if (!are_products(x1, x2)) return at::_int_mm(x1, x2);
   if (!has_exact_int8_dot()) return int8_product_in_double(x1, x2);
-  return at::_int_mm(without_overlap(x1), without_overlap(x2));
+  return at::_int_mm(readable(x1), readable(x2));
 }
 
 at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Tensor& x2) {
@@ -47,7 +56,7 @@ at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Te
       are_products(x1, x2) && out.scalar_type() == at::kInt && out.sizes().equals({x1.size(0), x2.size(1)});
   if (!fits) return at::_int_mm_out(out, x1, x2);
   if (!has_exact_int8_dot()) return out.copy_(int8_product_in_double(x1, x2));
-  return at::_int_mm_out(out, without_overlap(x1), without_overlap(x2));
+  return at::_int_mm_out(out, readable(x1), readable(x2));
 }
 
 }  // namespace npugraph::npu

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of int8 matrices are exact where ATen's are not: for operands whose rows or columns are all the same one (a
-stride of 0), and on processors without AVX-512 VNNI. Such a processor is simulated by a run of this file as a
-program."""
+stride of 0), for single rows that lie as columns, and on processors without AVX-512 VNNI. Such a processor is simulated
+by a run of this file as a program."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ OPERANDS: dict[str, tuple[torch.Tensor, torch.Tensor, Callable[..., Any], Callab
     "one row for weights as columns": (int8(1, K), int8(N, K, seed=1), lambda x: x.expand(M, K), lambda x: x.t()),
     "weights of one row": (int8(M, K), int8(1, N, seed=1), lambda x: x, lambda x: x.expand(K, N)),
     "weights of one column": (int8(M, K), int8(K, 1, seed=1), lambda x: x, lambda x: x.expand(K, N)),
+    "one column of codes": (int8(M, 1), int8(N, 1, seed=1), lambda x: x, lambda x: x.t()),
+    "one row that lies as a column": (int8(K, 1), int8(K, N, seed=1), lambda x: x.t(), lambda x: x),
     "overlapping rows": (int8(1, M + K), int8(K, N, seed=1), lambda x: x.as_strided((M, K), (1, 1)), lambda x: x),
 }
 
