@@ -30,7 +30,15 @@ class _Tracer(fx.Tracer):
         return _Proxy(node, self)
 
 
+# Attributes that are views. torch.fx would make them where they are read, perhaps behind a later ``transpose_``.
+_VIEWS = {"H", "T", "imag", "mH", "mT", "real"}
+
+
 class _Proxy(fx.Proxy):
+    def __getattr__(self, name: str) -> Any:
+        attribute = super().__getattr__(name)
+        return self.tracer.proxy(attribute.node) if name in _VIEWS else attribute
+
     def __setitem__(self, index: Any, value: Any) -> None:
         self.tracer.create_proxy("call_function", operator.setitem, (self, index, value), {})
 
