@@ -255,8 +255,9 @@ def _whole_storage(t: torch.Tensor) -> torch.Tensor:
 def _compare_values(
     expected: torch.Tensor, found: torch.Tensor, rounding: torch.dtype | None, where: str, error: float = 0.0
 ) -> None:
-    """Compares bits if ``rounding`` is None. Otherwise values may differ by the tolerance and twice ``error``, which
-    counts up to 30 tolerances: with a larger one, the program took another way in float64."""
+    """Compares bits if ``rounding`` is None. Otherwise values may differ by the tolerance and three times ``error``,
+    so that ours may be off by twice as much as those of eager. An error counts up to 30 tolerances: with a larger one,
+    the program took another way in float64."""
     if rounding is None or expected.dtype not in TOLERANCE:
         equal = torch.equal(expected, found) or torch.equal(_with_nan_marked(expected), _with_nan_marked(found))
     else:
@@ -264,7 +265,7 @@ def _compare_values(
         largest = max([1.0, *a[a.isfinite()].abs().tolist()])
         share = max(TOLERANCE[expected.dtype], TOLERANCE[rounding])
         tolerance = share * largest
-        slack = 2 * error if error <= 30 * tolerance else 0.0
+        slack = 3 * error if error <= 30 * tolerance else 0.0
         equal = torch.allclose(a, b, rtol=0, atol=tolerance + slack, equal_nan=True)
     assert equal, f"{where}: {found}\neager: {expected}"
 
