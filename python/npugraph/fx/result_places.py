@@ -30,23 +30,23 @@ def give_places(graph: fx.Graph, facts: ViewAndMutationMeta) -> None:
         return  # tensors of which some are subclasses
     writes = graph.find_nodes(op="call_function", target=aten.copy_.default)
     new_values = {write.args[0]: write.args[1] for write in writes}
-    for place, index in enumerate(facts.mutated_inp_runtime_indices, first):
+    for i, index in enumerate(facts.mutated_inp_runtime_indices, first):
         if facts.input_info[index].mutates_data:
-            new_values[inputs[index]] = results[place]
+            new_values[inputs[index]] = results[i]
     # For each input: its new values and their views, with what takes their place.
     others = {written: {new: written} for written, new in new_values.items()}
     with graph.inserting_before(output):  # after all writes
-        for place, index in _results_with_places(facts):
-            place += first + facts.num_mutated_inp_runtime_indices
-            results[place] = on_other_bases(graph, results[place], others.get(inputs[index], {}))
+        for i, index in _results_with_places(facts):
+            i += first + facts.num_mutated_inp_runtime_indices
+            results[i] = on_other_bases(graph, results[i], others.get(inputs[index], {}))
     output.args = (tuple(results), *output.args[1:])
 
 
 def _results_with_places(facts: ViewAndMutationMeta) -> Iterator[tuple[int, int]]:
-    """The results from whose places AOTAutograd makes views of inputs, each with the input."""
-    for place, result in enumerate(facts.output_info):
+    """The indices of results from whose places AOTAutograd makes views of inputs, each with the index of the input."""
+    for i, result in enumerate(facts.output_info):
         if result.output_type is OutputType.alias_of_input and not _calls_views(result):
-            yield place, result.base_idx
+            yield i, result.base_idx
 
 
 def _calls_views(result: OutputAliasInfo) -> bool:
