@@ -7,6 +7,7 @@ it refuses go through AOTAutograd.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext, detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.driver import output_code
@@ -77,7 +80,7 @@ def _through_aot_autograd(
         partition_fn=compilers.partition,
     )
     if not is_cached:
-        with true_fake_results():
+        with _tracing(example_inputs), true_fake_results():
             compiled = compile_all(gm, example_inputs)
         return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
     with output_code.keyed(gm, entry.config, decompositions), true_fake_results():
@@ -86,9 +89,16 @@ def _through_aot_autograd(
     return output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
 
 
+def _tracing(inputs: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
+    """A context in which AOTAutograd leaves its description of a graph. Dynamo has opened one before it calls us."""
+    if TracingContext.try_get() is not None:
+        return contextlib.nullcontext()
+    return torch._guards.tracing(TracingContext(detect_fake_mode(inputs) or FakeTensorMode()))
+
+
 def _is_plain(entry: Entry, gm: fx.GraphModule) -> bool:
     """Whether calls of a graph for inference do nothing but run ``gm``, so that AOTAutograd takes no part in them."""
-    context = torch._guards.TracingContext.try_get()
+    context = TracingContext.try_get()
     facts = context and context.fw_metadata
     if facts is None:
         return False
@@ -121,7 +131,7 @@ class _Compilers:
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # The backward graph must not reuse the memory of what was saved for it: it may run again (retain_graph=True).
-        torch._guards.TracingContext.get().fw_metadata.bw_donated_idxs = []
+        TracingContext.get().fw_metadata.bw_donated_idxs = []
         return self._finished(*self._compile(gm, Route.FORWARD))
 
     def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from npugraph.backend import npugraph_ex
 from tests.python.backend.checks import assert_same, check, compile_ex, shared_memory
 
 
@@ -161,6 +162,24 @@ def test_inputs_that_are_written_and_turned_at_any_offset(turn: Callable[..., An
         return y, y[: y.shape[0] // 2], x + 1
 
     compare_at_offsets(fn, compile_ex(fn, dynamic=False))
+
+
+def test_inputs_that_are_returned_beside_inputs_that_share_memory() -> None:
+    """Dynamo returns such inputs itself. Where it takes no part, AOTAutograd takes their places from results."""
+
+    def fn(x, turned, y):
+        y.view(-1).add_(1)
+        turned.mul_(2)
+        return y, x + 1
+
+    def make():
+        x = torch.arange(8.0).view(2, 4)
+        return x, x.t(), torch.arange(12.0).view(3, 4)[1:]
+
+    given, wanted = make(), make()
+    (result, _), (expected, _) = npugraph_ex(torch.fx.symbolic_trace(fn), make())(*given), fn(*wanted)
+    assert torch.equal(result, expected)
+    assert shared_memory([given, result]) == shared_memory([wanted, expected])
 
 
 def test_a_written_input_comes_back_as_itself() -> None:
