@@ -391,6 +391,11 @@ class _Builder:
         arguments = {id(t) for t in (self.envs[0][p] for p in self.parameters) if storage_key(t) == storage}
         return len(arguments) > 1 and storage in self.written and name not in self.parameters
 
+    def rounding(self) -> torch.dtype:
+        """The coarsest type in which values of the program were rounded. Gradients go through all of its types."""
+        passed = [t.dtype for t in self.envs[0].values() if t.is_floating_point()] if self.family.gradients else []
+        return max([self.promoted, *passed], key=_spacing)
+
     def finish(self, raw_outputs: Sequence[int]) -> Program:
         """Returns the program. Its outputs are a few values of any age, and all values that no step reads, so that no
         step is without effect."""
@@ -405,7 +410,7 @@ class _Builder:
             lines=tuple(self.lines),
             outputs=tuple(outputs),
             sizes=self.sizes,
-            rounding=self.promoted if self.rounded or self.family.gradients else None,
+            rounding=self.rounding() if self.rounded or self.family.gradients else None,
             features=frozenset(self.features),
         )
 
