@@ -114,7 +114,7 @@ def _is_functional_form(func: Any) -> bool:
 def _written(result: Any, args: Sequence[Any]) -> Any:
     """The new values that the call under way asks for."""
     if not isinstance(result, tuple):
-        return as_written(result, (*_writing.out, args[0])[0])
+        return as_written(result, _writing.out[0] if _writing.out else args[0])
     return tuple(as_written(each, out) for each, out in zip_longest(result, _writing.out))
 
 

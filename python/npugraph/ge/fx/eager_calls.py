@@ -94,8 +94,9 @@ class _Result:
     def laid_out(self, made: torch.Tensor) -> torch.Tensor:
         """The result, or a copy of it, in the strides that were promised, if these are known."""
         if self._order is not None:
+            turned = made.permute(self._order)
             back = [self._order.index(dim) for dim in range(len(self._order))]
-            return made.permute(self._order).contiguous().permute(back)
+            return made if turned.is_contiguous() else turned.contiguous().permute(back)
         if None in self._strides or list(made.stride()) == self._strides:
             return made
         return torch.empty_strided(made.size(), self._strides, dtype=made.dtype, device=made.device).copy_(made)
