@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from torch._guards import TracingContext
-
 from npugraph.driver.entry import Route, Work
 from npugraph.driver.refusals import warn_of_keys
 from npugraph.fx import result_places
@@ -15,8 +13,7 @@ from npugraph.options import CompilerConfig
 
 
 def give_places(work: Work) -> None:
-    context = TracingContext.try_get()
-    facts = context and context.fw_metadata
+    facts = result_places.description()
     if facts is not None and work.route in (Route.INFERENCE, Route.FORWARD):
         result_places.give_places(work.gm.graph, facts)
 

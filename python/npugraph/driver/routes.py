@@ -31,6 +31,7 @@ from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.dynamo.turned_inputs import written_and_turned
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
+from npugraph.fx.result_places import description
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.true_fakes import true_fake_results
 from npugraph.log import logger
@@ -98,8 +99,7 @@ def _tracing(inputs: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
 
 def _is_plain(entry: Entry, gm: fx.GraphModule) -> bool:
     """Whether calls of a graph for inference do nothing but run ``gm``, so that AOTAutograd takes no part in them."""
-    context = TracingContext.try_get()
-    facts = context and context.fw_metadata
+    facts = description()
     if facts is None:
         return False
     beside = facts.num_mutated_inp_runtime_indices + facts.num_outputs_aliased + len(facts.tokens)

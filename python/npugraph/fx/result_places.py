@@ -15,10 +15,17 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputAliasInfo, OutputType, ViewAndMutationMeta
+from torch._guards import TracingContext
 
 from npugraph.fx.views import on_other_bases
 
 aten = torch.ops.aten
+
+
+def description() -> ViewAndMutationMeta | None:
+    """What AOTAutograd says of the graph that is being compiled. None if the graph is not from AOTAutograd."""
+    context = TracingContext.try_get()
+    return context and context.fw_metadata
 
 
 def give_places(graph: fx.Graph, facts: ViewAndMutationMeta) -> None:
