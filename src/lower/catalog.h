@@ -18,6 +18,7 @@ struct OutVariant {
   std::string schema;  // its schema text
   // Element i: index in the out-variant's schema of the argument that takes result i of the functional operator.
   std::vector<int32_t> out_args;
+  bool any_strides = true;  // writes results of any strides; otherwise only of those of dense row-major tensors
 };
 
 class OperatorCatalog {

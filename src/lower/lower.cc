@@ -579,7 +579,8 @@ bool Lowering::writes_into_given_memory(const ir::Node& node) const {
   const Decision& decision = decisions_.of(graph_.value(node.results.front()).def);
   // A product needs evenly spaced rows, which a part of a concatenation may not have.
   if (decision.cluster != nullptr) return decision.cluster->product == ir::kNone;
-  return decision.kernel ? decision.kernel->any_strides : decision.out_variant.has_value();
+  if (decision.kernel) return decision.kernel->any_strides;
+  return decision.out_variant && decision.out_variant->any_strides;
 }
 
 void Lowering::lower_node(const ir::Node& node, const Decision& decision) {

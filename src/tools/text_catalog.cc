@@ -47,14 +47,17 @@ TextCatalog::TextCatalog(std::string_view text, std::string_view source) {
 void TextCatalog::read_line(std::string_view line) {
   const auto [kind, rest] = split_word(line);
   const auto [first, second] = split_word(rest);
-  if (kind == "out" && !second.empty()) {
-    variants_.insert_or_assign(std::string(first), parse_variant(second));
+  if ((kind == "out" || kind == "rows") && !second.empty()) {
+    lower::OutVariant variant = parse_variant(second);
+    variant.any_strides = kind == "out";
+    variants_.insert_or_assign(std::string(first), std::move(variant));
   } else if (kind == "refuse" && !first.empty() && second.empty()) {
     refused_.emplace(first);
   } else if (kind == "int4" && (int4_ = loop::int4_packing(first, second))) {
     return;
   } else {
-    throw UserError(cat("'", line, "' is none of: out OPERATOR SCHEMA, refuse OPERATOR, int4 COLUMNS ORDER"));
+    throw UserError(
+        cat("'", line, "' is none of: out OPERATOR SCHEMA, rows OPERATOR SCHEMA, refuse OPERATOR, int4 COLUMNS ORDER"));
   }
 }
 

@@ -10,11 +10,15 @@
 #include "lower/terms/terms.h"
 #include "ops/operators.h"
 #include "ops/table.h"
+#include "tensor/shape.h"
 
 namespace npugraph::lower {
 namespace {
 
 using ir::Trait;
+
+// Unlike is_contiguous(), this does not leave the strides of dimensions of size 1 open: kernels read them, too.
+bool has_row_major_strides(const ir::TensorType& type) { return type.strides == contiguous_strides(type.sizes); }
 
 std::optional<OutVariant> find_out_variant(const ir::Graph& graph, const OperatorCatalog& catalog,
                                            const ir::Node& node) {
@@ -23,7 +27,11 @@ std::optional<OutVariant> find_out_variant(const ir::Graph& graph, const Operato
       !op.is(Trait::kMutates) && !op.is(Trait::kOpaque) && node.defines.empty() && !node.results.empty();
   const bool strided = std::all_of(node.results.begin(), node.results.end(),
                                    [&](ir::ValueId id) { return id != ir::kNone && graph.value(id).is_tensor(); });
-  return functional && strided ? catalog.out_variant(op) : std::nullopt;
+  if (!functional || !strided) return std::nullopt;
+  auto variant = catalog.out_variant(op);
+  const auto fits = [&](ir::ValueId id) { return has_row_major_strides(graph.value(id).tensor()); };
+  if (variant && !variant->any_strides && !std::ranges::all_of(node.results, fits)) return std::nullopt;
+  return variant;
 }
 
 // The in-place twin of a node, if it has a loop that writes into memory of the result's type. Null if it has none.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -325,6 +326,19 @@ void init_artifact(py::module_& module) {
   module.def("report_text", [](const std::string& message, const std::string& what, const std::string& text) {
     return compiler::report_text(message, what, text, "report", environment().report_dir);
   });
+  module.def(
+      "out_variant",
+      [](const std::string& name) -> std::optional<std::pair<std::string, bool>> {
+        ir::Op op;
+        op.name = name;
+        const auto variant = bridge::aten_catalog().out_variant(op);
+        if (!variant) return std::nullopt;
+        return std::pair(variant->name, variant->any_strides);
+      },
+      py::arg("name"),
+      "The operator that writes results of the operator \"aten.name.overload\" into given memory, and whether it "
+      "writes "
+      "results of any strides. None if Programs call the operator itself.");
   module.def("drop_unused_code", &compiler::drop_unused_code);
   module.def("build_id", [] { return py::bytes(codegen::build_id()); });
 }

@@ -21,12 +21,34 @@ namespace npugraph::bridge {
 
 namespace {
 
-// Operators whose out-variants have a kernel that uses the result as scratch of another size, is for sparse tensors, or,
-// in training, leaves the mean unwritten and reads it if the input is not dense.
-constexpr std::array<std::string_view, 7> kUnfit = {
-    at::_ops::binary_cross_entropy::name,    at::_ops::huber_loss::name, at::_ops::mse_loss::name,
-    at::_ops::smooth_l1_loss::name,          at::_ops::sspaddmm::name,   at::_ops::native_batch_norm::name,
-    at::_ops::_native_batch_norm_legit::name};
+// Operators whose out-variants have a kernel that uses the result as scratch of another size, is for sparse tensors,
+// writes beside a row-major result, or, in training, leaves the mean unwritten and reads it if the input is not dense.
+constexpr std::array<std::string_view, 8> kUnfit = {
+    at::_ops::linalg_lu_solve::name,   at::_ops::binary_cross_entropy::name,    at::_ops::huber_loss::name,
+    at::_ops::mse_loss::name,          at::_ops::smooth_l1_loss::name,          at::_ops::sspaddmm::name,
+    at::_ops::native_batch_norm::name, at::_ops::_native_batch_norm_legit::name};
+
+// Operators whose out-variants write row-major results alone: they take the result for one, or step from matrix to
+// matrix by the stride of a dimension of size 1.
+constexpr std::array<std::string_view, 19> kRowMajor = {at::_ops::_log_softmax::name,
+                                                        at::_ops::_log_softmax_backward_data::name,
+                                                        at::_ops::_softmax::name,
+                                                        at::_ops::_softmax_backward_data::name,
+                                                        at::_ops::adaptive_max_pool3d::name,
+                                                        at::_ops::adaptive_max_pool3d_backward::name,
+                                                        at::_ops::avg_pool3d::name,
+                                                        at::_ops::avg_pool3d_backward::name,
+                                                        at::_ops::fractional_max_pool2d::name,
+                                                        at::_ops::fractional_max_pool2d_backward::name,
+                                                        at::_ops::fractional_max_pool3d::name,
+                                                        at::_ops::fractional_max_pool3d_backward::name,
+                                                        at::_ops::gelu::name,
+                                                        at::_ops::linalg_lu::name,
+                                                        at::_ops::lu_unpack::name,
+                                                        at::_ops::narrow_copy::name,
+                                                        at::_ops::tril::name,
+                                                        at::_ops::triu::name,
+                                                        at::_ops::upsample_bicubic2d_backward::name};
 
 // Out-variants that return an infinity for an empty tensor, which the functional operators refuse.
 bool is_unchecked(const c10::OperatorName& variant) {
@@ -130,7 +152,8 @@ class Catalog final : public lower::OperatorCatalog {
       // kernel that is registered for the CPU itself.
       if (!out || !out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
       if (auto out_args = pair(functional->schema(), out->schema())) {
-        return lower::OutVariant{fx_name_of(overload), c10::toString(out->schema()), std::move(*out_args)};
+        const bool any_strides = std::ranges::find(kRowMajor, base) == kRowMajor.end();
+        return lower::OutVariant{fx_name_of(overload), c10::toString(out->schema()), std::move(*out_args), any_strides};
       }
     }
     return std::nullopt;

@@ -91,6 +91,28 @@ TEST(PlaceParts, Stacks) {
   EXPECT_EQ(written(program, 1), "c+12 [2 3] {6 1}");
 }
 
+// A host whose out variants write row-major results alone.
+class RowMajorCatalog : public Catalog {
+ public:
+  std::optional<OutVariant> out_variant(const ir::Op& op) const override {
+    auto variant = Catalog::out_variant(op);
+    if (variant) variant->any_strides = false;
+    return variant;
+  }
+};
+
+TEST(PlaceParts, RowMajorResultsHaveMemoryOfTheirOwn) {
+  const Program program = lowered(R"(
+    symbol s0 : int [2, 100]
+    input %x : f32[s0, 3] user "x"
+    input %y : f32[s0, 3] user "y"
+    %a : f32[s0, 3] = aten.neg(%x)
+    %c : f32[s0, 6] = aten.cat([%y, %a], 1)
+    return %c)",
+                                  {}, RowMajorCatalog());
+  EXPECT_EQ(tasks_of(program), "aten.neg.out aten.cat.out*");
+}
+
 TEST(PlaceParts, KnowsSymbolicSizes) {
   const Program program = lowered(R"(
     symbol s0 : int [2, 100]

@@ -27,6 +27,9 @@ TEST(Catalog, OutVariantsAreThoseThatWriteIntoTheMemory) {
   // The out variant is composite: it computes and then copies.
   EXPECT_FALSE(catalog.out_variant(op("aten.native_layer_norm")));
   EXPECT_FALSE(catalog.out_variant(op("aten.convolution")));
+  // The out variant takes any result for a row-major one.
+  EXPECT_FALSE(catalog.out_variant(op("aten.tril"))->any_strides);
+  EXPECT_TRUE(mm->any_strides);
   // The size of the result depends on the data.
   EXPECT_FALSE(catalog.out_variant(op("aten.nonzero")));
   EXPECT_FALSE(catalog.out_variant(op("aten.masked_select")));
