@@ -31,10 +31,11 @@ def with_true_strides(func: Any, args: Sequence[Any], result: Any) -> Any:
         return result
     if isinstance(result, torch.Tensor):
         return _with_strides(result, _STRIDES[func](result, *args))
+    of_others = _STRIDES[func] if func in _ALIKE else _dense
     first, *others = result
     corrected = (
         first if first is None else _with_strides(first, _STRIDES[func](first, *args)),
-        *(other if other is None else _with_strides(other, _dense(other)) for other in others),
+        *(other if other is None else _with_strides(other, of_others(other, *args)) for other in others),
     )
     return result if all(map(operator.is_, corrected, result)) else corrected
 
@@ -93,6 +94,31 @@ def _format_of(position: int) -> Callable[..., Sequence[Any]]:
         return _prims_common.make_channels_last_strides_for(result.shape)
 
     return strides
+
+
+def _strides_of_norm(result: torch.Tensor, value: torch.Tensor, *_: Any) -> Sequence[Any]:
+    """A format in which the argument of a batch norm is contiguous decides before the one that its strides suggest.
+    They differ where sizes are 1: a [1, 4, 2, 1] tensor with strides (4, 1, 4, 1) suggests rows, and is channels-last.
+    """
+    if _prims_common.is_contiguous_or_false(value):
+        return _dense(result)
+    if _prims_common.is_channels_last_contiguous_or_false(value):
+        return _prims_common.make_channels_last_strides_for(result.shape)
+    return _format_of(0)(result, value)
+
+
+def _strides_of_norm_gradient(
+    result: torch.Tensor, gradient: torch.Tensor, value: torch.Tensor, *_: Any
+) -> Sequence[Any]:
+    """As those of the batch norm if both arguments are contiguous and suggest the same format."""
+    suggested = {_prims_common.suggest_memory_format(t) for t in (gradient, value)}
+    if len(suggested) == 1 and _is_contiguous(gradient) and _is_contiguous(value):
+        return _strides_of_norm(result, value)
+    return _format_of(0)(result, value)
+
+
+def _is_contiguous(t: torch.Tensor) -> bool:
+    return _prims_common.is_contiguous_or_false(t) or _prims_common.is_channels_last_contiguous_or_false(t)
 
 
 def _strides_of_addr(
@@ -167,6 +193,7 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
     **dict.fromkeys(
         (
             aten._log_softmax_backward_data.default,
+            aten._standard_gamma.default,
             aten._upsample_nearest_exact1d.default,
             aten.huber_loss_backward.default,
             aten.isin.Tensor_Scalar,
@@ -174,7 +201,11 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
             aten.log_sigmoid_forward.default,
             aten.native_layer_norm_backward.default,
             aten.normal.Tensor_Tensor,
+            aten.normal.float_Tensor,
+            aten.poisson.default,
             aten.pow.Scalar,
+            aten.rrelu_with_noise.default,
+            aten.rrelu_with_noise_functional.default,
             aten.upsample_nearest1d.default,
             *(packet.default for packet in GRADIENTS_IN_ROWS),
         ),
@@ -209,6 +240,7 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
         _elementwise_of_expanded,
     ),
     aten.binary_cross_entropy.default: _like(0),
+    aten.native_dropout.default: _like(0),
     aten.binary_cross_entropy_backward.default: _like(1),
     **dict.fromkeys(
         (
@@ -219,22 +251,23 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
             aten._native_batch_norm_legit.no_stats,
             aten._native_batch_norm_legit_functional.default,
             aten._native_batch_norm_legit_no_training.default,
-            aten.channel_shuffle.default,
-            aten.max_unpool2d.default,
             aten.native_batch_norm.default,
         ),
-        _format_of(0),
+        _strides_of_norm,
     ),
+    aten.channel_shuffle.default: _format_of(0),
+    aten.max_unpool2d.default: _format_of(0),
+    aten.batch_norm_backward.default: _strides_of_norm_gradient,
+    aten.native_batch_norm_backward.default: _strides_of_norm_gradient,
     **dict.fromkeys(
         (
-            aten.batch_norm_backward.default,
-            aten.native_batch_norm_backward.default,
             aten.native_group_norm_backward.default,
             aten.replication_pad2d_backward.default,
         ),
         _format_of(1),
     ),
 }
+_ALIKE = {aten.native_dropout.default}  # all results have the strides of the first; elsewhere others are row-major
 CORRECTED = frozenset(_STRIDES)  # the operators of which with_true_strides() knows something
 
 
