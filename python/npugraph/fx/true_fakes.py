@@ -108,14 +108,17 @@ def _noted(write: _Write | None) -> Iterator[None]:
 
 
 def _is_functional_form(func: Any) -> bool:
-    return _writing is not None and isinstance(func, torch._ops.OpOverload) and func._schema.name == _writing.form
+    if _writing is None or not isinstance(func, torch._ops.OpOverload):
+        return False
+    return func._schema.name.removesuffix("_functional") == _writing.form
 
 
 def _written(result: Any, args: Sequence[Any]) -> Any:
     """The new values that the call under way asks for."""
+    outs = _writing.out or args[:1]
     if not isinstance(result, tuple):
-        return as_written(result, _writing.out[0] if _writing.out else args[0])
-    return tuple(as_written(each, out) for each, out in zip_longest(result, _writing.out))
+        return as_written(result, outs[0])
+    return tuple(as_written(each, out) for each, out in zip_longest(result, outs))
 
 
 def _write_of(func: Any, kwargs: Mapping[str, Any] | None) -> _Write | None:

@@ -28,6 +28,7 @@ from npugraph.fx.decompose import (
     convolution_gradients,
     embedding_gradients,
     layer_norm_gradients,
+    random_numbers,
 )
 from npugraph.fx.decompose.composed import is_composed, run_kernel
 from npugraph.fx.decompose.parts import put_parts
@@ -39,6 +40,7 @@ _PARTS = {
     batch_norm.BACKWARD: batch_norm.parts_of_gradients,
     convolution_gradients.OPERATOR: convolution_gradients.parts_of,
     layer_norm_gradients.OPERATOR: layer_norm_gradients.parts_of,
+    random_numbers.OPERATOR: random_numbers.parts_of,
 }
 
 

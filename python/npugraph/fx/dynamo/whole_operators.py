@@ -32,6 +32,16 @@ def _enlarged(whole: torch._ops.OpOverload, always: bool = False) -> Callable[..
     return rule
 
 
+def _dropout() -> Callable[..., torch.Tensor]:
+    """The rule of ``dropout``: what drops nothing returns its argument, as in eager. torch makes a copy of it."""
+    decomposed = aten.dropout.default.py_kernels[DispatchKey.Autograd]
+
+    def rule(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+        return x if not train or p == 0 or guard_or_false(x.numel() == 0) else decomposed(x, p, train)
+
+    return rule
+
+
 _DIFFERENTIATED_WHOLE = (
     aten.upsample_nearest1d.default,
     aten.upsample_nearest3d.default,
@@ -55,6 +65,7 @@ _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     # ends the targets of a row for one of them.
     aten.multi_margin_loss.default: None,
     aten.multilabel_margin_loss_forward.default: None,
+    aten.dropout.default: _dropout(),
     **dict.fromkeys(_DIFFERENTIATED_WHOLE),
     **{whole.overloadpacket.vec: _enlarged(whole) for whole in _DIFFERENTIATED_WHOLE},
 }
