@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from npugraph import artifacts
-from tests.python.backend.checks import check_captured, compile_ex
+from tests.python import layouts
+from tests.python.backend.checks import check, check_captured, compile_ex
 
 OPERATORS = {
     "rand": lambda x: torch.rand(3) + x,
@@ -30,6 +34,43 @@ OPERATORS = {
 def test_same_numbers_as_eager(fn) -> None:
     with torch.no_grad():
         check_captured(fn, lambda: (torch.randn(3),))
+
+
+IN_ALL_LAYOUTS = {
+    "dropout": lambda x: F.dropout(x, 0.5),
+    "dropout in place": lambda x: F.dropout(x.clone(), 0.5, inplace=True),
+    "dropout of rows": lambda x: F.dropout2d(x, 0.5),
+    "dropout of nothing": lambda x: (F.dropout(x, 0.0), F.dropout(x * 2, 0.5, False)),
+    "dropout for evaluation": lambda x: (lambda hidden: (hidden, F.dropout(hidden, 0.5, False)))(x * 2),
+    "native dropout": lambda x: torch.native_dropout(x, 0.5, True),
+    "native dropout of nothing": lambda x: torch.native_dropout(x, 0.0, True),
+    "native dropout for evaluation": lambda x: torch.native_dropout(x, 0.5, False),
+    "alpha dropout": lambda x: F.alpha_dropout(x, 0.5, True),
+    "bernoulli": lambda x: torch.bernoulli(x.detach().sigmoid()),
+    "bernoulli in place": lambda x: x.clone().bernoulli_(0.3),
+    "likes": lambda x: (torch.rand_like(x), torch.randn_like(x), torch.randint_like(x, 5)),
+    "normal": lambda x: (torch.normal(x, 1.0), torch.normal(1.0, x.abs()), torch.normal(x, x.abs())),
+    "poisson": lambda x: torch.poisson(x.abs()),
+    "gamma": lambda x: torch._standard_gamma(x.detach().abs() + 1),
+    "gumbel softmax": lambda x: F.gumbel_softmax(x, dim=-1),
+    "rrelu": lambda x: F.rrelu(x, training=True),
+    "rrelu in place": lambda x: F.rrelu(x.clone(), training=True, inplace=True),
+    "rrelu for evaluation": F.rrelu,
+    "uniform": lambda x: x.clone().uniform_() + x.clone().normal_(),
+    "exponential": lambda x: x.clone().exponential_() + x.clone().geometric_(0.3) + x.clone().log_normal_(),
+}
+
+
+@pytest.mark.feature("1.25")
+@pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (True, True)])
+@pytest.mark.parametrize("name", IN_ALL_LAYOUTS)
+def test_tensors_in_all_layouts(name: str, trains: bool, dynamic: bool) -> None:
+    def made(lay_out: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], tuple[torch.Tensor]]:
+        return lambda: (lay_out(torch.randn(2, 3, 4, 5)).requires_grad_(trains),)
+
+    with torch.set_grad_enabled(trains):
+        calls = map(made, layouts.LAYOUTS.values())
+        check(IN_ALL_LAYOUTS[name], *calls, rounds=1, aliases=True, exact=False, dynamic=dynamic)
 
 
 def test_equal_calls_are_not_merged() -> None:

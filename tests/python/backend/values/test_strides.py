@@ -209,6 +209,22 @@ def test_results_unlike_fake_tensors(fn, dynamic: bool) -> None:
     check(fn, image, channels_last, transposed, sliced, columns, rounds=1, exact=False, dynamic=dynamic)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [((1, 4, 2, 1), (4, 1, 4, 1)), ((4, 1, 3, 3), (9, 1, 3, 1)), ((1, 3, 3, 1, 3), (27, 1, 9, 7, 3))],
+)
+@pytest.mark.parametrize("trains", [False, True])
+def test_norms_of_sizes_of_one(trains: bool, sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Strides of dimensions of size 1 say which format a tensor suggests, and not in which one it is contiguous."""
+    x = torch.arange(100.0).as_strided(sizes, strides).requires_grad_(trains)
+
+    def found(function: Callable[..., Any]) -> Any:
+        return layouts.with_gradients(function, (x,))
+
+    with torch.set_grad_enabled(trains):
+        assert_same(found(compile_ex(norms)), found(norms), exact=False)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_products_of_vectors(dynamic: bool) -> None:
     check(products_of_vectors, rows, columns, rounds=1, exact=False, dynamic=dynamic)
@@ -284,6 +300,18 @@ def test_writes_leave_strides(name: str, trains: bool, dynamic: bool) -> None:
             (x,), z = make(), torch.randn(2, 3, 4, 5)
             x.requires_grad_(trains)
             assert_same(compiled(x, z), fn(x, z), exact=False)
+
+
+@pytest.mark.parametrize("write", [torch.Tensor.tril_, torch.Tensor.triu_])
+def test_triangles_with_a_batch_dimension_of_size_one(write: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """The out-variants of ``tril`` and ``triu`` step from matrix to matrix by the stride of a dimension of size 1."""
+
+    def fn(x):
+        windows = x.unfold(0, 2, 1)
+        write(x)
+        return windows
+
+    check(fn, lambda: (torch.randn(1, 4, 4, 2).movedim(-1, 0),), rounds=1, aliases=True)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
