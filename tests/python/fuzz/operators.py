@@ -139,6 +139,7 @@ LAYOUT = [
         "clone", "{x}.clone()", "{x}.clone(memory_format=torch.contiguous_format)", "torch.empty_like({x}).copy_({x})"
     ),
     *_pure("contiguous", "{x}.contiguous()", "{x:plane}.mT.contiguous()"),
+    *_pure("dropout of nothing", "F.dropout({x:float}, 0.3, False)", "F.dropout({x:float}, 0.0)"),
     *_pure("rearrangement", "{x}.flip({d})", "{x}.roll(1, {d})", "{x}.repeat(2, *[1] * {r})", "{x:plane}.tril()"),
     *_pure("rearrangement of parts", "torch.cat([{x:plane}, {x}.tril()], -1)", "torch.cat([{x}, {x}.flip(-1)], -1)"),
     *_pure("rearrangement of parts", "torch.cat([{x:plane}, torch.cat([{x}.triu(), {x}.roll(1, {d})], -1)], -1)"),
