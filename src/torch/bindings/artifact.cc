@@ -336,7 +336,7 @@ void init_artifact(py::module_& module) {
         return std::pair(variant->name, variant->any_strides);
       },
       py::arg("name"),
-      "The operator that writes results of the operator \"aten.name.overload\" into given memory, and whether it "
+      "The operator that writes results of the ATen operator \"ns.name.overload\" into given memory, and whether it "
       "writes "
       "results of any strides. None if Programs call the operator itself.");
   module.def("drop_unused_code", &compiler::drop_unused_code);
