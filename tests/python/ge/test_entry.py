@@ -16,6 +16,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 import npugraph
+import npugraph_ex
 import torchair
 
 X = torch.randn(4, 8)
@@ -136,11 +137,14 @@ def test_replacement_rules_act_before_the_conversion(graphs: list[Any]) -> None:
         return torch.sub(y, x)
 
     torchair.register_replacement(search_fn=negated, replace_fn=swapped, example_inputs=(torch.ones(2), torch.ones(2)))
-    for is_on in (True, False):
-        torch._dynamo.reset()
-        config = configured(experimental_config__pattern_fusion_pass=is_on)
-        fast = torch.compile(negated, backend=torchair.get_npu_backend(config))
-        torch.testing.assert_close(fast(X, X + 1), torch.ones_like(X))
+    try:
+        for is_on in (True, False):
+            torch._dynamo.reset()
+            config = configured(experimental_config__pattern_fusion_pass=is_on)
+            fast = torch.compile(negated, backend=torchair.get_npu_backend(config))
+            torch.testing.assert_close(fast(X, X + 1), torch.ones_like(X))
+    finally:
+        next(rule for rule in npugraph_ex.replacements() if rule.name == "negated").remove()
     assert [("Neg" in {op.type for op in graph.graph.op}) for graph in graphs] == [False, True]
 
 
