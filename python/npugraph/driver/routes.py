@@ -29,6 +29,7 @@ from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
 from npugraph.fx.dynamo.record import NotRecorded, record
+from npugraph.fx.dynamo.retyped_results import retyped_result
 from npugraph.fx.dynamo.turned_inputs import written_and_turned
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.result_places import description
@@ -65,6 +66,9 @@ def _through_aot_autograd(
     if (node := written_and_turned(entry.gm.graph)) is not None:
         logger.debug("%s runs operator by operator: %s changes the strides of a written input", entry.name, node)
         return functools.partial(eagerly(entry.gm), "turned_inputs")
+    if (node := retyped_result(entry.gm.graph)) is not None:
+        logger.debug("%s runs operator by operator: %s views an input as another type", entry.name, node)
+        return functools.partial(eagerly(entry.gm), "retyped_results")
     try:
         gm = carry_writes(entry.gm)
     except CannotCarry as reason:

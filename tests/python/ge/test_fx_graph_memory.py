@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import torchair
+from tests.python.backend.runs.test_aliasing_outputs import OTHER_TYPES, compare_other_types
 
 BASE = torch.arange(16.0)
 
@@ -79,6 +80,12 @@ def test_parts_of_written_inputs_at_any_offset(window: slice, leaf: Any) -> None
         expected = function(wanted[first : first + rows, window])
         assert torch.equal(found, expected) and torch.equal(given, wanted)
         assert found.storage_offset() == expected.storage_offset() and found._base is given
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_views_of_inputs_as_other_types(name: str) -> None:
+    with torch.no_grad():
+        compare_other_types(name, torchair.get_npu_backend())
 
 
 @pytest.mark.parametrize("columns", [slice(1, None, 2), slice(2, None)], ids=["gaps", "tails"])

@@ -164,6 +164,35 @@ def test_inputs_that_are_written_and_turned_at_any_offset(turn: Callable[..., An
     compare_at_offsets(fn, compile_ex(fn, dynamic=False))
 
 
+OTHER_TYPES = {
+    "same size": lambda x: x.view(torch.int32)[: x.shape[0] - 2],
+    "smaller": lambda x: x.view(torch.int16)[1 : x.shape[0] - 1],
+    "larger": lambda x: x.view(torch.float64)[: x.shape[0] // 2],
+    "complex": lambda x: torch.view_as_complex(x.view(x.shape[0], -1, 2))[1:],
+    "written": lambda x: x.mul_(2).view(torch.int16)[: x.shape[0] - 2],
+}
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_views_of_inputs_as_other_types(name: str) -> None:
+    """AOTAutograd counts elements of the other type in the input."""
+    compare_other_types(name, "npugraph_ex")
+
+
+def compare_other_types(name: str, backend: Any) -> None:
+    def fn(x, weight):
+        return OTHER_TYPES[name](x), weight * 2
+
+    compiled = torch.compile(fn, backend=backend, dynamic=True, fullgraph=True)
+    weight = torch.ones(3, requires_grad=torch.is_grad_enabled())
+    for rows in (5, 6):
+        given = torch.randn(8, 4)
+        wanted, window = given.clone(), slice(1, rows + 1)
+        results, expected = [*compiled(given[window], weight), given], [*fn(wanted[window], weight), wanted]
+        assert_same(results, expected)
+        assert shared_memory(results) == shared_memory(expected)
+
+
 def test_inputs_that_are_returned_beside_inputs_that_share_memory() -> None:
     """Dynamo returns such inputs itself. Where it takes no part, AOTAutograd takes their places from results."""
 
