@@ -90,15 +90,29 @@ def laid_out(value: Any, layout: Callable[[torch.Tensor], torch.Tensor], *, firs
     return pytree.tree_map_only(torch.Tensor, one, value)
 
 
+def sampled(name: str, dtype: torch.dtype, most: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Yields input, args and kwargs of the first samples of an operator of the database, which require gradients where
+    eager has them. There are none if the operator does not take the type."""
+    op = OPERATORS[name]
+    if dtype not in op.supported_dtypes("cpu"):
+        return
+    trains = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    for sample in itertools.islice(samples(name, dtype, requires_grad=trains), most):
+        yield sample.input, sample.args, sample.kwargs
+
+
+def run_sample(name: str, values: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """Calls an operator of the database. Returns its results and the gradients of its arguments."""
+    return with_gradients(lambda x, args, kwargs: OPERATORS[name].op(x, *args, **kwargs), values)
+
+
 def compare_layouts(name: str, to_device: Callable[[Any], Any] = lambda value: value) -> list[str]:
     """Returns the differences of compiled calls of an operator of the database from eager: of its first sample in all
     layouts, with gradients where eager has them."""
     op, found = OPERATORS[name], []
     dtypes = op.supported_dtypes("cpu")
     dtype = torch.float32 if torch.float32 in dtypes else next(iter(dtypes))
-    trains = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    for sample in itertools.islice(samples(name, dtype, requires_grad=trains), 2):
-        values = (sample.input, sample.args, sample.kwargs)
+    for values in sampled(name, dtype, 2):
         for (layout, lay_out), first in itertools.product(LAYOUTS.items(), (False, True)):
             with contextlib.suppress(_EagerRefusesError):
                 given = to_device(laid_out(values, lay_out, first=first))

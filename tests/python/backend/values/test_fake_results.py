@@ -19,7 +19,6 @@ from npugraph.fx.true_strides import with_true_strides
 from tests.python import layouts
 from tests.python.backend.checks import strides
 from tests.python.backend.values.test_strides import NAMES
-from tests.python.op_samples import OPERATORS, samples
 
 # Offsets of bags that no gradient needs are left out where a kernel of 16 bits is fast.
 UNLIKE = {torch.ops.aten._embedding_bag.default}
@@ -61,14 +60,9 @@ def _look(tensor: torch.Tensor) -> tuple[Any, ...]:
 def test_results_of_all_calls(dtype: torch.dtype) -> None:
     comparison = Comparison()
     for name in NAMES:
-        op = OPERATORS[name]
-        if dtype not in op.supported_dtypes("cpu"):
-            continue
-        trains = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-        for sample in itertools.islice(samples(name, dtype, requires_grad=trains), 3):
+        for values in layouts.sampled(name, dtype, 3):
             for lay_out, first in itertools.product(layouts.LAYOUTS.values(), (False, True)):
                 # What eager refuses has no result.
                 with contextlib.suppress(Exception), comparison:
-                    values = layouts.laid_out((sample.input, sample.args, sample.kwargs), lay_out, first=first)
-                    layouts.with_gradients(lambda x, args, kwargs, call=op.op: call(x, *args, **kwargs), values)
+                    layouts.run_sample(name, layouts.laid_out(values, lay_out, first=first))
     assert not comparison.found, "\n".join(comparison.found.values())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from npugraph import _C
 from tests.python import layouts
 from tests.python.backend.values.test_strides import NAMES
-from tests.python.op_samples import OPERATORS, samples
 
 AROUND = 4096  # watched elements on each side of a result
 FILLED = 93  # the value of their bytes
@@ -98,13 +96,8 @@ def out_variant(func: Any) -> tuple[Any, list[str]] | None:
 def test_results_in_all_layouts(dtype: torch.dtype) -> None:
     comparison = Comparison()
     for name in NAMES:
-        op = OPERATORS[name]
-        if dtype not in op.supported_dtypes("cpu"):
-            continue
-        trains = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-        for sample in itertools.islice(samples(name, dtype, requires_grad=trains), 25):
+        for values in layouts.sampled(name, dtype, 25):
             with contextlib.suppress(Exception), comparison:
-                values = (sample.input, sample.args, sample.kwargs)
-                layouts.with_gradients(lambda x, args, kwargs, call=op.op: call(x, *args, **kwargs), values)
+                layouts.run_sample(name, values)
     assert comparison.calls > 100
     assert not comparison.found, "\n".join(comparison.found.values())
