@@ -7,10 +7,10 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.schema import is_of_user
+from npugraph.fx.strides import is_strided
 
 
 def with_own_memory(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any) -> Any:
@@ -20,7 +20,7 @@ def with_own_memory(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], r
     if not is_of_user(func):
         return results
     given = {
-        tensor.untyped_storage()._cdata for tensor in pytree.tree_leaves((args, dict(kwargs))) if _is_dense(tensor)
+        tensor.untyped_storage()._cdata for tensor in pytree.tree_leaves((args, dict(kwargs))) if is_strided(tensor)
     }
     if not given:
         return results
@@ -36,7 +36,7 @@ def _fresh(value: Any, given: set[int], declared: Any) -> Any:
         return value
     if isinstance(value, (tuple, list)):
         return _unless_same(value, [_fresh(item, given, declared) for item in value])
-    if not _is_dense(value) or value.untyped_storage()._cdata not in given:
+    if not is_strided(value) or value.untyped_storage()._cdata not in given:
         return value
     return value.new_empty_strided(value.shape, value.stride())
 
@@ -44,7 +44,3 @@ def _fresh(value: Any, given: set[int], declared: Any) -> Any:
 def _unless_same(values: Any, fresh: list[Any]) -> Any:
     """``values``, or a sequence of their type with ``fresh`` values if one of these is another."""
     return values if all(map(operator.is_, values, fresh)) else type(values)(fresh)
-
-
-def _is_dense(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.layout is torch.strided

@@ -42,6 +42,11 @@ def is_row_major(tensor: torch.Tensor) -> bool:
     return _is_dense_in(range(tensor.dim()), tensor)
 
 
+def is_strided(value: Any) -> bool:
+    """Whether a value is a tensor whose elements lie by strides, and not a sparse one or another kind."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether the strides are those of a dense tensor with its dimensions in some order. False if nobody knows it."""
     return memory_order(tensor) is not None

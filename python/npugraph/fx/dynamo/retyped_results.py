@@ -8,18 +8,19 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.multiprocessing.reductions import StorageWeakRef
+
+from npugraph.fx.strides import is_strided
 
 
 def retyped_result(graph: fx.Graph) -> fx.Node | None:
     """The first result with symbolic sizes that views an input as another type, or None. Real parts of complex inputs
     are no such results: AOTAutograd knows them."""
-    inputs = [value for node in graph.find_nodes(op="placeholder") if _is_strided(value := _value(node))]
-    types = {StorageWeakRef(value.untyped_storage()): value.dtype for value in inputs}
+    inputs = [value for node in graph.find_nodes(op="placeholder") if is_strided(value := _value(node))]
+    types = {value.untyped_storage()._cdata: value.dtype for value in inputs}
     for node in graph.output_node().all_input_nodes:
         value = _value(node)
-        if _is_strided(value) and _is_symbolic(value):
-            of_input = types.get(StorageWeakRef(value.untyped_storage()), value.dtype)
+        if is_strided(value) and _has_symbols(value):
+            of_input = types.get(value.untyped_storage()._cdata, value.dtype)
             if value.dtype not in (of_input, of_input.to_real()):
                 return node
     return None
@@ -29,10 +30,6 @@ def _value(node: fx.Node) -> Any:
     return node.meta.get("example_value", node.meta.get("val"))
 
 
-def _is_strided(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.layout is torch.strided
-
-
-def _is_symbolic(value: torch.Tensor) -> bool:
+def _has_symbols(value: torch.Tensor) -> bool:
     numbers = (*value.shape, *value.stride(), value.storage_offset())
     return any(isinstance(number, torch.SymInt) for number in numbers)
