@@ -136,7 +136,8 @@ def as_text(call: Recorded, name: str) -> str | None:
     made.meta["val"] = call.result
     if call.defined:
         made.meta["unbacked_bindings"] = call.defined
-    graph.output(None)
+    # A result keeps the strides that the operator gives it, gaps included.
+    graph.output((made,) if isinstance(call.result, torch.Tensor) else None)
     gm = fx.GraphModule(torch.nn.Module(), graph)
     return str(import_graph(gm, name, inputs).graph)
 
