@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/device/boxed.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -222,24 +223,26 @@ void fallback(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) 
   call_boxed(op, keys, stack);
 }
 
-// Operators whose composite kernels ask for the type of the device, and know only torch's own devices. Those of scans
-// call several operators, each of which would be a CPU call of its own.
+// Operators whose composite kernels must not run on npu's tensors: they ask for the type of the device and know only
+// torch's own devices, or they call several operators. Those of scans would each be a CPU call of its own. Products
+// inside of a kernel of cpu are ATen's, in graphs and alone.
 constexpr std::string_view kBoxedThoughComposite[] = {
     at::_ops::convolution::name,    at::_ops::convolution_backward::name,
     at::_ops::_convolution::name,   at::_ops::_lazy_clone::name,
     at::_ops::mode::name,           at::_ops::_conj_physical::name,
     at::_ops::conj_physical_::name, at::_ops::cummax::name,
     at::_ops::cummin::name,         at::_ops::logcumsumexp::name,
-    at::_ops::kaiser_window::name,
+    at::_ops::kaiser_window::name,  at::_ops::_euclidean_dist::name,
+    at::_ops::_trilinear::name,     at::_ops::linalg_pinv_atol_rtol_tensor::name,
 };
 
 bool is_boxed(const OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   if (op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return false;
   if (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) || name.find("::_foreach_") != name.npos) return true;
-  for (const std::string_view composite : kBoxedThoughComposite)
-    if (name == composite) return true;
-  return false;
+  // An overload that is decomposed under gradients keeps its decomposition.
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+  return std::ranges::find(kBoxedThoughComposite, name) != std::end(kBoxedThoughComposite);
 }
 
 }  // namespace

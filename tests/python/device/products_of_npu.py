@@ -17,21 +17,26 @@ _FUNCTIONS = {
     "aten::mm",
     "aten::bmm",
     "aten::addmm",
-    # Their kernels on cpu call products, which the mode does not see.
-    "aten::_trilinear",
-    "aten::linalg_pinv.atol_rtol_tensor",
     # torch registers these when they are first called.
     "torch_nn::_linear_cross_entropy_batch_chunked",
     "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
 }
-# Operators that write an argument, and those that return the same.
+
+
+def _linear_out(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """``linear.out`` of ATen fuses the sum with the bias for matrices alone. Otherwise the product is rounded first."""
+    if x.dim() == 2 or bias is None:
+        return torch.nn.functional.linear(x, weight, bias)
+    return torch.nn.functional.linear(x, weight) + bias
+
+
+# Operators that write an argument, and functions that return the same.
 _WRITING = {
     _aten.mm.out: _aten.mm.default,
     _aten.bmm.out: _aten.bmm.default,
     _aten.addmm.out: _aten.addmm.default,
     _aten.addmm_.default: _aten.addmm.default,
-    _aten.linear.out: _aten.linear.default,
-    _aten.linalg_pinv.atol_rtol_tensor_out: _aten.linalg_pinv.atol_rtol_tensor,
+    _aten.linear.out: _linear_out,
 }
 
 

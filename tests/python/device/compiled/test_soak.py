@@ -12,6 +12,8 @@ import time
 import pytest
 import torch
 
+from tests.python.device.products_of_npu import ProductsOfNpu
+
 SECONDS = float(os.environ.get("SOAK_SECONDS", 600))
 THREADS = 4
 
@@ -49,7 +51,8 @@ def work(index: int, until: float, failures: list[BaseException], rounds: list[i
             n = source.randint(1, 64)
             x = torch.randn(n, n, generator=torch.Generator().manual_seed(source.randrange(1 << 30)))
             state = source.getstate()
-            want = chain(x, source)
+            with ProductsOfNpu():
+                want = chain(x, source)
             source.setstate(state)
             stream = torch.npu.Stream(device)
             with torch.npu.stream(stream):

@@ -135,6 +135,27 @@ def test_same_bits_of_dequantised_weights(rows: int, dtype: torch.dtype) -> None
         assert_same_bits(compiled(x, codes, scale), fn(x, codes, scale), "compiled")
 
 
+@pytest.mark.parametrize(
+    ("fn", "sizes"),
+    [
+        (lambda x, y: torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist"), ((5, 5, 10), (5, 6, 10))),
+        (F.bilinear, ((5, 10), (5, 12), (7, 10, 12))),
+        (torch.linalg.pinv, ((5, 7),)),
+    ],
+    ids=["cdist", "bilinear", "pinv"],
+)
+def test_same_bits_of_products_inside_of_kernels(
+    fn: Callable[..., torch.Tensor], sizes: Sequence[tuple[int, ...]]
+) -> None:
+    args = operands(sizes, torch.float32)
+    with torch.no_grad():
+        eager = fn(*args)
+        assert_same_bits(captured(fn, args), eager, "captured")
+        assert_same_bits(torch.compile(fn, backend="npugraph_ex", fullgraph=True)(*args), eager, "compiled")
+    with_gradients = fn(*[arg.requires_grad_() for arg in args])
+    assert_same_bits(with_gradients.detach(), eager, "under gradients")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_same_bits_of_gradients(dtype: torch.dtype) -> None:
     def gradients(fn: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, ...]:
