@@ -53,6 +53,10 @@ Types dropout_with_mask(const Call& call) { return both(copied(call, 0), copied(
 
 Types dropout_with_byte_mask(const Call& call) { return both(copied(call, 0), copied(call, 0, DType::kU8)); }
 
-Types copies_of_two(const Call& call) { return both(copied(call, 0), copied(call, 1)); }
+Types two_in_rows(const Call& call) {
+  const auto *first = call.tensor(0), *second = call.tensor(1);
+  if (first == nullptr || second == nullptr) return std::nullopt;
+  return both(dense(first->dtype, first->sizes, first->device), dense(second->dtype, second->sizes, second->device));
+}
 
 }  // namespace npugraph::ops::shapes

@@ -103,7 +103,7 @@ Types multinomial(const Call& call);
 Types dropout(const Call& call);
 Types dropout_with_mask(const Call& call);
 Types dropout_with_byte_mask(const Call& call);
-Types copies_of_two(const Call& call);  // of the first two arguments
+Types two_in_rows(const Call& call);  // the types of the first two arguments, row-major
 
 // Reads and writes at indices.
 Types index(const Call& call);  // in the memory order that TensorIterator derives from self and the indices
