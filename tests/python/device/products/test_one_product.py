@@ -83,6 +83,16 @@ def assert_same_bits(got: torch.Tensor, want: torch.Tensor, what: str) -> None:
     assert torch.equal(got, want), f"{what}: {int((got != want).sum())} of {want.numel()} elements differ from eager"
 
 
+def assert_same_in_graphs(fn: Callable[..., torch.Tensor], args: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Compares a captured and a compiled call with eager. Returns eager's result."""
+    with torch.no_grad():
+        eager = fn(*args)
+        assert_same_bits(captured(fn, args), eager, "captured")
+        compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, dynamic=False)
+        assert_same_bits(compiled(*args), eager, "compiled")
+    return eager
+
+
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     torch._dynamo.reset()
@@ -100,12 +110,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "dtype"), list(cases()))
 def test_same_bits(name: str, dtype: torch.dtype) -> None:
     fn, sizes = CALLS[name]
-    args = operands(sizes, dtype)
-    with torch.no_grad():
-        eager = fn(*args)
-        assert_same_bits(captured(fn, args), eager, "captured")
-        compiled = torch.compile(fn, backend="npugraph_ex", fullgraph=True, dynamic=False)
-        assert_same_bits(compiled(*args), eager, "compiled")
+    assert_same_in_graphs(fn, operands(sizes, dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -148,10 +153,7 @@ def test_same_bits_of_products_inside_of_kernels(
     fn: Callable[..., torch.Tensor], sizes: Sequence[tuple[int, ...]]
 ) -> None:
     args = operands(sizes, torch.float32)
-    with torch.no_grad():
-        eager = fn(*args)
-        assert_same_bits(captured(fn, args), eager, "captured")
-        assert_same_bits(torch.compile(fn, backend="npugraph_ex", fullgraph=True)(*args), eager, "compiled")
+    eager = assert_same_in_graphs(fn, args)
     with_gradients = fn(*[arg.requires_grad_() for arg in args])
     assert_same_bits(with_gradients.detach(), eager, "under gradients")
 
