@@ -166,7 +166,7 @@ def test_the_filter_keeps_what_the_check_needs() -> None:
 
 
 @pytest.mark.feature("9.09")
-def test_alignment() -> None:
+def test_aligned_kernels_start_after_what_they_wait_for() -> None:
     late = [
         kernel("aiv_first", 0, 1) | {"ts": 0.0, "dur": 20.0},
         record(0, 1) | {"ts": 20.0, "dur": 0.0},

@@ -57,7 +57,7 @@ def test_a_range_for_each_task_with_its_line() -> None:
     tasks = npugraph.artifacts()[-1].tasks
     ranges = [e for e in profiler.events() if e.cpu_parent is not None and e.cpu_parent.name == "acl_graph_replay"]
     assert [e.name for e in ranges if "(" in e.name] == [f"{task.name} ({task.source})" for task in tasks]
-    assert all("test_profiler_labels.py" in task.source for task in tasks)
+    assert tasks and all("test_profiler_labels.py" in task.source for task in tasks)
 
 
 def test_labels_of_training() -> None:

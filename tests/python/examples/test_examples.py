@@ -43,7 +43,7 @@ def test_every_example_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", SAYS)
-def test_example(name: str) -> None:
+def test_each_example_prints_what_it_promises(name: str) -> None:
     path = ROOT / "examples" / name
     assert len(path.read_text().splitlines()) < MOST_LINES
     done = run(str(path))

@@ -80,7 +80,7 @@ def together(first: Function, seconds: Sequence[Function]) -> Callable[..., list
 @pytest.mark.long
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("first", TEXTS)
-def test_pairs(first: str, dynamic: bool) -> None:
+def test_every_pair_of_operators_agrees_with_eager(first: str, dynamic: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(6, 10, generator=generator) for _ in range(2))
     wrong = []

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import npugraph
-from tests.python.backend.checks import assert_same, compile_ex
+from tests.python.backend.checks import assert_same, compile_ex, compiled_artifacts
 from tests.python.fuzz.flow import function_of, source_of
 from tests.python.fuzz.test_random_programs import MANY_VARIABLE
 
@@ -43,7 +43,7 @@ def is_equal_to_eager(seed: int) -> bool:
                 return False
             try:
                 assert_same((compiled(*own), own), (want, given))
-                assert not any(task.kind == "python" for one in npugraph.artifacts() for task in one.tasks)
+                assert not any(task.kind == "python" for one in compiled_artifacts() for task in one.tasks)
             except Exception as error:
                 raise AssertionError(f"seed {seed}: {error}\n{source}") from error
     return True

@@ -267,7 +267,7 @@ def put(config, path, value) -> None:
     setattr(holder(config, branch) if branch else config, name, value)
 
 
-def test_defaults() -> None:
+def test_every_option_has_its_default() -> None:
     assert CompilerConfig().as_dict() == DEFAULTS | OF_EX
     assert repr(CompilerConfig()) == "CompilerConfig()"
 
@@ -396,7 +396,7 @@ def test_values_of_copies_are_their_own() -> None:
     assert config.npugraphex_config.super_kernel_optimize_options.value == {"feed-sync-all": 1}
 
 
-def test_equality() -> None:
+def test_configurations_are_equal_when_their_values_are() -> None:
     config, other = CompilerConfig(), CompilerConfig()
     config.debug.run_eagerly = False  # what it is anyway
     assert config == other and config.debug == other.debug

@@ -174,12 +174,16 @@ by_case = pytest.mark.parametrize(("function", "inputs", "expected"), CASES, ids
 
 
 @by_case
-def test_operators(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
+def test_functions_become_the_expected_operators(
+    function: Callable[..., Any], inputs: list[torch.Tensor], expected: str
+) -> None:
     assert converted(function, *inputs) == expected
 
 
 @by_case
-def test_values(function: Callable[..., Any], inputs: list[torch.Tensor], expected: str) -> None:
+def test_converted_functions_keep_their_values(
+    function: Callable[..., Any], inputs: list[torch.Tensor], expected: str
+) -> None:
     check_values(function, *inputs)
 
 

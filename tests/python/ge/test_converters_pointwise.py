@@ -135,12 +135,16 @@ by_case = pytest.mark.parametrize(("function", "dtypes", "expected"), CASES, ids
 
 
 @by_case
-def test_operators(function: Callable[..., Any], dtypes: list[torch.dtype], expected: str) -> None:
+def test_functions_become_the_expected_operators(
+    function: Callable[..., Any], dtypes: list[torch.dtype], expected: str
+) -> None:
     assert converted(function, *of(*dtypes)) == expected
 
 
 @by_case
-def test_values(function: Callable[..., Any], dtypes: list[torch.dtype], expected: str) -> None:
+def test_converted_functions_keep_their_values(
+    function: Callable[..., Any], dtypes: list[torch.dtype], expected: str
+) -> None:
     check_values(function, *of(*dtypes))
 
 

@@ -68,6 +68,7 @@ def test_messages_and_attributes_number_types_apart() -> None:
 
 def test_dtypes_of_torch() -> None:
     with_dtype = {number for number in range(64) if number in ScalarType.__members__.values()}
+    assert with_dtype
     for number in with_dtype:
         data_type = data_types.of_scalar_type(number)
         assert data_types.of_torch(data_types.to_torch(data_type)) is data_type

@@ -168,6 +168,7 @@ def test_a_script_of_every_operator() -> None:
     }
     with graph.context():
         x = ge.Data(index=0, dtype=torch.float32, shape=[2])
+        assert "Relu" in ir.names()
         for name in ir.names():
             operator = ir.find(name)
             assert operator is not None

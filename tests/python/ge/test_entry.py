@@ -176,7 +176,7 @@ def test_decompositions_act_before_the_conversion(graphs: list[Any]) -> None:
     assert "Sin" not in {op.type for op in graphs[0].graph.op}
 
 
-def test_gradients(graphs: list[Any]) -> None:
+def test_gradients_come_from_a_graph_of_their_own(graphs: list[Any]) -> None:
     with torch.enable_grad():
         x, own = (X.clone().requires_grad_() for _ in range(2))
         fast = torch.compile(lambda x: (x * x).sum(), backend=torchair.get_npu_backend())

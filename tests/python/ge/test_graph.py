@@ -91,7 +91,7 @@ def test_builders_add_to_the_graph_of_the_context() -> None:
     assert (len(inner.op), len(outer.op), len(seen)) == (1, 0, 1)
 
 
-def test_inputs() -> None:
+def test_inputs_have_their_index_type_and_shape() -> None:
     graph = GeGraph(name="g")
     size = torch.SymInt  # a size that is no int is unknown
     with graph.context():
@@ -112,7 +112,7 @@ def test_inputs() -> None:
         ge.Data(index=0, dtype=torch.float32, shape=[], placement="GPU")
 
 
-def test_outputs() -> None:
+def test_outputs_have_a_spec_for_each_tensor() -> None:
     graph = GeGraph(name="g")
     with graph.context():
         x = ge.Data(index=0, dtype=torch.float32, shape=[2])

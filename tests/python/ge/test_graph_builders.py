@@ -254,6 +254,7 @@ def test_every_operator_has_a_builder(graph: GeGraph) -> None:
     examples = {"Int": 1, "Float": 0.5, "Bool": True, "String": "a", "Type": DataType.DT_INT8}
     lists = {"ListInt": [1], "ListFloat": [0.5], "ListBool": [True], "ListString": ["a"], "ListListInt": [[1]]}
     values = examples | lists | {"ListType": [DataType.DT_INT8], "Tensor": const.tensor_def(torch.ones(2))}
+    assert "Relu" in ir.names()
     for name in ir.names():
         operator = ir.find(name)
         assert operator is not None

@@ -329,7 +329,7 @@ def test_operators_of_ir_that_the_engine_does_not_compute(
 # Gradients and models
 
 
-def test_gradients(caplog: pytest.LogCaptureFixture) -> None:
+def test_gradients_of_operators_without_converters_are_those_of_eager(caplog: pytest.LogCaptureFixture) -> None:
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return (torch.lgamma(torch.relu(x * w) + 1) * x + torch.digamma(w + 3)).sum()
 

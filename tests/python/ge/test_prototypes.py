@@ -67,7 +67,7 @@ def write(path: Path, text: Any) -> Path:
     return path
 
 
-def test_json(tmp_path: Path) -> None:
+def test_prototypes_are_read_from_json(tmp_path: Path) -> None:
     assert register_prototypes(write(tmp_path / "op.json", JSON)) == ["ProtoJsonAdd"]
     operator = ir.find("ProtoJsonAdd")
     assert operator is not None
@@ -76,7 +76,7 @@ def test_json(tmp_path: Path) -> None:
     assert "ProtoJsonAdd" in ir.names()
 
 
-def test_declarations(tmp_path: Path) -> None:
+def test_prototypes_are_read_from_declarations(tmp_path: Path) -> None:
     path = write(tmp_path / "ops.h", HEADER)
     for _ in range(2):  # again: nothing
         assert register_prototypes(path) == ["ProtoDeclared", "ProtoSecond"]

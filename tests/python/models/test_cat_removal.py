@@ -84,7 +84,7 @@ def test_parts_used_elsewhere() -> None:
     check(function, torch.randn(4, 8), copied=4 * 8 * 4 + 4 * 8 * 4)
 
 
-def test_outputs() -> None:
+def test_a_part_that_is_returned_is_never_overwritten() -> None:
     def function(x: torch.Tensor) -> Tensors:
         part = -x
         other = x.abs()

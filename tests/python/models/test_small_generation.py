@@ -9,8 +9,8 @@ from torch._dynamo.utils import counters
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 from transformers.generation import RepetitionPenaltyLogitsProcessor
 
-import npugraph
 from npugraph.demo import generate
+from tests.python.backend.checks import compiled_artifacts
 
 TOKENS = 3
 
@@ -39,7 +39,7 @@ def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | 
     wanted = list(generate.greedy(model, generate.static_cache(model, 32), prompt, TOKENS))
     compiled = torch.compile(model, backend="npugraph_ex")
     assert list(generate.greedy(compiled, generate.static_cache(model, 32), prompt, TOKENS)) == wanted
-    for artifact in npugraph.artifacts():
+    for artifact in compiled_artifacts():
         assert [task.kind for task in artifact.tasks].count("attention") == 2
 
 

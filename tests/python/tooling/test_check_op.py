@@ -69,7 +69,7 @@ def test_a_good_operator_passes(name: str) -> None:
 def test_a_kernel_of_a_library_has_all_steps() -> None:
     report = npugraph.check_operator(torch.ops.test_ops.scaled_add)
     assert report.ok, str(report)
-    assert not [step for step in report.steps if step.is_missing]
+    assert [step.is_missing for step in report.steps] == [False] * 6
     assert str(sample_kernels.LIBRARY) in str(report)
 
 
@@ -116,7 +116,8 @@ def test_arguments_may_be_given() -> None:
     assert "no arguments were found that the operator takes" in str(npugraph.check_operator(ops.few_arguments))
     report = npugraph.check_operator(ops.few_arguments, torch.randn(14), 2)
     assert report.arguments == "x=float32[14], n=2"
-    assert not [check for check in report.checks if "Meta" in check.name and check.problem]
+    (check,) = [check for check in report.checks if "Meta" in check.name]
+    assert not check.problem
 
 
 @pytest.mark.parametrize("name", ["good", "a::b::c", "a::b c"])

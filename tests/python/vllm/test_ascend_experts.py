@@ -30,7 +30,7 @@ def gating(x, k, k_group, group_count, select, renorm, norm_type, out_flag, fact
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_gating(rows: int) -> None:
+def test_gating_is_that_of_the_reference(rows: int) -> None:
     x, bias = normal(rows, 16), normal(16, seed=1) / 10
     check(ops.moe_gating_top_k, (x, 4, 1, 1, 1, 1, 0, False, 1.0, 1e-20), gating)
     check(ops.moe_gating_top_k, (x, 4, 2, 4, 1, 1, 1, False, 2.5, 1e-20, bias), gating, dynamic=False)

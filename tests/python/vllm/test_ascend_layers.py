@@ -192,7 +192,7 @@ def hc_post(x, residual, post, comb):
 
 
 @pytest.mark.parametrize("rows", [DECODE, PREFILL])
-def test_streams(rows: int) -> None:
+def test_streams_are_mixed_as_by_the_reference(rows: int) -> None:
     x, count = normal(rows, STREAMS, SIZE, dtype=torch.bfloat16), STREAMS * (STREAMS + 2)
     rest = normal(count, STREAMS * SIZE, seed=1) / 4, normal(3, seed=2), normal(count, seed=3)
     check(ops.npu_hc_pre_v2, (x, *rest, STREAMS, ROUNDS, EPSILON, EPSILON), hc_pre_v2, dynamic=False)

@@ -27,14 +27,14 @@ def schema_of(line: str) -> torch.FunctionSchema:
 
 
 @pytest.mark.parametrize("line", NEWEST, ids=lambda line: line.partition("(")[0])
-def test_schema(line: str) -> None:
+def test_schemas_are_those_of_the_newest_version(line: str) -> None:
     assert schema_of(line) == torch._C.parse_schema(f"_C_ascend::{line}")
 
 
 def test_operators_of_all_versions_are_defined_without_vllm_ascend() -> None:
     for path in FILES:
-        for line in path.read_text().splitlines():
-            assert schema_of(line)
+        lines = path.read_text().splitlines()
+        assert lines and all(map(schema_of, lines)), path
 
 
 def of_version(version: str, folder: Path, expression: str) -> str:
@@ -97,7 +97,7 @@ def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"before the layer\n.*\[0, 1, 2\]", capfd.readouterr().out)
 
 
-def test_questions() -> None:
+def test_questions_to_the_device_are_answered() -> None:
     assert ops.get_physical_device_id(0) == 0
     assert ops.get_npu_storage_shape(torch.empty(2, 3, device="npu")) == [2, 3]
     assert ops.get_npu_view_from_cpu_tensor(torch.empty(2)) is None

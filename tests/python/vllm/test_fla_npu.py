@@ -107,7 +107,7 @@ def kda_gates(raw, a_log, dt_bias, bound):
 
 @pytest.mark.parametrize("bound", [None, -5.0])
 @pytest.mark.parametrize("is_prompt", [True, False])
-def test_kda(is_prompt: bool, bound: float | None) -> None:
+def test_kda_layers_follow_the_loop_over_tokens(is_prompt: bool, bound: float | None) -> None:
     starts = [0, 4, 5, 8] if is_prompt else [0, 1, 2, 3]
     count = starts[-1]
     raw, beta = normal(count, HEADS, KEY, seed=4), normal(count, HEADS, seed=5).sigmoid()

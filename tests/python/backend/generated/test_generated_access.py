@@ -30,7 +30,7 @@ def rotate(x, cos, sin):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-def test_rotary(dtype, dynamic) -> None:
+def test_a_rotary_embedding_is_one_generated_loop(dtype, dynamic) -> None:
     def make(n):
         x = torch.randn(2, n, 3, 22, dtype=dtype).transpose(1, 2)
         return x, torch.randn(n, 22, dtype=dtype), torch.randn(n, 22, dtype=dtype)
@@ -80,7 +80,7 @@ def embed(table, index, x):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("index_type", [torch.int64, torch.int32])
-def test_embedding(dtype, index_type) -> None:
+def test_an_embedding_is_read_within_a_generated_loop(dtype, index_type) -> None:
     def make(*sizes):
         return (
             torch.randn(50, 33, dtype=dtype),
@@ -104,7 +104,7 @@ def select(x, index):
     return x.index_select(0, index) + 1, x[:, index % x.shape[1]] * 2, x[index - x.shape[0]].neg()
 
 
-def test_selections() -> None:
+def test_selections_by_index_are_those_of_eager() -> None:
     check(select, lambda: (torch.randn(6, 40), torch.tensor([5, 0, 3, 3])), options=GENERATE)
     check(
         lambda x, i: (x[:, i] * 2, x[:, :, i[0]] + 1),

@@ -34,7 +34,7 @@ def qkv(queries: int, keys: int, *, count: int = 6, groups: int = 6, **other: An
 
 @pytest.mark.parametrize("queries", [1, 3, 40])
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention(queries: int, causal: bool) -> None:
+def test_generated_attention_gives_what_eager_gives(queries: int, causal: bool) -> None:
     def fn(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
@@ -46,7 +46,7 @@ def test_attention(queries: int, causal: bool) -> None:
 @pytest.mark.parametrize("queries", [1, 5, 70])
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 6)])
 @pytest.mark.parametrize("boolean", [False, True])
-def test_mask(queries: int, sizes: tuple[int, int], boolean: bool) -> None:
+def test_masked_attention_gives_what_eager_gives(queries: int, sizes: tuple[int, int], boolean: bool) -> None:
     def fn(q, k, v, mask):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3)
 

@@ -162,7 +162,7 @@ TRIANGLES = [torch.float32, torch.bfloat16, torch.int64, torch.bool]
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", TRIANGLES)
-def test_triangles(dtype, dynamic) -> None:
+def test_triangles_have_the_elements_of_eager(dtype, dynamic) -> None:
     def fn(x):
         y = x.logical_not() if x.dtype == torch.bool else x * 2
         return y.tril(), y.triu(1), y.tril(-2), y.mT.triu(), torch.ones(x.shape[-2:], dtype=x.dtype).tril(1) == y

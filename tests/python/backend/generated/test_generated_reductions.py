@@ -68,13 +68,13 @@ def test_symbolic_sizes(dims) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_types(dtype) -> None:
+def test_reductions_of_other_types_are_as_accurate_as_eager(dtype) -> None:
     check(lambda x: numbers(x, (1,), True), [torch.randn(3, 80, 40, dtype=dtype)])
     check(lambda x: (x * 2).sum((0, 1)), [torch.randn(80, 40, 70, dtype=dtype)])
     check(lambda x: (x * 2).sum((0, 1), dtype=torch.float64), [torch.randn(80, 40, 70, dtype=dtype)])
 
 
-def test_strides() -> None:
+def test_reductions_of_strided_tensors_are_as_accurate_as_eager() -> None:
     images = torch.randn(2, 33, 14, 15)
     last = images.to(memory_format=torch.channels_last)
     for x in (last, images[:, ::2], images.transpose(0, 2), images[:1].expand(2, 33, 14, 15)):
@@ -109,7 +109,7 @@ def test_special_values() -> None:
         torch.testing.assert_close(got, eager, equal_nan=True)
 
 
-def test_integers() -> None:
+def test_reductions_of_integers_and_booleans_equal_eager() -> None:
     x = torch.randint(-50, 50, (30, 41, 35))
     for dtype in (torch.int64, torch.int32, torch.uint8, torch.bool):
 
@@ -136,7 +136,7 @@ def test_first_of_equal_extremes() -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
-def test_scans(dim) -> None:
+def test_scans_are_generated_along_any_dimension(dim) -> None:
     x = 1 + 0.1 * torch.randn(40, 33, 37)
     check(lambda x: ((x * 1.5).cumsum(dim), (x * 0.7).cumprod(dim)), [x], [x[:, :1]])
     assert set(kinds()) == {"loop"}

@@ -29,14 +29,14 @@ def check(fn, *args, dynamic=False) -> None:
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("size", [(200, 300), (33, 1000), (2, 40, 31, 33), (3, 5, 64, 64)])
-def test_transposed(size, dynamic) -> None:
+def test_transposed_copies_have_the_elements_of_eager(size, dynamic) -> None:
     x = torch.randn(size)
     check(lambda x: x.transpose(-1, -2).contiguous() * 2, x, dynamic=dynamic)
     check(lambda x: x.transpose(0, -1).contiguous() * 2, x, dynamic=dynamic)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int8, torch.bool])
-def test_types(dtype) -> None:
+def test_transposed_copies_of_other_types_are_generated(dtype) -> None:
     x = torch.randint(0, 2, (170, 190)).to(dtype)
     check(lambda x: x.t().contiguous() == 0, x)
 

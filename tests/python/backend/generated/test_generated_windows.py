@@ -44,7 +44,7 @@ def check(fn, x) -> None:
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_pools(pool) -> None:
+def test_pools_are_generated_and_equal_eager(pool) -> None:
     check(pool, torch.randn(2, 5, 20, 24))
 
 
@@ -88,14 +88,14 @@ def test_indices_of_largest_elements(window) -> None:
 
 @pytest.mark.parametrize("pad", [(1, 2), (0, 3, 2, 0), (-1, 2, 1, -2), (1, 1, 0, 0, 2, 1)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
-def test_padding(pad, dtype) -> None:
+def test_padding_is_generated_and_equals_eager(pad, dtype) -> None:
     x = torch.randint(0, 2, (3, 6, 70)).to(dtype)
     compiled = compile_ex(lambda x: ~(F.pad(x, pad, value=1) > 0))
     assert torch.equal(compiled(x), ~(F.pad(x, pad, value=1) > 0))
     assert kinds() == {"loop"}
 
 
-def test_reversal() -> None:
+def test_reversal_is_generated_and_equals_eager() -> None:
     x = torch.randn(3, 50, 130)
     for dims in ((2,), (0,), (0, 1, 2)):
         assert torch.equal(compile_ex(lambda x, dims=dims: x.flip(dims) * 2)(x), x.flip(dims) * 2)

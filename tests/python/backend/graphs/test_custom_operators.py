@@ -57,7 +57,7 @@ def vector():
     return (torch.randn(4),)
 
 
-def test_functional() -> None:
+def test_a_functional_operator_is_a_task_of_its_own() -> None:
     (artifact,) = check_captured(lambda x: plus_one(x * 2) * 3, vector)
     assert "backend_tests.plus_one" in task_names(artifact)
 

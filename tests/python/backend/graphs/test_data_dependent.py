@@ -45,7 +45,7 @@ def test_sizes_from_contents_of_a_matrix() -> None:
     check_captured(lambda x: x.nonzero(), *tensors([[0, 1, 2, 0], [3, 4, 0, 0]], [[0, 1, 0, 0], [1, 1, 1, 1]]))
 
 
-def test_repeats() -> None:
+def test_numbers_of_repeats_may_change_without_another_compile() -> None:
     calls = [lambda n=n: (torch.randn(2), torch.tensor(n)) for n in ([2, 3], [0, 1], [0, 0])]
     assert len(check_captured(lambda x, n: torch.repeat_interleave(x, n) + 1, *calls)) == 1
 

@@ -214,7 +214,7 @@ VALUES = {
         ("input_same_output_size(y)", [4, 1, 3]),
     ],
 )
-def test_sizes(text: str, sizes: list[int]) -> None:
+def test_expressions_for_sizes_are_evaluated(text: str, sizes: list[int]) -> None:
     assert list(size_of(text, TYPES)(VALUES)) == sizes
 
 
@@ -223,7 +223,7 @@ def test_sizes(text: str, sizes: list[int]) -> None:
     [("x", torch.float16), ("y.scalar_type()", torch.float32), ("t", torch.int8), ("at::kInt", torch.int32)]
     + [("at::ScalarType::Bool", torch.bool), ("c10::kBFloat16", torch.bfloat16)],
 )
-def test_types(text: str, dtype: torch.dtype) -> None:
+def test_expressions_for_types_are_evaluated(text: str, dtype: torch.dtype) -> None:
     assert dtype_of(text, TYPES)(VALUES) == dtype
 
 

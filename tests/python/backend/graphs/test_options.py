@@ -234,7 +234,7 @@ def test_the_backend_is_found_by_name() -> None:
 
 
 @pytest.mark.feature("1.01")
-def test_defaults() -> None:
+def test_every_option_has_its_default() -> None:
     assert {option.name: option.default for option in OPTIONS} == DEFAULTS
     assert CompilerConfig().as_dict() == run().options == DEFAULTS
 
@@ -363,7 +363,7 @@ def test_combinations_that_go_together(options) -> None:
 
 
 @pytest.mark.feature("1.01", "11.03")
-def test_configurations() -> None:
+def test_configurations_are_copied_and_refuse_unknown_options() -> None:
     config = CompilerConfig()
     config.force_eager = True
     config.name = "mine"
@@ -444,7 +444,7 @@ def test_backends_with_a_configuration_refuse_other_arguments() -> None:
     )
 
 
-def test_name() -> None:
+def test_an_artifact_has_the_name_that_is_given() -> None:
     assert run(name="mine").name == "mine"
 
 
@@ -602,19 +602,19 @@ def test_force_eager_runs_all_passes() -> None:
     assert len(looked) == 2
 
 
-def test_verify() -> None:
+def test_the_option_verify_is_accepted() -> None:
     assert run(verify=True).options["verify"] is True
 
 
 @pytest.mark.parametrize("option", ["max_instances", "max_concurrent"])
-def test_bounds(option) -> None:
+def test_the_smallest_allowed_number_is_accepted(option) -> None:
     assert run(**{option: 1}).options[option] == 1
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 @pytest.mark.parametrize("dynamic", [None, True, False])
 @pytest.mark.parametrize("fullgraph", [True, False])
-def test_modes(mode, dynamic, fullgraph) -> None:
+def test_results_follow_the_mode_of_autograd(mode, dynamic, fullgraph) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()).eval()
     compiled = compile_ex(model, dynamic=dynamic, fullgraph=fullgraph)
     with mode():

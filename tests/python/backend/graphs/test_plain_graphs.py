@@ -37,7 +37,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("fn", CASES.values(), ids=CASES.keys())
-def test_vectors(fn) -> None:
+def test_functions_of_a_vector_are_captured_whole(fn) -> None:
     check_captured(fn, lambda: (torch.randn(3),))
 
 

@@ -13,7 +13,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import npugraph
-from tests.python.backend.checks import assert_same, compile_ex, task_names
+from tests.python.backend.checks import assert_same, compile_ex, compiled_artifacts, task_names
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -73,7 +73,7 @@ def test_size_one_has_a_graph_of_its_own_at_most() -> None:
     for n in (4, 1, 9, 1):
         x = torch.randn(n, 8)
         assert_same(compiled(x), plain(x), exact=False)
-    assert len(npugraph.artifacts()) <= 2
+    assert len(compiled_artifacts()) <= 2
 
 
 @pytest.mark.feature("1.24")

@@ -49,7 +49,7 @@ def test_expressions_of_sizes(fn) -> None:
     assert len(check_captured(fn, *CALLS, dynamic=True, rounds=1)) == 1
 
 
-def test_interpolation() -> None:
+def test_interpolation_of_any_size_is_compiled_once() -> None:
     def fn(x):
         return torch.nn.functional.interpolate(x[None, None], scale_factor=1.5, mode="bilinear")
 

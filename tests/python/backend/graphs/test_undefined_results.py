@@ -134,7 +134,7 @@ def recurrent_layers() -> Iterator[None]:
 
 @pytest.mark.parametrize("features", [{}, {"bidirectional": True, "num_layers": 2}, {"bias": False}, {"proj_size": 3}])
 @pytest.mark.parametrize("given", [False, True])
-def test_lstm(recurrent_layers: None, features: dict[str, Any], given: bool) -> None:
+def test_lstm_layers_are_captured_whole(recurrent_layers: None, features: dict[str, Any], given: bool) -> None:
     model = nn.LSTM(4, 5, batch_first=True, **features).eval()
     layers = features.get("num_layers", 1) * (2 if features.get("bidirectional") else 1)
 

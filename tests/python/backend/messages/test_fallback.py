@@ -30,7 +30,7 @@ def broken(request, monkeypatch) -> None:
     monkeypatch.setattr(graph_target, request.param, fail)
 
 
-def test_inference(broken) -> None:
+def test_inference_works_after_a_defect_with_one_warning(broken) -> None:
     def fn(x):
         x.add_(1)
         return x * 2, x.t()
@@ -47,7 +47,7 @@ def test_inference(broken) -> None:
     assert npugraph.artifacts() == []
 
 
-def test_training(broken) -> None:
+def test_training_works_after_a_defect(broken) -> None:
     def fn(x):
         return (x.sin() * x).sum()
 

@@ -36,7 +36,7 @@ def compiled_step(**arguments):
     return compiled, inputs, artifact
 
 
-def test_tasks() -> None:
+def test_tasks_report_their_source_bytes_and_time() -> None:
     compiled, inputs, artifact = compiled_step()
     compiled(*inputs)
     compiled(*inputs)
@@ -196,7 +196,7 @@ def test_counters_of_the_process() -> None:
     assert held["replays"] == 2
 
 
-def test_memory() -> None:
+def test_an_artifact_reports_its_memory() -> None:
     _, inputs, artifact = compiled_step()
     memory = artifact.memory
     assert set(memory) == {
@@ -250,7 +250,7 @@ def test_recaptures_by_new_symbols() -> None:
     assert artifact.counters["compiles"] == 1
 
 
-def test_phases() -> None:
+def test_phases_of_the_compiler_are_reported_in_order() -> None:
     _, _, artifact = compiled_step()
     names = [name for name, _ in artifact.phases]
     assert names == ["record", "fx", "import", "passes", "lower", "generate", "group", "plan", "build"]
@@ -271,7 +271,7 @@ def test_partitions_and_repr() -> None:
     assert "cond" in artifact.explain()
 
 
-def test_explain() -> None:
+def test_an_explanation_agrees_with_the_tasks() -> None:
     compiled, inputs, artifact = compiled_step(options={"generate_code": False})
     compiled(*inputs)
     text = artifact.explain()
@@ -407,7 +407,7 @@ def test_the_package_lists_its_public_names() -> None:
     assert all(hasattr(npugraph, name) for name in npugraph.__all__)
 
 
-def test_pools() -> None:
+def test_a_pool_reports_the_history_of_its_arena() -> None:
     _, _, artifact = compiled_step()
     arena = next(pool for pool in npugraph.pools() if pool.owners == [artifact.name] and "arena" in pool.name)
     assert arena.peak_bytes >= arena.live_bytes >= artifact.memory["arena_bytes"]
@@ -418,7 +418,7 @@ def test_pools() -> None:
         assert event.bytes >= 0
 
 
-def test_poison() -> None:
+def test_poisoned_memory_changes_no_result() -> None:
     npugraph.poison_freed_memory()
     try:
         compiled, inputs, _ = compiled_step()
@@ -429,7 +429,7 @@ def test_poison() -> None:
         npugraph.poison_freed_memory(False)
 
 
-def test_trace(tmp_path) -> None:
+def test_a_trace_has_all_tasks_phases_and_passes(tmp_path) -> None:
     path = tmp_path / "trace.json"
     with npugraph.trace(path):
         compiled, inputs, artifact = compiled_step()
@@ -468,7 +468,7 @@ def test_traces_in_a_row(tmp_path) -> None:
     assert [event for event in events if event["ph"] == "X"] == []
 
 
-def test_save(tmp_path) -> None:
+def test_saved_files_have_the_usual_permissions(tmp_path) -> None:
     compiled = compile_ex(lambda x: x * 2 + 1)
     compiled(torch.ones(3))
     path = tmp_path / "program.ngp"

@@ -151,7 +151,7 @@ again.register_fake(lambda x, depth: torch.empty_like(x))
 
 
 @pytest.mark.parametrize("options", [{}, {"max_concurrent": 1}])
-def test_recursion(options) -> None:
+def test_a_compiled_function_may_call_itself(options) -> None:
     def fn(x, depth):
         y = x * 2
         z = again(y, depth)
@@ -169,8 +169,7 @@ def test_recursion(options) -> None:
     assert any(task.name == "backend_tests.again" for artifact in npugraph.artifacts() for task in artifact.tasks)
 
 
-def test_fork() -> None:
-    """A child computes on torch's threads, as its parent does, and so does torch."""
+def test_a_forked_child_computes_on_the_threads_of_torch() -> None:
     script = """
     import os
     import torch

@@ -55,5 +55,5 @@ with torch.no_grad():
 def test_steady_calls_do_not_fault(rows: int) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(rows)], capture_output=True, text=True, check=True)
     pages_of_a_result = rows * 256 * 4 // 4096
-    for count in map(int, done.stdout.split()):
-        assert count < pages_of_a_result  # in 20 calls together; the interpreter itself causes fewer faults
+    dropped, kept = map(int, done.stdout.split())
+    assert max(dropped, kept) < pages_of_a_result  # in 20 calls together; the interpreter itself causes fewer faults

@@ -143,7 +143,7 @@ def test_what_a_function_closes_over(tmp_path) -> None:
     assert_same(run(token(5)), scaled(token(5)), exact=False)
 
 
-def test_methods(tmp_path) -> None:
+def test_a_method_of_a_model_can_be_saved(tmp_path) -> None:
     class Two(Model):
         def twice(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
             return {"twice": self.linear(x) * 2}

@@ -222,7 +222,7 @@ def test_a_number_of_no_tensor_is_missed_where_the_tensor_belongs(tmp_path) -> N
         ("L['x'].a[-1].storage_offset()", sources.Path("x", ((True, "a"), (False, -1)), ("storage_offset", 0))),
     ],
 )  # fmt: skip
-def test_sources(text: str, path: sources.Path) -> None:
+def test_names_of_sources_are_read_as_paths(text: str, path: sources.Path) -> None:
     assert sources.parse(text) == path
 
 

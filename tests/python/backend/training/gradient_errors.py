@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-import npugraph
+from tests.python.backend.checks import compiled_artifacts
 
 
 def gradients(
@@ -27,4 +27,4 @@ def errors(found: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> list
 
 def runs_operator(name: str) -> bool:
     """Whether a task of a living artifact is the operator of torch whose name begins with ``name``."""
-    return any(task.name.startswith(f"aten.{name}") for artifact in npugraph.artifacts() for task in artifact.tasks)
+    return any(task.name.startswith(f"aten.{name}") for artifact in compiled_artifacts() for task in artifact.tasks)

@@ -19,7 +19,7 @@ def forget() -> None:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_checkpoints(name: str) -> None:
+def test_gradients_with_checkpoints_are_those_of_eager(name: str) -> None:
     check_program(name, "cpu", sizes=(5,))
 
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-import npugraph
-from tests.python.backend.checks import compile_ex
+from tests.python.backend.checks import compile_ex, compiled_artifacts
 
 BACKWARD = "aten.convolution_backward"
 
@@ -37,7 +36,7 @@ def check(model: nn.Module, x: torch.Tensor, dtype: torch.dtype) -> list[str]:
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         scale = c.abs().max().item()
         assert (a - c).abs().max().item() <= 3 * (b - c).abs().max().item() + 1e-6 * scale
-    return [task.name for artifact in npugraph.artifacts() for task in artifact.tasks]
+    return [task.name for artifact in compiled_artifacts() for task in artifact.tasks]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -55,7 +54,7 @@ def check(model: nn.Module, x: torch.Tensor, dtype: torch.dtype) -> list[str]:
         (nn.ConvTranspose2d(8, 12, 3), (2, 8, 10, 9), 1),
     ],
 )
-def test_convolutions(layer, sizes, remaining, dtype) -> None:
+def test_gradients_of_convolutions_are_as_accurate_as_eager(layer, sizes, remaining, dtype) -> None:
     names = check(layer, torch.randn(sizes), dtype)
     assert names.count(BACKWARD) == (remaining if dtype != torch.float32 else 1)
 

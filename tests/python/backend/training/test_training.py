@@ -148,7 +148,7 @@ def test_grad_mode_changes_between_calls() -> None:
     ("norm", "size"),
     [(torch.nn.LayerNorm(8), (4, 8)), (torch.nn.GroupNorm(2, 8), (4, 8, 3)), (torch.nn.BatchNorm1d(8), (4, 8, 3))],
 )
-def test_autocast(norm, size) -> None:
+def test_norms_train_under_autocast_as_in_eager(norm, size) -> None:
     own = torch.nn.Sequential(torch.nn.Conv1d(8, 8, 1) if len(size) == 3 else torch.nn.Linear(8, 8), norm)
     eager = copy.deepcopy(own)
     compiled = compile_ex(own)

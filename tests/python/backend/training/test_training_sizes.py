@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import npugraph
-from tests.python.backend.checks import compile_ex
+from tests.python.backend.checks import compile_ex, compiled_artifacts
 from tests.python.backend.training.training_programs import PROGRAMS
 
 # The number of graphs that Dynamo makes of a program. Most programs have two: one for the first length and one for all.
@@ -51,7 +51,7 @@ def test_gradients_of_changing_sizes(name) -> None:
             inputs = arguments(n)
             wide = [t.double().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in inputs]
             assert_near(step(compiled, model, inputs), step(exact, exact, wide))
-    graphs = npugraph.artifacts()
+    graphs = compiled_artifacts()
     assert not any(graph.partitions for graph in graphs)
     assert len(graphs) <= 2 * GRAPHS.get(name, 2)  # forward and backward
 

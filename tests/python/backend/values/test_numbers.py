@@ -183,7 +183,7 @@ def parts(rows: dict[str, Row], size: int = 12) -> Iterator[dict[str, Row]]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_chains(dtype: torch.dtype) -> None:
+def test_chains_of_operators_have_the_bits_of_eager(dtype: torch.dtype) -> None:
     for rows in parts(ROWS | OTHER_ROWS):
         check(rows, "chain", NUMBERS[:1], dtype)
 
@@ -194,7 +194,7 @@ def test_functions_in_chains(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_powers(dtype: torch.dtype) -> None:
+def test_powers_have_the_bits_of_eager(dtype: torch.dtype) -> None:
     """Eager has no roots of f16, but computes the power."""
     exact = [n for n in POWERS if dtype != torch.float16 or abs(n) != 0.5]
     check({"pow": WITHIN_A_STEP["pow.Tensor_Scalar"]}, "chain", exact, dtype)
@@ -204,7 +204,7 @@ def test_powers(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ROWS | OTHER_ROWS | WITHIN_A_STEP)
-def test_each(name: str, form: str, dtype: torch.dtype) -> None:
+def test_every_operator_agrees_with_eager_for_every_number(name: str, form: str, dtype: torch.dtype) -> None:
     row = (ROWS | OTHER_ROWS | WITHIN_A_STEP)[name]
     check({name: row}, form, NUMBERS, dtype, most_steps=int(name in WITHIN_A_STEP))
 

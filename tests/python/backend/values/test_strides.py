@@ -93,7 +93,7 @@ def creations(x):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("fn", [elementwise, orders, reductions, joins, creations])
-def test_layouts(fn, dynamic) -> None:
+def test_results_have_the_strides_of_eager_in_any_layout(fn, dynamic) -> None:
     check(fn, image, channels_last, transposed, sliced, rounds=1, exact=False, dynamic=dynamic)
 
 
@@ -134,7 +134,7 @@ def test_masks_beside_indices() -> None:
     check(fn, lambda: (torch.randn(3, 2, 4), torch.tensor([2])))
 
 
-def test_convolutions() -> None:
+def test_convolutions_have_the_strides_of_eager() -> None:
     conv = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     norm = torch.nn.BatchNorm2d(4).eval()
 
@@ -144,7 +144,7 @@ def test_convolutions() -> None:
     check(fn, channels_last, image, sliced)
 
 
-def test_expanded() -> None:
+def test_results_of_expanded_tensors_have_the_strides_of_eager() -> None:
     def fn(x):
         y = x.expand(4, 3)
         return y, y + 1, y.sin(), y.clone(), torch.empty_like(y).fill_(1), y.contiguous(), y.t() * 2

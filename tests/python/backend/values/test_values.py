@@ -32,7 +32,7 @@ from tests.python.backend.checks import (
         lambda x: x.mul_(1j).conj(),
     ],
 )
-def test_complex(fn) -> None:
+def test_complex_functions_are_captured_whole(fn) -> None:
     def plain():
         return (torch.randn(3, 3, dtype=torch.complex64),)
 

@@ -128,7 +128,7 @@ def test_ring_attention_update(layout: str) -> None:
     check(op, args, lambda *_, **__: arranged(*merged()), compiled=layout == "SBH", input_layout=layout)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x = normal(*SIZE)
     check_refused("npu_scaled_masked_softmax", "x has 3 dimensions, allowed are 4 to 4", x[0], x)
     check_refused("npu_attention_update", "lse has 2 tensors and local_out 1", [x, x], [x], 0)

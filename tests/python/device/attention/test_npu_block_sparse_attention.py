@@ -59,7 +59,7 @@ LENGTHS = {
 
 @pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("scale", [0.0, 0.3])
-def test_packed(lengths: str, scale: float) -> None:
+def test_packed_sequences_attend_to_their_blocks(lengths: str, scale: float) -> None:
     extra = {"num_key_value_heads": KEY_HEADS, "scale_value": scale, "softmax_lse_flag": int(scale == 0)}
     compiled = lengths == "ends" and scale == 0
     op, extra = torch_npu.npu_block_sparse_attention, extra | LENGTHS[lengths]
@@ -73,7 +73,7 @@ def batched(rows: int, columns: int) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("layout", ["BNSD", "BSND"])
 @pytest.mark.parametrize("with_lengths", [True, False])
-def test_batched(layout: str, with_lengths: bool) -> None:
+def test_batches_attend_to_their_blocks_in_both_layouts(layout: str, with_lengths: bool) -> None:
     query_lengths, key_lengths = (QUERIES, KEYS) if with_lengths else ([5, 5], [7, 7])
 
     def reference(query, key, value, mask, *_: Any, scale_value: float, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,12 +95,12 @@ def test_batched(layout: str, with_lengths: bool) -> None:
     check(op, (*args, blocks(5, 7), BLOCK), reference, compiled=False, dynamic=dynamic, **extra)
 
 
-def test_gradient() -> None:
+def test_gradients_are_those_of_the_reference() -> None:
     extra = {"num_key_value_heads": KEY_HEADS, "scale_value": 0.3} | LENGTHS["lengths"]
     check_gradient(torch_npu.npu_block_sparse_attention, PACKED, lambda *x, **y: packed(*x, **y)[0], **extra)
 
 
-def test_backward() -> None:
+def test_the_backward_operator_gives_the_reference_gradients() -> None:
     shared = {"num_key_value_heads": KEY_HEADS, "scale_value": 0.3} | LENGTHS["lengths"]
     result, lse = torch_npu.npu_block_sparse_attention(*PACKED, **shared, softmax_lse_flag=1)
 
@@ -116,7 +116,7 @@ def test_backward() -> None:
     )
 
 
-def test_errors() -> None:
+def test_wrong_layouts_sizes_and_lengths_are_refused() -> None:
     name, heads = "npu_block_sparse_attention", {"num_key_value_heads": KEY_HEADS}
     check_refused(name, "layout TND needs the lengths of queries", *PACKED, **heads)
     message = 'q_input_layout is "BSH", allowed are TND, BNSD and BSND'

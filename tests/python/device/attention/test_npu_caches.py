@@ -98,7 +98,7 @@ def test_quant_scatter() -> None:
     check(torch_npu.npu_quant_scatter, args, functional(quant_scatter_, 0), quant_axis=1)
 
 
-def test_scatter() -> None:
+def test_scatter_writes_rows_at_their_indices() -> None:
     x, indices, updates = normal(3, 4, 5), integers(0, 4, 3, 5, dtype=torch.int32), normal(3, 5, seed=1)
 
     def reference(x, indices, updates, dim):
@@ -284,7 +284,7 @@ CACHE, KEY, ONE = torch.zeros(4, 4, 2, 4), torch.zeros(1, 2, 4), torch.zeros(1).
         ),
     ],
 )
-def test_errors(name: str, args: tuple, kwargs: dict, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(name: str, args: tuple, kwargs: dict, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         getattr(torch_npu, name)(*args, **kwargs)
 

@@ -174,7 +174,7 @@ def test_a_slice_at_a_place_that_changes(place: str) -> None:
 @pytest.mark.feature("2.14")
 @pytest.mark.parametrize("write", [torch_npu.npu_scatter_pa_kv_cache, torch_npu._npu_reshape_and_cache])
 @PLACES
-def test_pages(write: Any, place: str) -> None:
+def test_pages_of_a_cache_are_written_without_copies(write: Any, place: str) -> None:
     def step(key: Any, value: Any, keys: Any, values: Any, slots: Any) -> torch.Tensor:
         norm = {"cache_mode": "Norm"} if write is torch_npu.npu_scatter_pa_kv_cache else {}
         write(key, value, keys, values, slots, **norm)

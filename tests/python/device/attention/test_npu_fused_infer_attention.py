@@ -97,7 +97,7 @@ check_infer = functools.partial(check, torch_npu.npu_fused_infer_attention_score
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str) -> None:
+def test_attention_is_that_of_the_reference_in_every_layout(layout: str) -> None:
     check_infer(inputs(layout), infer, compiled=layout == "BSH", **given(layout))
 
 
@@ -108,7 +108,7 @@ def test_layouts_of_results(layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_types(dtype: torch.dtype) -> None:
+def test_attention_is_that_of_the_reference_in_every_type(dtype: torch.dtype) -> None:
     check_infer(inputs("BNSD", dtype=dtype), infer, compiled=False, **given("BNSD", softmax_lse_flag=True))
 
 
@@ -130,7 +130,7 @@ def test_sparse_modes(mode: int, rows: int, columns: int, lse: bool) -> None:
 
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("shape", [(5, 7), (1, 5, 7), (2, 5, 7), (2, 1, 5, 7)])
-def test_masks(mode: int, shape: tuple[int, ...]) -> None:
+def test_masks_of_every_shape_are_applied(mode: int, shape: tuple[int, ...]) -> None:
     mask = (normal(*shape) > 0.5).to(torch.int8)
     extra = {"atten_mask": mask, "sparse_mode": mode, "pre_tokens": 3, "next_tokens": 2}
     check_infer(inputs("BNSD"), infer, compiled=False, dynamic=False, **given("BNSD", **extra))
@@ -146,14 +146,14 @@ def test_masks_of_one_row() -> None:
     )
 
 
-def test_bias() -> None:
+def test_position_shifts_are_added_to_the_scores() -> None:
     for shape in ((2, HEADS, 5, 7), (1, HEADS, 5, 7)):
         check_infer(inputs("BNSD"), infer, compiled=False, **given("BNSD", pse_shift=normal(*shape, seed=5)))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("lengths", [([5, 2], [3, 7]), (None, [0, 4]), ([3], [6]), ([4, 1], None)])
-def test_lengths(layout: str, lengths: tuple[list[int] | None, list[int] | None]) -> None:
+def test_keys_beyond_the_lengths_are_not_seen(layout: str, lengths: tuple[list[int] | None, list[int] | None]) -> None:
     extra = {"actual_seq_lengths": lengths[0], "actual_seq_lengths_kv": lengths[1], "sparse_mode": 3}
     compiled = layout == "BSH" and lengths[0] == [5, 2]
     check_infer(inputs(layout), infer, whole=True, compiled=compiled, **given(layout, softmax_lse_flag=True, **extra))
@@ -176,7 +176,7 @@ QUERY_ENDS, KEY_ENDS = [3, 3, 9], [4, 9, 14]
 
 @pytest.mark.parametrize("layout", ["TND", "NTD", "NTD_TND", "TND_NTD"])
 @pytest.mark.parametrize("mode", [0, 3, 4])
-def test_packed(layout: str, mode: int) -> None:
+def test_packed_sequences_do_not_see_each_other(layout: str, mode: int) -> None:
     first = layout.partition("_")[0]
     args = [from_heads(normal(1, n, t, SIZE, seed=t), first) for n, t in ((HEADS, 9), (KEY_HEADS, 14), (KEY_HEADS, 14))]
     extra = {"actual_seq_lengths": QUERY_ENDS, "actual_seq_lengths_kv": KEY_ENDS, "sparse_mode": mode}
@@ -212,7 +212,7 @@ def paged(rows: torch.Tensor, lengths: list[int], block_size: int, form: str) ->
 
 @pytest.mark.parametrize("form", ["BnBsH", "BnNBsD", "NZ"])
 @pytest.mark.parametrize("layout", ["TND", "BSND"])
-def test_pages(form: str, layout: str) -> None:
+def test_keys_are_read_from_pages_of_every_form(form: str, layout: str) -> None:
     lengths = [7, 0, 5] if layout == "TND" else [7, 5]
     query = normal(9, HEADS, SIZE) if layout == "TND" else normal(2, 3, HEADS, SIZE)
     rows = [normal(len(lengths), KEY_HEADS, 7, SIZE, seed=seed) for seed in (1, 2)]
@@ -251,7 +251,7 @@ def test_tokens_of_lengths_that_are_symbols() -> None:
             check_close(run(query, torch.empty(length).npu()).cpu(), want)
 
 
-def test_ropes() -> None:
+def test_rotary_parts_are_added_to_the_scores() -> None:
     args = normal(9, HEADS, 16), normal(14, 1, 16, seed=1), normal(14, 1, 12, seed=2)
     ropes = {"query_rope": normal(9, HEADS, 4, seed=3), "key_rope": normal(14, 1, 4, seed=4)}
     ends = {"actual_seq_lengths": QUERY_ENDS, "actual_seq_lengths_kv": KEY_ENDS}
@@ -437,7 +437,7 @@ def test_queries_in_int8() -> None:
     assert torch_npu.npu_fused_infer_attention_score(*args, **given("BNSD"))[0].dtype == torch.float16
 
 
-def test_prefixes() -> None:
+def test_a_shared_prefix_stands_before_all_keys() -> None:
     prefix = [normal(1, KEY_HEADS, 4, SIZE, seed=seed) for seed in (8, 9)]
 
     def reference(query, key, value, *, key_shared_prefix, value_shared_prefix, actual_shared_prefix_len, **kwargs):
@@ -569,7 +569,7 @@ def test_into_out(op: Any, get_workspace: Any, infer_output: Any) -> None:
         check_fake(infer_output, (args[0], args[2]), empty, made, dynamic=dynamic)
 
 
-def test_prompts() -> None:
+def test_prompt_attention_is_that_of_the_reference() -> None:
     mask = torch.zeros(5, 7, dtype=torch.bool)
     extra = given("BSH", atten_mask=mask)
     extra["scale_value"] = extra.pop("scale")
@@ -584,7 +584,7 @@ def test_prompts() -> None:
     )
 
 
-def test_steps() -> None:
+def test_incremental_attention_is_that_of_the_reference() -> None:
     extra = given("BSH")
     extra["scale_value"] = extra.pop("scale")
 
@@ -617,7 +617,7 @@ def test_steps() -> None:
         ({"value": normal(2, 2, 7, SIZE).half()}, "value is of type Half, allowed are Float, which query is, and"),
     ],
 )
-def test_errors(change: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused_on_both_devices(change: dict[str, Any], message: str) -> None:
     for device in ("cpu", "npu"):
         args = dict(zip(("query", "key", "value"), inputs("BNSD"), strict=True)) | given("BNSD") | change
         moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in args.items()}

@@ -94,12 +94,12 @@ def check_both(args: Any, gradient: bool = True, compiled: bool = False, **kwarg
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str) -> None:
+def test_attention_is_that_of_the_reference_in_every_layout(layout: str) -> None:
     check_both((*inputs(layout, 4, 2), 4, layout), compiled=layout == "BSH", scale=SCALE)
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_types(dtype: torch.dtype) -> None:
+def test_attention_is_that_of_the_reference_in_every_type(dtype: torch.dtype) -> None:
     check_both((*inputs("BNSD", 2, 2, dtype=dtype), 2, "BNSD"), gradient=False, scale=SCALE)
 
 
@@ -115,7 +115,7 @@ def test_sparse_modes(mode: int, rows: int, columns: int) -> None:
 
 @pytest.mark.parametrize("shape", [(5, 7), (1, 1, 5, 7), (2, 1, 5, 7), (2, 4, 5, 7)])
 @pytest.mark.parametrize("mode", [0, 1])
-def test_masks(mode: int, shape: tuple[int, ...]) -> None:
+def test_masks_of_every_shape_are_applied(mode: int, shape: tuple[int, ...]) -> None:
     mask = normal(*shape) > 0.5
     given = {"atten_mask": mask, "sparse_mode": mode, "pre_tockens": 3, "next_tockens": 2}
     check_both((*inputs("BNSD", 4, 2), 4, "BNSD"), gradient=shape == (5, 7), scale=SCALE, **given)
@@ -128,7 +128,7 @@ def test_bands_without_a_mask_mean_nothing() -> None:
 
 
 @pytest.mark.parametrize("mode", [5, 6])
-def test_prefixes(mode: int) -> None:
+def test_keys_of_a_prefix_are_seen_by_all_rows(mode: int) -> None:
     mask = torch.ones(3072, 2048, dtype=torch.bool)
     check_both((*inputs("BNSD", 4, 2), 4, "BNSD"), sparse_mode=mode, prefix=[4, 6], atten_mask=mask, scale=SCALE)
 
@@ -147,7 +147,7 @@ def packed(heads: int = 4, key_heads: int = 2) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("mode", [0, 2, 3, 4, 6, 7, 8])
-def test_packed(mode: int) -> None:
+def test_packed_sequences_do_not_see_each_other(mode: int) -> None:
     given: dict[str, Any] = {"actual_seq_qlen": QUERY_ENDS, "actual_seq_kvlen": KEY_ENDS, "sparse_mode": mode}
     if mode == 0:
         given |= {"atten_mask": normal(6, 5) > 0.3, "pse": normal(3, 4, 6, 5, seed=4)}
@@ -365,7 +365,7 @@ def test_gradients_of_version_3_in_graphs_drop_what_was_dropped() -> None:
         want = torch_npu.npu_fusion_attention_grad_v3(
             *leaves, given, *args[3:], keep_prob=0.5, scale_value=SCALE, seed=results[4], offset=results[5], **saved
         )
-    for g, w in zip(got, want, strict=False):
+    for g, w in zip(got, want[:3], strict=True):
         check_close(g.cpu(), w.cpu())
 
 
@@ -384,7 +384,7 @@ def test_the_gradient_of_version_3_under_gradients(dynamic: bool) -> None:
         check_close(got.detach().cpu(), want.detach().cpu())
     with FakeTensorMode() as mode:
         fake = [mode.from_tensor(x) for x in (*leaves, dy)]
-        for got, want in zip(call(*fake), args, strict=False):
+        for got, want in zip(call(*fake), args[:3], strict=True):
             assert (got.shape, got.dtype, got.requires_grad) == (want.shape, want.dtype, False)
 
 
@@ -442,7 +442,7 @@ def test_what_gradients_of_version_3_need() -> None:
         ({"input_layout": "BSH"}, "npu_fusion_attention: query has 4 dimensions, and not those of BSH"),
     ],
 )
-def test_errors(change: dict[str, Any], message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(change: dict[str, Any], message: str) -> None:
     query, key, value = inputs("BSND", 4, 2)
     with pytest.raises(RuntimeError, match=message):
         torch_npu.npu_fusion_attention(query, key, value, **{"head_num": 4, "input_layout": "BSND"} | change)

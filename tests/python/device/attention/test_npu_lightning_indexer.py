@@ -187,8 +187,8 @@ def test_batches_of_one_length() -> None:
     check(torch_npu.npu_lightning_indexer_grad, args, of_gradient)
 
 
-def test_gradient() -> None:
-    """Checks the gradients of the scores of the chosen keys. In mode 0 each row sees all keys."""
+def test_gradients_of_chosen_scores_are_those_of_the_reference() -> None:
+    """In mode 0 each row sees all keys."""
     extra = settings("TND", "TND", NAMES, sparse_count=3, sparse_mode=0, return_value=True)
 
     def op(*args: torch.Tensor) -> torch.Tensor:
@@ -354,7 +354,7 @@ def test_grad_kl_loss_without_lengths() -> None:
     check(torch_npu.npu_dense_lightning_indexer_grad_kl_loss, args, reference, compiled=False)
 
 
-def test_errors() -> None:
+def test_wrong_modes_layouts_and_sizes_are_refused() -> None:
     query, key, weights = normal(1, 2, HEADS, SIZE), normal(1, 3, 1, SIZE), normal(1, 2, HEADS)
     name = "npu_lightning_indexer"
     check_refused(name, 'layout_query is "BNSD", allowed are BSND and TND', query, key, weights, layout_query="BNSD")

@@ -364,7 +364,9 @@ PROLOG = mla_arguments(6)
         ("npu_mla_prolog_v3", PROLOG, {"cache_mode": "BSND"}, RuntimeError, "allowed are 'PA_BSND' and 'PA_NZ'"),
     ],
 )
-def test_errors(name: str, args: tuple, kwargs: dict, error: type[Exception], message: str) -> None:
+def test_unsupported_and_unknown_arguments_are_refused(
+    name: str, args: tuple, kwargs: dict, error: type[Exception], message: str
+) -> None:
     if name == "npu_mla_prolog_v3" and "without" not in message:
         kwargs = {"cache_index": INDEX, **kwargs}
     with pytest.raises(error, match=message):

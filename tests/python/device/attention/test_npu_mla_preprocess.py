@@ -167,7 +167,7 @@ def test_into_out() -> None:
     check(PREPROCESS.out, args, preprocess, **out, **into)
 
 
-def test_errors() -> None:
+def test_wrong_modes_sizes_and_missing_scales_are_refused() -> None:
     args = arguments(torch.float32, weights(torch.int8), *caches())
 
     def check_message(message: str, *args: torch.Tensor, **kwargs: str) -> None:

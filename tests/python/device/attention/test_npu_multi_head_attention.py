@@ -80,7 +80,7 @@ def test_types_of_weights() -> None:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_gradients(dropout: float) -> None:
+def test_the_backward_operator_gives_the_reference_gradients(dropout: float) -> None:
     biases = dropout > 0
     args, bits = arguments(biases), dropout_bits()
     _, _, *results = torch_npu.npu_multi_head_attention(*args, bits, *NUMBERS, dropout, True)
@@ -138,7 +138,7 @@ def test_qkv_gradients(in_heads: bool) -> None:
     check(torch_npu.npu_fused_attention_qkv_grad, (*grads, *kernels, hidden, of_norm), gradients, compiled=in_heads)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     args, rest = arguments(), (None, *NUMBERS, 0.0, True)
     name = "npu_multi_head_attention"
     check_refused(name, "query has 11 rows, which are no batches of 6", args[0][:11], *args[1:], *rest)

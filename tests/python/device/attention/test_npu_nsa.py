@@ -48,7 +48,7 @@ def compressed(
 
 @pytest.mark.parametrize("ends", [None, [3, 12, 17], [2]])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_compress(ends: list[int] | None, dtype: torch.dtype) -> None:
+def test_compressed_rows_and_gradients_follow_the_equations(ends: list[int] | None, dtype: torch.dtype) -> None:
     args = (normal(19, KEY_HEADS, SIZE, dtype=dtype), normal(BLOCK, KEY_HEADS, dtype=dtype, seed=1), BLOCK, STRIDE)
     check(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends, **slow(dtype == torch.float32))
     check_gradient(torch_npu.npu_nsa_compress, args, compressed, actual_seq_len=ends)
@@ -345,7 +345,7 @@ def test_select_attention_infer_without_pages() -> None:
     check(torch_npu.npu_nsa_select_attention_infer, args, reference, compiled=False)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     rows, weight = normal(9, KEY_HEADS, SIZE), normal(BLOCK, KEY_HEADS)
     name = "npu_nsa_compress"
     check_refused(

@@ -358,7 +358,7 @@ def test_latent_caches_in_int8() -> None:
         op(*args, cache_mode="int8_nzcache")
 
 
-def test_ring() -> None:
+def test_two_ring_calls_compute_what_one_would() -> None:
     """Two calls attend to two parts of the keys, the first of them to those of the queries themselves. Together they
     compute what one call computes for all keys."""
     q_nope, q_rope = normal(7, HEADS, SIZE), normal(7, HEADS, ROPE, seed=1)
@@ -392,7 +392,7 @@ def test_ring() -> None:
 
 
 @pytest.mark.parametrize("cumsum", [False, True])
-def test_load(cumsum: bool) -> None:
+def test_rows_are_loaded_from_the_pages_of_sequences(cumsum: bool) -> None:
     key, value = cache(), cache(size=5, seed=2)
     lengths = [2, 0, 4]
     given = torch.tensor([0, 2, 2, 6] if cumsum else lengths)
@@ -434,7 +434,7 @@ def test_load_into_out(rows: int) -> None:
         op(*args, key=out["key"], value=out["value"][:5])
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     query, key, out = normal(3, HEADS, SIZE), cache(), torch.zeros(3, HEADS, SIZE)
     with pytest.raises(RuntimeError, match="_npu_paged_attention: key_cache has 2 dimensions, allowed are 3 to 4"):
         torch_npu._npu_paged_attention(

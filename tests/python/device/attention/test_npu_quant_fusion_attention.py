@@ -74,7 +74,7 @@ def test_weights_are_not_rounded() -> None:
 
 @pytest.mark.parametrize("saves", [True, False])
 @pytest.mark.parametrize("layout", ["BSH", "BNSD"])
-def test_gradients(layout: str, saves: bool) -> None:
+def test_the_backward_operator_gives_the_reference_gradients(layout: str, saves: bool) -> None:
     names = ("query", "key", "value", "dy")
     args, given = tensors(layout, FLOAT8[1], names), scales(saves, *names)
     _, _, _, (out, top, total) = forward(*args[:3], layout, *given[:3])
@@ -96,7 +96,7 @@ def test_gradients(layout: str, saves: bool) -> None:
     check(op, (*args, HEADS, layout, *given), gradients, scale_value=SCALE, **saved, **how)
 
 
-def test_errors() -> None:
+def test_wrong_types_scales_and_layouts_are_refused() -> None:
     name = "npu_quant_fusion_attention"
     query, key, value = tensors("BNSD", FLOAT8[0], ("query", "key", "value"))
     one = dict.fromkeys(("d_scale_q", "d_scale_k", "d_scale_v"), torch.ones(1))

@@ -47,7 +47,7 @@ def test_rotary_mul_by_a_matrix() -> None:
     check(torch_npu.npu_rotary_mul, (x, cos, sin, "half", matrix), rotary_mul)
 
 
-def test_gradients() -> None:
+def test_gradients_are_those_of_the_reference() -> None:
     args = (normal(2, 3, 4, 8), normal(2, 3, 1, 8, seed=1), normal(1, 3, 1, 8, seed=2))
     check_gradient(torch_npu.npu_rotary_mul, args, rotary_mul)
     check_gradient(torch_npu.npu_rotary_mul, (*args, "interleave"), rotary_mul)
@@ -108,7 +108,7 @@ def mrope(positions, q, k, cache, head_size, *, mrope_section=None, rotary_mode=
 
 @pytest.mark.parametrize("mode", ["half", "interleave"])
 @pytest.mark.parametrize("rotary_size", [8, 4])
-def test_mrope(mode: str, rotary_size: int) -> None:
+def test_mrope_rotates_queries_and_keys_as_the_reference(mode: str, rotary_size: int) -> None:
     q, k, cache = normal(5, 24), normal(5, 16, seed=1), normal(10, rotary_size, seed=2)
     check(torch_npu.npu_mrope, (integers(0, 10, 5), q, k, cache, 8), mrope, rotary_mode=mode)
     check(
@@ -198,6 +198,6 @@ X, POSITIONS = normal(2, 8), torch.tensor([0, 1])
         ("_npu_matmul_add_fp32", (X, X, X.half()), {}, "_npu_matmul_add_fp32: C is of type Half, allowed are Float"),
     ],
 )
-def test_errors(name: str, args: tuple, kwargs: dict, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(name: str, args: tuple, kwargs: dict, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         getattr(torch_npu, name)(*args, **kwargs)

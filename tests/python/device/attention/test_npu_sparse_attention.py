@@ -156,7 +156,7 @@ def test_batches_of_one_length() -> None:
     check(torch_npu.npu_sparse_flash_attention_grad, args, of_gradient)
 
 
-def test_gradient() -> None:
+def test_gradients_are_those_of_the_reference() -> None:
     given, extra = arguments("TND", True, True), settings("TND", "TND", ("layout_kv", "actual_seq_lengths_kv"))
     chosen = arranged_choices(choices(1), "TND")
 
@@ -223,7 +223,7 @@ def test_rows_of_372_bytes() -> None:
     check_refused("npu_kv_quant_sparse_flash_attention", message, query, key[..., 1:], key, chosen, SCALE, 2, 2)
 
 
-def test_errors() -> None:
+def test_wrong_modes_layouts_and_sizes_are_refused() -> None:
     query, key, chosen = normal(1, 2, HEADS, SIZE), normal(1, 3, 1, SIZE), torch.zeros(1, 2, 1, 1, dtype=torch.int32)
     name, args = "npu_sparse_flash_attention_grad", (query, key, None, chosen, query, query)
     message = (

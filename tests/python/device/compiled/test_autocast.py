@@ -51,7 +51,7 @@ def test_lists_of_the_tests_of_torch(name: str):
             TestAutocast()._run_autocast_outofplace(op, args, run_as, "npu", out_type, module, kwargs, torch.float16)
 
 
-def test_autocast():
+def test_operators_run_in_their_types_under_autocast():
     a, b = torch.randn(4, 4, device="npu"), torch.randn(4, 4, device="npu")
     with torch.autocast("npu", dtype=torch.bfloat16):
         assert torch.mm(a, b).dtype == torch.bfloat16

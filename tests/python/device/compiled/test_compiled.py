@@ -176,7 +176,7 @@ def test_changing_sizes_compile_once():
 
 
 @pytest.mark.feature("1.25")
-def test_training():
+def test_compiled_training_on_npu_has_the_gradients_of_cpu():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
     x = torch.randn(4, 8)

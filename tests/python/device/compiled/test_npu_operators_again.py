@@ -81,7 +81,7 @@ def test_eager_mode(name: str) -> None:
 
 @pytest.mark.parametrize("mode", ["npugraph_ex", "reduce-overhead", GE])
 @pytest.mark.parametrize("name", CALLS)
-def test_compiled(name: str, mode: str) -> None:
+def test_compiled_calls_give_the_same_in_all_modes(name: str, mode: str) -> None:
     torch._dynamo.reset()
     fast = torch.compile(again(name), backend=backend(mode), fullgraph=True)
     for _ in range(2):

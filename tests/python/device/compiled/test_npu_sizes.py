@@ -29,7 +29,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("op", "args", "sizes"), CALLS, ids=[str(op) for op, *_ in CALLS])
-def test_sizes(op, args, sizes) -> None:
+def test_operators_give_sizes_on_meta_and_errors_elsewhere(op, args, sizes) -> None:
     assert [tuple(x.shape) for x in tensors(op(*args))] == sizes
     real = [torch.zeros(x.shape, dtype=x.dtype) if isinstance(x, torch.Tensor) else x for x in args]
     with pytest.raises(NotImplementedError):

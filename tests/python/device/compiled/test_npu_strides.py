@@ -57,7 +57,7 @@ def fresh() -> Iterator[None]:
     ("name", "dynamic", "trains"),
     [*((name, False, False) for name in ALL), *(("2d", *flags) for flags in ((True, False), (False, True)))],
 )
-def test_images(name: str, dynamic: bool, trains: bool) -> None:
+def test_results_for_images_have_the_strides_of_eager(name: str, dynamic: bool, trains: bool) -> None:
     function, sizes, of_weight = ALL[name]
 
     def fn(*given: torch.Tensor) -> Any:

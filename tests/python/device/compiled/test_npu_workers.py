@@ -63,7 +63,7 @@ COMPUTED = (torch_npu.npu_attention_worker_combine, torch_npu.npu_ffn_worker_bat
 
 
 @pytest.mark.parametrize(("op", "args", "results"), CALLS, ids=[str(op) for op, *_ in CALLS])
-def test_sizes(op, args, results) -> None:
+def test_results_on_meta_have_their_sizes_and_types(op, args, results) -> None:
     assert [(tuple(x.shape), x.dtype) for x in tensors(op(*args))] == results
     for device in () if op in COMPUTED else ("cpu", "npu"):
         real = [torch.zeros(x.shape, dtype=x.dtype, device=device) if isinstance(x, torch.Tensor) else x for x in args]
@@ -202,7 +202,7 @@ def test_written_arguments() -> None:
         assert op(context) is context
 
 
-def test_types() -> None:
+def test_codes_of_types_choose_the_type_of_results() -> None:
     args = CALLS[4][1]
     for code, dtype in enumerate((torch.float16, torch.bfloat16, torch.int8)):
         assert torch_npu.npu_ffn_worker_batching(*CALLS[5][1], token_dtype=code)[0].dtype == dtype
@@ -210,7 +210,7 @@ def test_types() -> None:
             assert torch_npu.npu_attention_worker_combine(*args, token_dtype=code)[0].dtype == dtype
 
 
-def test_refused() -> None:
+def test_unknown_codes_of_types_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"npu_ffn_worker_batching: token_dtype is 3, allowed are \[0, 1, 2\]"):
         torch_npu.npu_ffn_worker_batching(meta(9), 4, [2, 3, 5, 16], token_dtype=3)
     with pytest.raises(RuntimeError, match=r"npu_attention_worker_combine: token_dtype is 2, allowed are \[0, 1, 5, "):

@@ -111,7 +111,7 @@ NORMS = {
 @pytest.mark.feature("2.05", "2.06", "2.07", "2.08b", "12e.3")
 @pytest.mark.parametrize("epsilon", [(), (1e-5,), (2e-6,)])
 @pytest.mark.parametrize("rule", NORMS)
-def test_norms(rule, epsilon) -> None:
+def test_normalisations_are_replaced_by_fused_operators(rule, epsilon) -> None:
     fn, fused = NORMS[rule]
     artifact = compiled(lambda *xs: fn(*xs, *epsilon), *norm_inputs())
     (made,) = artifact.replacements

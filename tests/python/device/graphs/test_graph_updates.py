@@ -148,7 +148,7 @@ CALLS = [(name, out) for name, op in OPERATORS.items() for out in (True, False) 
 @pytest.mark.parametrize(
     ("name", "into_out", "compiled"), [(*call, False) for call in CALLS] + [(*call, True) for call in CALLS]
 )
-def test_update(name: str, into_out: bool, compiled: bool) -> None:
+def test_a_replay_uses_the_lengths_of_the_update(name: str, into_out: bool, compiled: bool) -> None:
     op = OPERATORS[name]
     tensors = op.tensors()
     results = op.results()

@@ -29,7 +29,7 @@ def full(value: float, n: int = 4) -> torch.Tensor:
 
 @pytest.mark.feature("1.06", "3.07")
 @pytest.mark.parametrize("clone_output", [None, True, False])
-def test_results(clone_output) -> None:
+def test_results_are_overwritten_by_later_calls_unless_cloned(clone_output) -> None:
     compiled = compile_ex(double, options={} if clone_output is None else {"clone_output": clone_output})
     first, second = compiled(full(0)), compiled(full(1))
     assert second.device.type == "npu"
@@ -40,7 +40,7 @@ def test_results(clone_output) -> None:
 
 @pytest.mark.feature("1.05", "12b.7")
 @pytest.mark.parametrize("clone_input", [None, True, False])
-def test_inputs(clone_input) -> None:
+def test_the_first_input_is_overwritten_unless_it_is_cloned(clone_input) -> None:
     compiled = compile_ex(double, options={} if clone_input is None else {"clone_input": clone_input})
     first = full(0)
     compiled(first)

@@ -52,12 +52,12 @@ def check(run: Callable[[torch.Tensor], torch.Tensor]) -> None:
 
 
 @pytest.mark.feature("7.02")
-def test_eager() -> None:
+def test_the_described_operators_run_in_eager_mode() -> None:
     check(model)
 
 
 @pytest.mark.feature("7.02")
-def test_captured() -> None:
+def test_the_described_operators_are_kernels_of_captured_graphs() -> None:
     x = torch.zeros(5, device="npu")
     graph, result = captured(lambda: model(x))
     with npugraph.task_log() as tasks:
@@ -76,7 +76,7 @@ def test_captured() -> None:
 
 @pytest.mark.feature("7.02")
 @pytest.mark.parametrize("backend", ["npugraph_ex", "npu"])
-def test_compiled(backend: str) -> None:
+def test_the_described_operators_run_in_compiled_functions(backend: str) -> None:
     check(torch.compile(model, backend=backend, fullgraph=True))
 
 

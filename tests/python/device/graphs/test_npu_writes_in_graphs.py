@@ -92,7 +92,7 @@ def test_with_another_backend() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_captured(name: str) -> None:
+def test_replays_write_and_return_what_eager_calls_do(name: str) -> None:
     repeats = not name.endswith(("_get_workspace", "npu_sim_exponential_"))  # arbitrary bytes, and random numbers
     check_captured(overload(name), on("npu", CALLS[name]), repeats=repeats)
 

@@ -158,7 +158,7 @@ def test_fake_tensors_before_any_kernel_ran() -> None:
     subprocess.run([sys.executable, "-c", FAKE], check=True)
 
 
-def test_patterns() -> None:
+def test_a_fusion_pattern_of_vllm_ascend_is_replaced() -> None:
     from torch._inductor.pattern_matcher import PatternMatcherPass, fwd_only, register_replacement
 
     def search(x: Any, residual: Any, weight: Any, scale: Any, offset: Any) -> Any:

@@ -62,7 +62,7 @@ def test_threads_that_end():
 
 
 @pytest.mark.parametrize("name", ["cummax", "cummin", "logcumsumexp"])
-def test_scans(name: str):
+def test_scans_and_their_gradients_are_those_of_cpu(name: str):
     x = torch.randn(3, 5)
     scan = getattr(torch, name)
     own = x.npu()

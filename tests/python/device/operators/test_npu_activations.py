@@ -40,14 +40,14 @@ def gradient_of(function):
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_swiglu(dtype: torch.dtype) -> None:
+def test_swiglu_and_its_gradient_are_those_of_the_reference(dtype: torch.dtype) -> None:
     x = normal(3, 4, 6, dtype=dtype)
     check(torch_npu.npu_swiglu, (x,), swiglu)
     check(torch_npu.npu_swiglu, (x, 1), swiglu)
     check(torch_npu.npu_swiglu_backward, (normal(3, 4, 3, dtype=dtype), x), gradient_of(swiglu))
 
 
-def test_gradients() -> None:
+def test_gradients_are_those_of_the_reference() -> None:
     x = normal(3, 8)
     check_gradient(torch_npu.npu_swiglu, (x,), swiglu)
     check_gradient(torch_npu.npu_clipped_swiglu, (x,), clipped_swiglu, limit=1.0)
@@ -57,7 +57,7 @@ def test_gradients() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_silu(dtype: torch.dtype) -> None:
+def test_every_form_of_silu_is_that_of_the_reference(dtype: torch.dtype) -> None:
     x = normal(3, 5, dtype=dtype)
     check(torch_npu.npu_silu, (x,), silu)
     check(torch_npu.npu_silu_, (x,), lambda x: x.copy_(silu(x)))
@@ -77,7 +77,7 @@ def test_fast_gelu() -> None:
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu(approximate: str) -> None:
+def test_every_form_of_gelu_is_that_of_the_reference(approximate: str) -> None:
     x = normal(3, 6)
     check(torch_npu.npu_gelu, (x,), gelu, approximate=approximate)
     check(torch_npu.npu_gelu_backward, (normal(3, 6, seed=1), x), gradient_of(gelu), approximate=approximate)
@@ -98,7 +98,7 @@ def geglu(x, dim=-1, approximate=1, activate_left=False):
 
 
 @pytest.mark.parametrize("args", [(), (0,), (-1, 0, True), (1, 1, True)])
-def test_geglu(args: tuple) -> None:
+def test_geglu_and_its_gradient_are_those_of_the_reference(args: tuple) -> None:
     x = normal(4, 6)
     check(torch_npu.npu_geglu, (x, *args), geglu)
     product, activated = geglu(x, *args)
@@ -107,7 +107,7 @@ def test_geglu(args: tuple) -> None:
     check(torch_npu.npu_geglu_grad, (dy, x, activated, *args), lambda dy, x, _, *args: backward(dy, x, *args))
 
 
-def test_mish() -> None:
+def test_mish_and_its_gradient_are_those_of_torch() -> None:
     x = normal(3, 5)
     check(torch_npu.npu_mish, (x,), lambda x: x * torch.tanh(functional.softplus(x)))
     check(torch_npu.npu_mish_backward, (normal(3, 5, seed=1), x), gradient_of(functional.mish))
@@ -157,6 +157,6 @@ def test_clipped_swiglu(interleaved: bool) -> None:
         ),
     ],
 )
-def test_errors(name: str, args: tuple, kwargs: dict, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(name: str, args: tuple, kwargs: dict, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         getattr(torch_npu, name)(*args, **kwargs)

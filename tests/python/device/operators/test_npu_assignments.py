@@ -83,7 +83,7 @@ def test_yolo_boxes_encode() -> None:
                    lambda a: encoded(a, *args[1:]))  # fmt: skip
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     boxes = normal(3, 4)
     message = r"stride has shape \[2\], allowed is one element for each of 3 boxes"
     check_refused("npu_yolo_boxes_encode", message, boxes, boxes, torch.ones(2).int())

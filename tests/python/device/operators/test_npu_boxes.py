@@ -57,7 +57,7 @@ def ciou(a, b, mode):
 
 
 @pytest.mark.parametrize("mode", [0, 1])
-def test_iou(mode: int) -> None:
+def test_iou_and_its_gradient_are_those_of_the_reference(mode: int) -> None:
     def reference(a, b, mode):
         return torch.stack([torch.stack([overlap(x, y, mode)[0] for x in a]) for y in b])
 
@@ -202,6 +202,6 @@ def test_anchor_response_flags() -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()

@@ -26,7 +26,7 @@ MASK = torch.arange(S) < torch.tensor([[6], [2], [4]])
 
 @pytest.mark.parametrize("mask", [None, MASK])
 @pytest.mark.parametrize("taps", [1, 3, 8])
-def test_masked(mask: torch.Tensor | None, taps: int) -> None:
+def test_masked_convolutions_are_those_of_the_reference(mask: torch.Tensor | None, taps: int) -> None:
     x, weight = normal(S, B, D), normal(taps, D, seed=1)
     check(torch_npu.npu_masked_causal_conv1d, (x, weight), masked, compiled=taps == 3, mask=mask)
     check_gradient(torch_npu.npu_masked_causal_conv1d, (x, weight), masked, mask=mask)
@@ -127,7 +127,7 @@ CASES: dict[str, tuple[tuple[int, ...], int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_fused(name: str) -> None:
+def test_fused_convolutions_are_those_of_the_reference(name: str) -> None:
     size, places, kwargs = CASES[name]
     x, weight, states = normal(*size), normal(3, D, seed=1), normal(8, places, D, seed=2)
     dynamic, compiled = name in ("prefill", "blocks"), name in ("prefill", "speculative")
@@ -152,7 +152,7 @@ def test_prefill_and_decode_are_one_sequence() -> None:
         torch.testing.assert_close(torch.cat(steps, 1), want)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x, weight, states = normal(4, D), normal(3, D), normal(8, 2, D)
     refused = [
         ((x, weight, states[:, :1]), {}, r"conv_states has 1 places, allowed are K - 1 = 2 and more"),

@@ -50,7 +50,7 @@ def gradients(reference, *, swapped=False):
 
 
 @pytest.mark.parametrize("dims", [2, 3])
-def test_convolutions(dims: int) -> None:
+def test_convolutions_and_their_gradients_are_those_of_torch(dims: int) -> None:
     x, weight, bias = normal(2, 4, *[6] * dims), normal(6, 2, *[3] * dims, seed=1), normal(6, seed=2)
     rest = ([2] * dims, [1] * dims, [1] * dims, 2)
     own = torch.ops.npu.npu_conv2d if dims == 2 else torch.ops.npu.npu_conv3d
@@ -108,6 +108,6 @@ def test_gradients_of_other_convolutions() -> None:
     check(ops.slow_conv_transpose2d_backward, args, gradients(transposed, swapped=True), dynamic=False)
 
 
-def test_errors() -> None:
+def test_images_without_a_batch_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"npu_conv2d: input has 3 dimensions, allowed are 4 to 4"):
         torch_npu.npu_conv2d(normal(4, 6, 6), normal(6, 4, 3, 3), None, [1, 1], [0, 0], [1, 1], 1)

@@ -77,7 +77,7 @@ def test_half_precision() -> None:
         assert torch.equal(got, want.half())
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     (x, weight, offset, bias), (kernel, stride, padding, *rest) = case(True, 1, 1)
     name = "npu_deformable_conv2d"
     check_refused(name, "stride has 2 elements, allowed are 4", x, weight, offset, bias, kernel, [2, 1], padding, *rest)

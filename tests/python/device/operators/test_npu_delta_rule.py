@@ -99,7 +99,7 @@ def test_chunk_gated_delta_rule() -> None:
     check(op, (q, k, v), chunk, whole=True)
 
 
-def test_errors() -> None:
+def test_lengths_and_states_that_do_not_fit_are_refused() -> None:
     q, k, v, state = arguments()
     with pytest.raises(RuntimeError, match="actual_seq_lengths and ssm_state_indices are needed"):
         torch_npu.npu_recurrent_gated_delta_rule(q, k, v, state)

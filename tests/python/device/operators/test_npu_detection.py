@@ -175,6 +175,6 @@ def test_gradients_of_transforms(length: int, dim: tuple[int, ...]) -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()

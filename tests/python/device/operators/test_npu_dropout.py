@@ -35,7 +35,7 @@ def test_masks_in_bytes() -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
-def test_dropout(p: float) -> None:
+def test_the_mask_says_which_elements_are_kept(p: float) -> None:
     ops = torch.ops.npu
     x = (normal(100, 100).abs() + 1).npu().requires_grad_()
     y, mask = ops._npu_dropout(x, p)
@@ -146,7 +146,7 @@ def test_sim_exponential() -> None:
     assert abs(x.mean().item() - 0.5) < 0.03
 
 
-def test_errors() -> None:
+def test_impossible_shares_and_short_masks_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"_npu_dropout: the share of elements to drop is 1.5, allowed are 0 to 1"):
         torch.ops.npu._npu_dropout(normal(3), 1.5)
     with pytest.raises(RuntimeError, match=r"npu_dropout_do_mask: mask has 8 bits, and not 9"):

@@ -87,7 +87,7 @@ def test_a_row_that_sees_nothing() -> None:
     assert top.eq(MINUS_INFINITY).all()
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     query, key_ij, value_ij, key_jk, value_jk = arguments()
     name = "npu_fused_floyd_attention"
     check_refused(name, "query_ik has 4 dimensions, allowed are 5 to 5", query[0], key_ij, value_ij, key_jk, value_jk)

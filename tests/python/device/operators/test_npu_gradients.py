@@ -19,7 +19,7 @@ def gradient(forward, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
-def test_gather(dim: int) -> None:
+def test_gather_backward_is_the_gradient_of_torch(dim: int) -> None:
     index = integers(0, 3, 3, 2, 3)
 
     def reference(grad, size, dim, index, _):
@@ -37,7 +37,7 @@ def test_gather_refuses() -> None:
 
 @pytest.mark.parametrize("p", [1, 2, 3.5, math.inf])
 @pytest.mark.parametrize("dim", [0, -1])
-def test_renorm(p: float, dim: int) -> None:
+def test_renorm_backward_is_the_gradient_of_torch(p: float, dim: int) -> None:
     x = normal(4, 3, 5)
     x[:, :, 1] *= 0.01
     x[1] *= 0.01
@@ -69,7 +69,7 @@ TRANSFORMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("size", "kwargs"), TRANSFORMS)
-def test_stft(size: tuple[int, ...], kwargs: dict[str, Any]) -> None:
+def test_stft_backward_is_the_gradient_of_torch(size: tuple[int, ...], kwargs: dict[str, Any]) -> None:
     def forward(x, kwargs):
         out = x.stft(8, **(kwargs | {"center": False, "return_complex": True}))
         return out if kwargs.get("return_complex", True) else torch.view_as_real(out)

@@ -49,7 +49,7 @@ def pre_arguments(dtype: torch.dtype = torch.float32, sizes: tuple[int, ...] = (
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_pre(dtype: torch.dtype) -> None:
+def test_mhc_pre_is_that_of_the_reference(dtype: torch.dtype) -> None:
     compiled = dtype == torch.float32
     args, gamma = pre_arguments(dtype), normal(STREAMS, SIZE, seed=4)
     check(torch_npu.npu_mhc_pre, args, mhc_pre, compiled=False, dynamic=False)
@@ -108,7 +108,7 @@ def post_arguments(dtype: torch.dtype = torch.float32, mixes: bool = True) -> tu
 
 @pytest.mark.parametrize("mixes", [True, False])
 @pytest.mark.parametrize("dtype", FLOATING)
-def test_post(dtype: torch.dtype, mixes: bool) -> None:
+def test_mhc_post_and_its_gradient_match_the_reference(dtype: torch.dtype, mixes: bool) -> None:
     args, compiled = post_arguments(dtype, mixes), dtype == torch.float32
     check(torch_npu.npu_mhc_post, args, mhc_post, compiled=compiled, dynamic=compiled)
     given = normal(2, 5, STREAMS, SIZE, dtype=dtype, seed=7)
@@ -139,7 +139,7 @@ def sinkhorn(x, *, eps=1e-6, num_iters=20, out_flag=0):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sinkhorn(dtype: torch.dtype) -> None:
+def test_sinkhorn_iterations_are_those_of_the_reference(dtype: torch.dtype) -> None:
     x, compiled = normal(2, 4, 4, dtype=dtype), dtype == torch.float32
     check(torch_npu.npu_mhc_sinkhorn, (x,), sinkhorn, compiled=False)
     check(torch_npu.npu_mhc_sinkhorn, (x,), sinkhorn, eps=0.01, num_iters=2, out_flag=1, compiled=compiled)
@@ -173,7 +173,7 @@ def test_a_whole_connection_keeps_what_goes_through_it() -> None:
     torch.testing.assert_close(y.sum(-2), want, rtol=1e-3, atol=1e-3)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x, phi, alpha, bias = pre_arguments()
     message = r"phi has shape \[24, 15\], allowed is \(15, 24\) for 3 streams of size 8"
     check_refused("npu_mhc_pre", message, x, phi.T.contiguous(), alpha, bias)

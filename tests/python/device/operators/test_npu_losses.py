@@ -219,6 +219,6 @@ def test_float_status() -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_unknown_reductions_and_smoothing_are_refused(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()

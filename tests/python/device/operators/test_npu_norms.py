@@ -32,7 +32,7 @@ def test_rms_norm_with_a_wide_gamma() -> None:
     check(torch_npu.npu_rms_norm, (normal(3, 16, dtype=torch.bfloat16), normal(16, seed=1)), rms_norm)
 
 
-def test_gradients() -> None:
+def test_gradients_are_those_of_the_reference() -> None:
     check_gradient(torch_npu.npu_rms_norm, (normal(3, 16), normal(16, seed=1)), rms_norm)
     check_gradient(torch_npu.npu_add_rms_norm, (normal(3, 16), normal(3, 16, seed=1), normal(16, seed=2)), add_rms_norm)
 
@@ -402,7 +402,7 @@ def test_batch_norm_over_processes() -> None:
         ((normal(3, 16), normal(16).long()), r"npu_rms_norm: gamma is of type Long"),
     ],
 )
-def test_errors(args: tuple[torch.Tensor, ...], message: str) -> None:
+def test_wrong_sizes_and_types_are_refused_on_both_devices(args: tuple[torch.Tensor, ...], message: str) -> None:
     for device in ("cpu", "npu"):
         with pytest.raises(RuntimeError, match=message):
             torch_npu.npu_rms_norm(*(x.to(device) for x in args))

@@ -38,7 +38,7 @@ def lstm(x, weight, bias, mask, h, c, has_biases, layers, dropout, train, bidire
 
 
 @pytest.mark.parametrize(("batch_first", "direction", "has_biases"), [(False, False, True), (True, True, False)])
-def test_lstm(batch_first: bool, direction: bool, has_biases: bool) -> None:
+def test_an_lstm_layer_is_that_of_the_reference(batch_first: bool, direction: bool, has_biases: bool) -> None:
     x = normal(B, T, I) if batch_first else normal(T, B, I)
     state = (normal(1, B, H, seed=3), normal(1, B, H, seed=4))
     args = (x, normal(I + H, 4 * H, seed=1), normal(4 * H, seed=2), torch.zeros(0), *state)
@@ -78,7 +78,7 @@ def test_lstm_cell() -> None:
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_gru(batch_first: bool) -> None:
+def test_a_gru_layer_is_that_of_the_reference(batch_first: bool) -> None:
     def reference(x, h, w_x, w_h, b_x, b_h, lengths, has_biases, *_):
         h, out = h[0], []
         for step in x.unbind(1 if batch_first else 0):
@@ -268,7 +268,7 @@ LAYERS = [
 
 @pytest.mark.parametrize("kind", OPS)
 @pytest.mark.parametrize("case", LAYERS)
-def test_layers(kind: str, case: dict[str, Any]) -> None:
+def test_stacked_layers_and_gradients_are_those_of_the_reference(kind: str, case: dict[str, Any]) -> None:
     forward_op, backward_op = OPS[kind]
     states = 2 if kind == "lstm" else 1
     module = getattr(torch.nn, kind.upper())(
@@ -326,7 +326,7 @@ def test_dropout_between_layers() -> None:
         torch_npu._lstm_npu_backward(*got[:3], *args, *got[3:], True, 2, 0.5, True, False)
 
 
-def test_errors() -> None:
+def test_unsupported_forms_and_wrong_sizes_are_refused() -> None:
     state = normal(1, B, H)
     args = (normal(T, B, I), normal(I + H, 4 * H), normal(4 * H), torch.zeros(0), state, state)
     with pytest.raises(

@@ -147,6 +147,6 @@ def test_ps_roi_pooling_of_a_whole_map() -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()

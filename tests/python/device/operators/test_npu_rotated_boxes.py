@@ -84,7 +84,7 @@ def boxes(n: int, seed: int, trans: bool = False) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("trans", [False, True])
-def test_overlaps(trans: bool) -> None:
+def test_shared_areas_are_those_of_the_polygons(trans: bool) -> None:
     reference = table(lambda a, b, _: common(a, b))
     args = (boxes(4, 1, trans), boxes(5, 2, trans), trans)
     check(torch_npu.npu_rotated_overlaps, args, reference, whole=True, compiled=trans)
@@ -92,7 +92,7 @@ def test_overlaps(trans: bool) -> None:
 
 @pytest.mark.parametrize("trans", [False, True])
 @pytest.mark.parametrize("mode", [0, 1])
-def test_iou(trans: bool, mode: int) -> None:
+def test_rotated_iou_is_that_of_the_polygons(trans: bool, mode: int) -> None:
     args = (boxes(4, 1, trans), boxes(5, 2, trans), trans, mode)
     check(torch_npu.npu_rotated_iou, args, table(share), whole=True, compiled=trans and mode == 0)
     args = (boxes(4, 1, trans), boxes(4, 2, trans), trans, mode, False)
@@ -120,7 +120,7 @@ def encode(anchors, boxes, weight):
     return torch.stack([part * one for part, one in zip(code, weight, strict=True)], 1)
 
 
-def test_codes() -> None:
+def test_decoding_gives_the_boxes_that_were_encoded() -> None:
     anchors, truth = boxes(4, 1, True).transpose(1, 2), boxes(4, 2, True).transpose(1, 2)
     anchors[:, 4], truth[:, 4] = anchors[:, 4] % 160 - 80, truth[:, 4] % 160 - 80
     weight = torch.tensor([1.0, 2.0, 3.0, 0.5, 0.25])
@@ -152,7 +152,7 @@ def test_codes_of_angles() -> None:
         ("npu_rotated_box_decode", r"weight has shape \[4\], allowed is \[5\]", ((2, 5, 3), (2, 5, 3), (4,))),
     ],
 )
-def test_errors(name: str, message: str, args) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(name: str, message: str, args) -> None:
     check_refused(name, message, *(normal(*size) for size in args))
     if name == "npu_rotated_iou":
         boxes = normal(1, 2, 5)

@@ -116,6 +116,6 @@ def test_samples_are_distributed_as_the_logits_say() -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()

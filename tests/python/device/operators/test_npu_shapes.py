@@ -40,7 +40,7 @@ def test_one_hot(axis: int) -> None:
     check(torch_npu.npu_one_hot, (x, axis, 5, 2.5, -1), reference)
 
 
-def test_pad() -> None:
+def test_pad_and_its_gradient_match_the_reference() -> None:
     def reference(x, paddings):
         return torch.from_numpy(np.pad(x.numpy(), np.array(paddings).reshape(-1, 2)))
 
@@ -50,7 +50,7 @@ def test_pad() -> None:
     )
 
 
-def test_slice() -> None:
+def test_slice_and_its_gradient_match_the_reference() -> None:
     args = (normal(4, 5), [1, 2], [2, -1])
     check_out(torch.ops.npu.npu_slice, args, lambda x, *_: x[1:3, 2:], (2, 3))
     check_gradient(torch_npu.npu_slice, args, lambda x, *_: x[1:3, 2:])
@@ -134,7 +134,7 @@ INDEXING = [
 
 
 @pytest.mark.parametrize(("spec", "masks", "index"), INDEXING)
-def test_indexing(spec, masks, index) -> None:
+def test_indexing_is_that_of_numpy(spec, masks, index) -> None:
     def reference(x, *_, **__):
         return torch.from_numpy(np.ascontiguousarray(x.numpy()[index]))
 
@@ -165,7 +165,7 @@ def test_gather_sparse_index() -> None:
     ],
     ids=["max", "min"],
 )
-def test_extrema(op, backward, find, keepdim: bool) -> None:
+def test_extrema_and_their_gradients_are_those_of_torch(op, backward, find, keepdim: bool) -> None:
     x = normal(4, 5, 3)
     check(op, (x, 1, keepdim), lambda x, *a: tuple(find(x, *a)))
     check_gradient(op, (x, 1, keepdim), lambda x, *a: tuple(find(x, *a)))
@@ -253,6 +253,6 @@ def test_repeat_interleave_backward(dim: int | None) -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()

@@ -109,7 +109,7 @@ def test_the_forward_operator_has_gradients() -> None:
     check_gradient(torch_npu.npu_fused_linear_online_max_sum, args, online_max_sum)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     input, weight = normal(10, 8), normal(PART, 8)
     name = "npu_fused_linear_online_max_sum"
     check_refused(name, "input has 8 columns, and weight has 5", input, weight.T, TARGET, 0, 5)

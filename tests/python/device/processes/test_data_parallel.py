@@ -44,7 +44,8 @@ def test_copies_parts_and_joins() -> None:
     for copies in (comm.broadcast(x, [0, 1]), comm.broadcast(x.cpu(), ["npu:0", "npu:1"])):
         assert [one.get_device() for one in copies] == [0, 1] and all(torch.equal(one.cpu(), x.cpu()) for one in copies)
     out = [torch.empty_like(x, device="npu:1"), torch.empty_like(x)]
-    assert all(torch.equal(one.cpu(), x.cpu()) for one in comm.broadcast(x, out=out))
+    copies = comm.broadcast(x, out=out)
+    assert len(copies) == 2 and all(torch.equal(one.cpu(), x.cpu()) for one in copies)
     (a, b), (c, d) = comm.broadcast_coalesced([x, x + 1], [0, 1])
     assert torch.equal(a.cpu(), c.cpu()) and torch.equal(b.cpu(), d.cpu()) and d.get_device() == 1
     for source in (x, x.cpu()):

@@ -106,7 +106,7 @@ def check_reductions(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", REDUCED, ids=str)
-def test_reductions(ranks, dtype):
+def test_reductions_follow_their_definitions_in_every_type(ranks, dtype):
     ranks(check_reductions, dtype)
 
 
@@ -145,7 +145,7 @@ def check_moves(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [d for d in MOVED if d != torch.float8_e4m3fn], ids=str)
-def test_moves(ranks, dtype):
+def test_moved_data_arrives_unchanged_in_every_type(ranks, dtype):
     ranks(check_moves, dtype)
 
 
@@ -326,7 +326,7 @@ def check_transfers() -> None:
         dist.send(torch.ones(2, device="npu"), 0)
 
 
-def test_transfers(ranks):
+def test_transfers_arrive_by_their_tags_and_sources(ranks):
     ranks(check_transfers)
 
 
@@ -361,7 +361,7 @@ def check_coalesced() -> None:
         same(b, data(i, 1))
 
 
-def test_coalesced(ranks):
+def test_coalesced_collectives_give_what_single_ones_give(ranks):
     ranks(check_coalesced)
 
 
@@ -387,7 +387,7 @@ def check_objects() -> None:
         assert received == ["hello"]
 
 
-def test_objects(ranks):
+def test_python_objects_reach_their_ranks(ranks):
     ranks(check_objects)
 
 
@@ -424,7 +424,7 @@ def check_groups() -> None:
         dist.destroy_process_group(group)
 
 
-def test_groups(ranks):
+def test_groups_have_their_own_options_and_members(ranks):
     ranks(check_groups)
 
 
@@ -453,7 +453,7 @@ def check_refusals() -> list[str]:
     ]
 
 
-def test_refusals(ranks):
+def test_refused_calls_say_what_is_allowed(ranks):
     texts, _ = ranks(check_refusals)
     wanted = [
         "hccl:all_reduce: BAND is for integers and bool, got Float",
@@ -573,7 +573,7 @@ def test_one_process_without_a_backend_name(monkeypatch):
             dist.destroy_process_group()
 
 
-def test_names():
+def test_names_of_hccl_are_registered_with_torch():
     assert dist.is_hccl_available() and torch_npu.distributed.is_hccl_available()
     assert torch_npu.distributed.is_available()
     assert dist.Backend.HCCL == "hccl" and dist.get_default_backend_for_device("npu") == "hccl"

@@ -94,7 +94,7 @@ def check_ddp(**options) -> None:
     [{}, {"bucket_cap_mb": 0.0002, "gradient_as_bucket_view": True}, {"find_unused_parameters": True}],
     ids=["plain", "many buckets", "unused"],
 )
-def test_ddp(ranks, options):
+def test_ddp_trains_like_one_process(ranks, options):
     ranks(check_ddp, **options)
 
 
@@ -122,7 +122,7 @@ def check_fsdp() -> None:
     check_parameters(net)
 
 
-def test_fsdp(ranks):
+def test_fsdp_trains_like_one_process(ranks):
     ranks(check_fsdp)
 
 
@@ -218,7 +218,7 @@ def check_dtensor() -> None:
     torch.testing.assert_close(left.redistribute(mesh, [Shard(0)]).full_tensor().cpu(), a)
 
 
-def test_dtensor(ranks):
+def test_distributed_tensors_give_the_product_of_whole_ones(ranks):
     ranks(check_dtensor)
 
 
@@ -239,7 +239,7 @@ def check_checkpoint(folder: str) -> None:
         assert value.device.type == "npu" and torch.equal(value.full_tensor(), before[name])
 
 
-def test_checkpoints(ranks, tmp_path):
+def test_a_checkpoint_gives_back_sharded_parameters(ranks, tmp_path):
     ranks(check_checkpoint, str(tmp_path))
 
 

@@ -341,7 +341,7 @@ def check_quantised_experts() -> None:
 
 
 @pytest.mark.parametrize("function", [check_experts, check_quantised_experts])
-def test_experts(ranks, function):
+def test_rows_go_to_experts_and_come_back(ranks, function):
     ranks(function)
 
 
@@ -360,7 +360,7 @@ def test_names_of_groups(ranks):
     ranks(check_names)
 
 
-def test_refusals():
+def test_arguments_that_do_not_fit_are_refused_by_name():
     x, row = torch.ones(3, 2), torch.ones(2, 3, 2)
     weight, names = torch.ones(2, 4), torch_npu
     refused = [

@@ -214,7 +214,7 @@ def check_rows() -> None:
         assert place_of_pair == chosen.view(-1)[: t * K + j].eq(chosen[t, j]).sum()
 
 
-def test_rows(ranks) -> None:
+def test_rows_are_ordered_by_expert_rank_and_token(ranks) -> None:
     ranks(check_rows)
 
 
@@ -263,7 +263,7 @@ def check_quantised(mode: int, of_experts: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", [1, 2, 3, 4])
-def test_quantised(ranks, mode: int) -> None:
+def test_quantised_rows_take_their_scales_along(ranks, mode: int) -> None:
     for of_experts in (False, True):
         ranks(check_quantised, mode, of_experts)
 
@@ -323,7 +323,7 @@ def check_gradients() -> None:
     torch.testing.assert_close(our_weights.grad.cpu().double(), their_weights.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_gradients(ranks) -> None:
+def test_gradients_across_ranks_are_those_of_one_process(ranks) -> None:
     ranks(check_gradients)
 
 
@@ -343,7 +343,7 @@ def check_compiled() -> None:
             torch.testing.assert_close(compiled(x, ids, weights), step(x, ids, weights))
 
 
-def test_compiled(ranks) -> None:
+def test_compiled_exchanges_give_what_eager_gives(ranks) -> None:
     ranks(check_compiled)
 
 
@@ -391,7 +391,7 @@ def test_refused_between_ranks(ranks) -> None:
 @pytest.mark.parametrize(
     ("version", "name"), [(1, "npu_moe_distribute_dispatch"), (2, "npu_moe_distribute_dispatch_v2")]
 )
-def test_refused(version: int, name: str) -> None:
+def test_layouts_of_experts_that_do_not_fit_are_refused(version: int, name: str) -> None:
     dispatch = VERSIONS[version][0]
     x, ids = normal(3, H), integers(0, 4, 3, K, dtype=torch.int32)
     refused = [

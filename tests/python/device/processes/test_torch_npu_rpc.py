@@ -13,7 +13,7 @@ from torch_npu.distributed.rpc.options import NPUTensorPipeRpcBackendOptions
 FIRST, SECOND = torch.device("npu:0"), torch.device("npu:1")
 
 
-def test_options() -> None:
+def test_options_accept_devices_in_every_form() -> None:
     options = NPUTensorPipeRpcBackendOptions(
         num_worker_threads=3, rpc_timeout=7, init_method="env://x", device_maps={"a": {0: "npu:1"}}, devices=[1]
     )
@@ -26,7 +26,7 @@ def test_options() -> None:
     assert options.devices == [FIRST, SECOND]
 
 
-def test_refused() -> None:
+def test_contradictory_maps_and_other_devices_are_refused() -> None:
     name = "NPUTensorPipeRpcBackendOptions"
     options = NPUTensorPipeRpcBackendOptions(device_maps={"a": {0: 1}})
     with pytest.raises(ValueError, match=f"{name}: npu:0 of worker 'a' maps to npu:1, and not to npu:0"):

@@ -59,13 +59,13 @@ def compiled(generate_code: bool) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("name", OPERANDS)
-def test_eager(name: str) -> None:
+def test_eager_products_are_exact(name: str) -> None:
     check(products, name)
 
 
 @pytest.mark.parametrize("generate_code", [False, True])
 @pytest.mark.parametrize("name", OPERANDS)
-def test_compiled(name: str, generate_code: bool) -> None:
+def test_compiled_products_are_exact(name: str, generate_code: bool) -> None:
     with torch.no_grad():
         check(compiled(generate_code), name)
 

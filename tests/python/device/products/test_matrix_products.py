@@ -37,7 +37,7 @@ def check(result: torch.Tensor, exact: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("name", "left", "right"), CASES)
-def test_values(name, left, right, dtype) -> None:
+def test_products_are_accurate_to_their_type(name, left, right, dtype) -> None:
     x, y = normal(left, dtype, 0), normal(right, dtype, 1)
     result = replayed(getattr(torch, name), x.npu(), y.npu())
     assert result.device.type == "npu"
@@ -46,7 +46,7 @@ def test_values(name, left, right, dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_strides(dtype) -> None:
+def test_products_of_strided_matrices_are_accurate(dtype) -> None:
     x, y = normal((6, 8, 40), dtype, 0), normal((6, 20, 40), dtype, 1)
     left, right = x.npu(), y.npu()
     check(replayed(torch.bmm, left, right.mT), x.double() @ y.mT.double())

@@ -39,7 +39,7 @@ def reference(x, low, high, cumsum, min_percentile, max_percentile, start, end, 
 
 @pytest.mark.parametrize("with_offset", [False, True])
 @pytest.mark.parametrize("percentile", [0.999999, 0.99])
-def test_ifmr(with_offset: bool, percentile: float) -> None:
+def test_scales_are_those_of_a_stepwise_search(with_offset: bool, percentile: float) -> None:
     x = normal(8, 16, 16)
     x[0, 0, 0] = 9  # an outlier
     for data in (x, x.abs(), (x * 3).half()):
@@ -47,14 +47,14 @@ def test_ifmr(with_offset: bool, percentile: float) -> None:
         check(torch_npu.npu_ifmr, args, reference, whole=True, compiled=data is x)
 
 
-def test_zeros() -> None:
+def test_data_of_zeros_has_a_scale_of_one() -> None:
     zeros = torch.zeros(4)
     counts = torch.full((128,), 4, dtype=torch.int32)
     scale, offset = torch_npu.npu_ifmr(zeros, zeros[:1], zeros[:1], counts, 0.99, 0.99, *SEARCH, False)
     assert (scale.item(), offset.item()) == (1, 0)
 
 
-def test_errors() -> None:
+def test_empty_searches_and_wrong_sizes_are_refused() -> None:
     x = normal(4)
     low, high, counts = histogram(x)
     text = r"the search goes from 1 to 0.5 by 0.1, allowed are a step over 0"

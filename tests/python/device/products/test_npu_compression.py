@@ -75,14 +75,14 @@ def test_no_elements() -> None:
     there_and_back(torch.zeros(0), buffers(torch.zeros(0)), statistic=True)
 
 
-def test_meta() -> None:
+def test_calls_on_meta_return_their_out_tensors() -> None:
     x = torch.empty(64, 64, device="meta")
     results = torch.ops.npu.npu_hans_encode.out(x, out=buffers(x))
     assert [tuple(r.shape) for r in results] == [(1, 256), (3072,), (1024,), (1040,)]
     assert torch.ops.npu.npu_hans_decode.out(*results[1:], results[0], out=x) is x
 
 
-def test_errors() -> None:
+def test_buffers_that_do_not_fit_are_refused() -> None:
     x = normal(64, 64)
     encode = torch.ops.npu.npu_hans_encode.out
     with pytest.raises(RuntimeError, match=r"npu_hans_encode: the exponents take \d+ bytes, and fixed and var have 0"):

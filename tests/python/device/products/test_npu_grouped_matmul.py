@@ -36,7 +36,7 @@ def spread(table, counts=COUNTS):
 
 
 @pytest.mark.parametrize(("dtype", "group_list_type"), list(zip(FLOATING, LISTS, strict=True)))
-def test_rows(dtype: torch.dtype, group_list_type: int) -> None:
+def test_each_group_of_rows_has_its_weight(dtype: torch.dtype, group_list_type: int) -> None:
     args = ([normal(7, 8, dtype=dtype)], [normal(3, 8, 4, dtype=dtype, seed=1)])
     kwargs = {"group_list": LISTS[group_list_type], "group_list_type": group_list_type, "group_type": 0}
 
@@ -71,7 +71,7 @@ def test_rows_to_one_result_for_each_group() -> None:
 
 
 @pytest.mark.parametrize("split_item", [0, 3])
-def test_lists(split_item: int) -> None:
+def test_lists_are_multiplied_pair_by_pair(split_item: int) -> None:
     x = [normal(2, 8), normal(3, 8, seed=1)]
     weight = [normal(8, 4, seed=2), normal(8, 4, seed=3)]
     bias = [normal(4, seed=4), normal(4, seed=5)]
@@ -90,7 +90,7 @@ def test_pairs_of_any_size() -> None:
           whole=True, group_type=-1)  # fmt: skip
 
 
-def test_sums() -> None:
+def test_groups_along_the_sum_give_their_own_products() -> None:
     args = ([normal(3, 5)], [normal(5, 4, seed=1)])
 
     def reference(x, weight, **_):
@@ -266,14 +266,14 @@ def test_weights_in_fractals(words: bool) -> None:
     like(torch_npu.npu_grouped_matmul, [x], [weight], **kwargs, output_dtype=torch.bfloat16)
 
 
-def test_gradients() -> None:
+def test_gradients_are_those_of_the_reference() -> None:
     kwargs = {"group_list": LISTS[0], "group_type": 0, "split_item": 3}
     args = ([normal(5, 8)], [normal(3, 8, 4, seed=1)])
     check_gradient(torch_npu.npu_grouped_matmul, args, lambda x, w, **_: [by_rows(x[0], w[0])], **kwargs)
 
 
 @pytest.mark.parametrize("act_type", range(6))
-def test_activations(act_type: int) -> None:
+def test_activations_are_applied_to_the_products(act_type: int) -> None:
     f = torch.nn.functional
     acts = [
         lambda y: y,
@@ -291,7 +291,7 @@ def test_activations(act_type: int) -> None:
 
 
 @pytest.mark.parametrize("bias_dtype", [torch.int32, torch.float32])
-def test_quantised(bias_dtype: torch.dtype) -> None:
+def test_quantised_products_are_scaled_by_group_and_token(bias_dtype: torch.dtype) -> None:
     kwargs = {
         "scale": [normal(3, 4, seed=2).abs() / 1000],
         "per_token_scale": [normal(5, seed=3).abs()],
@@ -499,7 +499,7 @@ def test_errors_of_fusions() -> None:
     check_refused("npu_grouped_matmul_add", r"group_type is 0, allowed is 2", *args, group_type=0)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x, w, ends = [normal(5, 8)], [normal(3, 8, 4)], LISTS[0]
     refused, op = check_refused, "npu_grouped_matmul"
     refused(op, r"x and weight have 0 and 1 tensors, allowed is at least one", [], w)

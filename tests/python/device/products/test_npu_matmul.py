@@ -329,7 +329,7 @@ def test_transpose_batchmatmul_ends() -> None:
     check_gradient(op, (x, weight), lambda x, w: (x @ w).transpose(0, 1))
 
 
-def test_linear() -> None:
+def test_linear_and_its_gradients_are_those_of_torch() -> None:
     args = (normal(2, 5, 8), normal(6, 8, seed=1), normal(6, seed=2))
     check(torch_npu.npu_linear, args, torch.nn.functional.linear)
     check(torch_npu.npu_linear, args[:2], torch.nn.functional.linear)
@@ -339,7 +339,7 @@ def test_linear() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
-def test_casts(dtype: torch.dtype) -> None:
+def test_every_cast_gives_the_type_asked_for(dtype: torch.dtype) -> None:
     x = normal(3, 4) * 9
     for op in (torch_npu.npu_dtype_cast, torch_npu._npu_dtype_cast, torch_npu.npu_dtype_cast_backward,
                torch_npu._npu_dtype_cast_backward):  # fmt: skip
@@ -373,7 +373,7 @@ def test_casts_have_gradients() -> None:
     assert not torch_npu.npu_dtype_cast(x, torch.int32).requires_grad
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x, one = int8(4, 16), torch.ones(1)
     refused, product = check_refused, "npu_quant_matmul"
     refused(product, r"x2 has shape \[4, 16\], and 16 is the size to sum over", x, x, one)

@@ -40,7 +40,7 @@ def test_what_is_no_number_is_wrong() -> None:
     assert VERIFY(a, b, a @ b * float("nan"), torch.ones(4)).item()
 
 
-def test_errors() -> None:
+def test_matrices_that_do_not_fit_are_refused() -> None:
     message = r"_npu_matmul_abft_verify: a, b, c and checksum_weight have shapes \[2, 3\], \[3, 4\], \[2, 4\] and \[5\]"
     with pytest.raises(RuntimeError, match=message):
         VERIFY(normal(2, 3), normal(3, 4), normal(2, 4), normal(5))

@@ -194,7 +194,7 @@ def test_transpose_quant_batchmatmul() -> None:
           perm_x1=[1, 0, 2], perm_x2=[0, 2, 1], perm_y=[1, 0, 2], **kwargs)  # fmt: skip
 
 
-def test_bmm() -> None:
+def test_batched_products_are_summed_to_the_output_sizes() -> None:
     a, b = normal(2, 3, 4, 5), normal(3, 5, 6, seed=1)
     op = torch_npu.npu_bmmV2
     check(op, (a, b, []), lambda a, b, sizes: a @ b)
@@ -277,7 +277,7 @@ ACTIVATIONS = {
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_ffn(activation: str) -> None:
+def test_ffn_applies_each_activation_between_its_products(activation: str) -> None:
     act = ACTIVATIONS[activation]
     inner = 12 if activation.endswith("glu") else 6
     args = (normal(2, 5, 8), normal(8, inner, seed=1), normal(6, 4, seed=2), activation)
@@ -331,7 +331,7 @@ def test_ffn_of_quantised_weights() -> None:
     check(torch_npu.npu_ffn, args, reference, **kwargs)
 
 
-def test_errors() -> None:
+def test_unsupported_options_and_wrong_sizes_are_refused() -> None:
     x, w, one = normal(5, 8), int8(6, 8), torch.ones(6)
     refused, op = check_refused, "npu_quant_matmul_dequant"
     refused(op, r"x_offset is given, allowed is None", x, w, one, x_offset=one)

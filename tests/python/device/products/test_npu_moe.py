@@ -650,7 +650,7 @@ def test_gradients_of_permutation_by_a_map(drop_and_pad: bool) -> None:
         ),
     ],
 )
-def test_errors(call, message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name(call, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()
 

@@ -69,7 +69,7 @@ OPS = [
         {"quant_mode": 2, "scales": normal(4, 8, seed=2), "expert_scales": normal(5, 2, seed=1)},
     ],
 )
-def test_dispatch(op, _, notes: bool, kwargs) -> None:
+def test_dispatched_tokens_are_those_of_a_loop(op, _, notes: bool, kwargs) -> None:
     def reference(*args, **kwargs):
         return dispatch(*args, notes=notes, **kwargs)
 
@@ -78,7 +78,7 @@ def test_dispatch(op, _, notes: bool, kwargs) -> None:
 
 @pytest.mark.parametrize(("op", "back", "notes"), OPS)
 @pytest.mark.parametrize("masked", [False, True])
-def test_combine(op, back, notes: bool, masked: bool) -> None:
+def test_combined_tokens_are_weighted_sums_of_rows(op, back, notes: bool, masked: bool) -> None:
     x, ids, weights = normal(5, 8), integers(0, 4, 5, 2, dtype=torch.int32), normal(5, 2, seed=1)
     mask = torch.tensor([True, False, True, True, False]) if masked else None
     rows, _, info, _, counts, _, _ = op(x, ids, *RANK, x_active_mask=mask)

@@ -87,7 +87,7 @@ def test_compressed_weights_have_no_kernel() -> None:
         torch_npu.npu_matmul_compress_dequant(*args)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     (a, a0, a1), (b, b0, b1) = operand(5, 64), operand(6, 64)
     name = "npu_dual_level_quant_matmul"
     check_refused(name, r"output_dtype is Char, allowed are Half", a, b, a0, b0, a1, b1, output_dtype=torch.int8)

@@ -202,7 +202,7 @@ def test_results_that_are_not_asked_for() -> None:
     assert (y.dtype, y.shape, scale.shape, origin.shape) == (E5M2, (3, 256), (3, 2), (0,))
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x, ends = normal(4, 64), torch.tensor([4])
     check_refused("npu_dynamic_block_mx_quant", r"dst_type_max is 6 and", x, dst_type_max=6.0)
     check_refused("npu_grouped_dynamic_mx_quant", r"block_size is 64, allowed is 32", x, ends, blocksize=64)

@@ -149,7 +149,7 @@ def test_scales_that_saturate_nothing() -> None:
     check(op, (x,), lambda x: blocks(x, -1, torch.float8_e4m3fn, rounds_up=True))
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x = normal(3, 64)
     refused, op = check_refused, "npu_dynamic_mx_quant"
     refused(op, r'round_mode is "floor", allowed is "rint"', x, round_mode="floor")

@@ -25,7 +25,7 @@ def channels(v, x, axis):
 @pytest.mark.parametrize(
     ("dtype", "axis", "size"), [(torch.float32, 1, 4), (torch.float16, -1, 16), (torch.bfloat16, -1, 1)]
 )
-def test_quantize(dtype: torch.dtype, axis: int, size: int) -> None:
+def test_quantize_rounds_and_saturates_in_both_modes(dtype: torch.dtype, axis: int, size: int) -> None:
     x, scales = normal(3, 4, 16, dtype=dtype), normal(size, seed=1).abs() / 20 + 0.01
     zero_points = integers(-5, 5, size, dtype=torch.int32)
 
@@ -345,7 +345,7 @@ def test_errors_of_activations() -> None:
     refused("npu_dynamic_quant_asymmetric", r"dst_type_max is 3 and dst_type Char, allowed are 0", x, **largest)
 
 
-def test_errors() -> None:
+def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x, one = normal(3, 4, 16), torch.ones(1)
     refused = check_refused
     refused("npu_quantize", r"scales has 3 values, allowed are 1 and 16", x, torch.ones(3), None, torch.int8, -1)

@@ -10,7 +10,7 @@ import torch_npu
 transformers = pytest.importorskip("transformers")
 
 
-def test_import() -> None:
+def test_transformers_finds_the_device_and_its_operators() -> None:
     from transformers import AutoModelForCausalLM
     from transformers.utils import is_torch_npu_available
 

@@ -13,7 +13,7 @@ from tests.python import api_pages
 
 
 @pytest.mark.parametrize("page", api_pages.with_examples(npu=True))
-def test_examples(page: str, tmp_path: Path) -> None:
+def test_examples_of_the_pages_run(page: str, tmp_path: Path) -> None:
     api_pages.check_examples(page, tmp_path)
 
 

@@ -84,7 +84,7 @@ def test_the_mark_of_a_step_gives_nothing_up():
     assert len({result.data_ptr() for result in results}) == 3
 
 
-def test_gradients():
+def test_gradients_through_npugraphs_are_those_of_eager():
     with torch.enable_grad():
         x, own = (X.clone().requires_grad_() for _ in range(2))
         torch.compile(fn, backend="npugraphs")(x)[:, 0].sum().backward()

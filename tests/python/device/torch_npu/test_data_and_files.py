@@ -142,7 +142,7 @@ def test_files_without_data(tmp_path: Path):
     assert found.shape == (2,) and found.is_npu
 
 
-def test_safetensors(tmp_path: Path):
+def test_safetensors_keep_tensors_and_load_on_any_device(tmp_path: Path):
     safetensors = pytest.importorskip("safetensors.torch")
     given = {"x": torch.randn(3, 4, device="npu:1"), "y": torch.ones(2, dtype=torch.bfloat16, device="npu")}
     safetensors.save_file(given, tmp_path / "x.safetensors")

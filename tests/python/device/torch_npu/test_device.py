@@ -53,7 +53,7 @@ def _environment(**changed: str) -> dict[str, str]:
     return {**os.environ, **changed}
 
 
-def test_devices():
+def test_the_current_device_follows_contexts_and_calls():
     assert torch.npu.device_count() == 2
     assert torch.npu.current_device() == 0
     with torch.npu.device(1):
@@ -94,7 +94,7 @@ def test_a_device_that_is_not_there():
         torch.npu.set_device(7)
 
 
-def test_properties():
+def test_properties_are_those_of_an_ascend_910b():
     properties = torch.npu.get_device_properties(0)
     assert (properties.name, properties.total_memory) == ("Ascend910B1", torch.npu.mem_get_info()[1])
     assert (properties.cube_core_num, properties.vector_core_num) == (24, 48)

@@ -18,7 +18,7 @@ from torch.testing._internal.common_utils import freeze_rng_state
 import npugraph
 
 
-def test_streams():
+def test_the_current_stream_follows_its_contexts():
     default = torch.npu.current_stream()
     assert isinstance(default, torch.npu.Stream) and default == torch.npu.default_stream()
     stream = torch.npu.Stream()
@@ -258,7 +258,7 @@ def test_random_numbers_are_those_of_cpu(draw):
     assert torch.equal(npu.cpu(), cpu) and torch.equal(npu_again.cpu(), again)
 
 
-def test_generators():
+def test_equal_states_of_generators_draw_equal_numbers():
     torch.npu.manual_seed(3)
     state = torch.npu.get_rng_state()
     x = torch.randn(5, device="npu")
@@ -329,7 +329,7 @@ def test_fork_rng_restores_npu():
     assert torch.equal(torch.randn(4, device="npu"), x)
 
 
-def test_files(tmp_path):
+def test_tensors_are_loaded_on_the_device_asked_for(tmp_path):
     x = torch.randn(4, 3, device="npu:1")
     path = tmp_path / "x.pt"
     torch.save({"x": x, "view": x[1]}, path)
@@ -351,7 +351,7 @@ def test_a_file_of_a_device_that_is_not_here(tmp_path):
         torch.load(tmp_path / "x.pt", map_location="npu:9")
 
 
-def test_storages():
+def test_tensors_share_storages_of_npu():
     x = torch.arange(4, dtype=torch.int32, device="npu")
     storage = x.untyped_storage()
     assert storage.device.type == "npu" and storage.is_npu and storage.cpu().device.type == "cpu"
@@ -371,7 +371,7 @@ def test_inference_mode():
         assert y.is_inference() and y[1:].is_inference() and y.tolist() == [3, 3, 3]
 
 
-def test_dlpack():
+def test_dlpack_shares_memory_on_the_device():
     x = torch.arange(3.0, device="npu")
     y = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))
     assert y.device == x.device and y.data_ptr() == x.data_ptr()
@@ -400,7 +400,7 @@ def test_dlpack_as_a_protocol():
     assert torch.ones(1).__dlpack_device__() == (torch.utils.dlpack.DLDeviceType.kDLCPU, 0)
 
 
-def test_windows():
+def test_window_functions_are_those_of_cpu():
     for window in (torch.kaiser_window, torch.hann_window, torch.blackman_window):
         assert torch.equal(window(5, device="npu:1").cpu(), window(5))
     got = torch.kaiser_window(6, periodic=False, beta=3.0, dtype=torch.float64, device="npu")
@@ -417,7 +417,7 @@ def test_what_is_of_npu_is_checked_before_its_memory_is_touched():
                 getattr(npugraph._C.device, name)(wrong)
 
 
-def test_accelerator():
+def test_npu_is_the_accelerator_of_torch():
     assert torch.accelerator.current_accelerator() == torch.device("npu")
     assert torch.accelerator.device_count() == 2
     torch.accelerator.synchronize()

@@ -80,7 +80,7 @@ def check_module(name: str, training: bool) -> None:
 
 @pytest.mark.parametrize("training", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_modules(name: str, training: bool) -> None:
+def test_modules_give_what_they_give_on_cpu(name: str, training: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with ProductsOfNpu():
@@ -104,7 +104,7 @@ def steps(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> list[torc
 
 
 @pytest.mark.parametrize("name", sorted(set(OPTIMISERS) - NO_SPARSE_TENSORS))
-def test_optimisers(name: str) -> None:
+def test_optimisers_step_as_they_do_on_cpu(name: str) -> None:
     with ProductsOfNpu():
         check_optimiser(name)
 

@@ -175,7 +175,7 @@ def test_dropped_paths():
         contrib.DropoutWithByteMask(2)
 
 
-def test_focus():
+def test_focus_is_a_convolution_of_interleaved_pixels():
     layer = contrib.Focus(3, 8, 3).npu().eval()
     x = torch.randn(2, 3, 8, 6, device="npu")
     parts = torch.cat([x[..., ::2, ::2], x[..., 1::2, ::2], x[..., ::2, 1::2], x[..., 1::2, 1::2]], 1)

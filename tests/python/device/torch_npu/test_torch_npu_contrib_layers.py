@@ -195,7 +195,7 @@ def _fixed(**factors: float) -> contrib.FusedColorJitter:
     return contrib.FusedColorJitter(**{name: (factor, factor) for name, factor in factors.items()})
 
 
-def test_colours():
+def test_colour_jitter_follows_its_definitions():
     torch.manual_seed(0)
     image = torch.rand(2, 3, 4, 5, device="npu") * 0.5
     luminance = (image * torch.tensor([0.299, 0.587, 0.114], device="npu").view(3, 1, 1)).sum(1, keepdim=True)

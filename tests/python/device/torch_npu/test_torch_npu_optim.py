@@ -67,7 +67,7 @@ def _moments(g: torch.Tensor, state: dict, b1: float, b2: float) -> tuple[torch.
 
 @pytest.mark.parametrize("adam", [False, True])
 @pytest.mark.parametrize("use_global_grad_norm", [False, True])
-def test_lamb(adam: bool, use_global_grad_norm: bool):
+def test_lamb_steps_follow_the_written_rule(adam: bool, use_global_grad_norm: bool):
     def rule(x, g, state, number, step):
         norm = math.sqrt(sum(float((one**2).sum()) for one in step)) if use_global_grad_norm else 1
         m, v = _moments(g / max(norm, 1), state, 0.9, 0.999)
@@ -81,7 +81,7 @@ def test_lamb(adam: bool, use_global_grad_norm: bool):
 
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("delta", [0.0, 4.0])  # 0 never projects, 4 always does
-def test_adamp(nesterov: bool, delta: float):
+def test_adamp_steps_follow_the_written_rule(nesterov: bool, delta: float):
     def rule(x, g, state, number, step):
         m, v = _moments(g, state, 0.9, 0.999)
         change = (0.9 * m + 0.1 * g if nesterov else m) / ((v / (1 - 0.999**number)).sqrt() + 1e-8)

@@ -138,7 +138,7 @@ def test_limits_of_cores():
     npu.set_device_limit(1, 24, 48)
 
 
-def test_versions():
+def test_versions_of_cann_and_chip_are_known():
     assert npu.utils.get_cann_version() == npu.utils.get_cann_version("DRIVER") == "9.9.0"
     assert npu.utils._is_gte_cann_version("9.1.0") and npu.utils._is_gte_cann_version("8.2.RC1", "HCCL")
     assert npu.utils._is_gte_cann_version("9.9.0.alpha001") and not npu.utils._is_gte_cann_version("10.0")
@@ -151,7 +151,7 @@ def test_versions():
     assert model(torch.ones(1, device="npu")).item() == 2
 
 
-def test_overflow():
+def test_infinite_values_are_found_as_overflow():
     assert npu.utils.is_support_inf_nan() and not npu.utils.is_force_overflow_check()
     assert not npu.get_npu_overflow_flag() and npu.clear_npu_overflow_flag() is None
     assert npu.utils.npu_check_overflow(torch.tensor([1.0, float("inf")], device="npu"))
@@ -208,7 +208,7 @@ def test_memory_by_address():
     assert npu.get_allocator_backend() == "native"
 
 
-def test_pools():
+def test_pools_count_users_and_keep_their_allocator():
     pool, other = npu.MemPool(), npu.MemPool()
     assert pool.id != other.id and pool.use_count() == 1
     with npu.use_mem_pool(pool):

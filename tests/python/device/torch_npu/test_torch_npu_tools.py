@@ -474,6 +474,7 @@ def test_types_and_samples_of_operators():
 
     assert torch.float32 in NPU_OPINFO_DTYPES["abs"] and torch.bool not in NPU_OPINFO_DTYPES["abs"]
     given = list(samples.sample_inputs_normal_tensor_second(None, "npu", torch.float32, False))
+    assert len(given) == 8
     for sample in given:
         torch.manual_seed(0)
         drawn = torch.normal(sample.input, *sample.args)
