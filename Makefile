@@ -25,7 +25,7 @@ build: setup  ## build the C++ half incrementally, with its tests and benchmarks
 # The words of a question are not for the shell, which would stop at the apostrophe of "What's".
 demo: export DEMO_LINE = $(value ARGS)
 demo: setup  ## a language model answers: make demo ARGS="What is a compiler?"
-	@scripts/build release product
+	@scripts/build release npugraph_C
 	@$(PYTHON) -m npugraph.demo --line "$$DEMO_LINE"
 
 test: build  ## what CI runs; ARGS go to pytest
@@ -90,4 +90,4 @@ fresh:  ## `make demo` and `make test` from a clone in a bare Debian 12 (deboots
 	@scripts/fresh
 
 clean:  ## remove what was built; keeps .venv
-	rm -rf build dist python/npugraph/_C.*.so
+	rm -rf build dist python/npugraph/_*.so

@@ -15,24 +15,29 @@ set(NPUGRAPH_STD_HEADERS
     <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string>
     <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
 
-# npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [TEST_SHARDS <n>])
+# npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [MODULE <name>]
+#                [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
 # program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this
 # one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
 # headers to precompile; PCH_OF is the layer whose precompiled headers this one takes, which must be compiled
-# with the same options. Tests that take long run in TEST_SHARDS processes, each with its share of the tests.
+# with the same options. MODULE is the Python module whose part this layer is, _C by default: a layer of another module
+# includes what it depends on, and links it only if it is of the same module; _C exports the rest (base/export.h). Tests that
+# take long run in TEST_SHARDS processes, each with its share of the tests.
 #
 # Files include what they use: builds with sanitizers precompile nothing.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF" "DEPS;ROOMS;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF;MODULE" "DEPS;ROOMS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
   string(REPLACE "/" "_" name ${dir})
-  list(TRANSFORM arg_DEPS REPLACE "/" "_")
-  list(TRANSFORM arg_DEPS PREPEND npugraph_)
+  if(NOT arg_MODULE)
+    set(arg_MODULE _C)
+  endif()
+  npugraph_libraries_of(libraries ${arg_MODULE} ${arg_DEPS})
 
   set(globs ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
   foreach(room ${arg_ROOMS})
@@ -52,8 +57,9 @@ function(npugraph_layer dir)
     add_library(npugraph_${name} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_link_libraries(npugraph_${name} ${scope} npugraph_options ${arg_DEPS} ${arg_LINK})
-  if(npugraph_ops IN_LIST arg_DEPS)
+  target_link_libraries(npugraph_${name} ${scope} npugraph_options ${libraries} ${arg_LINK})
+  set_property(TARGET npugraph_${name} PROPERTY NPUGRAPH_MODULE ${arg_MODULE})
+  if(ops IN_LIST arg_DEPS)
     add_dependencies(npugraph_${name} npugraph_operators_header)
   endif()
 
@@ -63,6 +69,21 @@ function(npugraph_layer dir)
     endif()
     npugraph_unit_test(${dir} LIBRARIES npugraph_${name} SHARDS ${arg_TEST_SHARDS})
   endif()
+endfunction()
+
+# npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the Python module takes them.
+function(npugraph_libraries_of variable module)
+  set(libraries)
+  foreach(dir ${ARGN})
+    string(REPLACE "/" "_" name ${dir})
+    get_target_property(other npugraph_${name} NPUGRAPH_MODULE)
+    if(other STREQUAL module)
+      list(APPEND libraries npugraph_${name})
+    else()
+      list(APPEND libraries $<COMPILE_ONLY:npugraph_${name}>)
+    endif()
+  endforeach()
+  set(${variable} ${libraries} PARENT_SCOPE)
 endfunction()
 
 # npugraph_unit_test(<dir> LIBRARIES <library>... SHARDS <n>): the test program of tests/unit/<dir>, if there are

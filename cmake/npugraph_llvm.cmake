@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Target npugraph_llvm: headers (SYSTEM) and static libraries of the LLVM that generates code for this host.
-# What links it exports none of its symbols, so another LLVM in the process is another LLVM.
+# npugraph_python_module() exports none of its symbols, so another LLVM in the process is another LLVM.
 
 find_package(LLVM 19.1 CONFIG REQUIRED)
 if(NOT LLVM_ENABLE_RTTI)
@@ -18,4 +18,3 @@ llvm_map_components_to_libnames(libraries ${LLVM_NATIVE_ARCH}CodeGen Core JITLin
 add_library(npugraph_llvm INTERFACE)
 target_include_directories(npugraph_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(npugraph_llvm INTERFACE ${libraries})
-target_link_options(npugraph_llvm INTERFACE -Wl,--exclude-libs,ALL)

@@ -39,3 +39,43 @@ target_link_libraries(npugraph_libtorch INTERFACE ${NPUGRAPH_TORCH_DIR}/lib/libt
 add_library(npugraph_libtorch_python INTERFACE)
 target_link_libraries(npugraph_libtorch_python INTERFACE ${NPUGRAPH_TORCH_DIR}/lib/libtorch_python.so
                                                          npugraph_libtorch Python::Module)
+
+# npugraph_python_module(<name> <dir> DEPS <dir>... PCH_OF <dir>)
+#
+# The extension module npugraph.<name>, target npugraph<name>, of src/<dir>/*.cc and the layers DEPS. It exports its
+# initialiser and the symbols marked NPUGRAPH_EXPORT (base/export.h). Modules other than _C take what they lack from _C.
+function(npugraph_python_module name dir)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH_OF" "DEPS")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+  set(target npugraph${name})
+  Python_add_library(${target} MODULE WITH_SOABI ${sources})
+  npugraph_libraries_of(libraries ${name} ${arg_DEPS})
+  target_link_libraries(${target} PRIVATE npugraph_options ${libraries} npugraph_libtorch_python)
+  if(arg_PCH_OF AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    string(REPLACE "/" "_" owner ${arg_PCH_OF})
+    target_precompile_headers(${target} REUSE_FROM npugraph_${owner})
+  endif()
+  # Calls of exported functions inside of a module stay direct calls.
+  set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports})
+  set(rpath ${NPUGRAPH_TORCH_DIR}/lib)
+  if(name STREQUAL _C)
+    target_link_options(${target} PRIVATE -Wl,-soname,$<TARGET_FILE_NAME:${target}>)
+  else()
+    add_dependencies(${target} npugraph_C)
+    target_link_libraries(${target} PRIVATE -Wl,$<TARGET_FILE:npugraph_C>)  # a flag: CMake would look for a library lib_C
+    list(PREPEND rpath $ORIGIN)
+  endif()
+  set_target_properties(
+    ${target}
+    PROPERTIES OUTPUT_NAME ${name}
+               LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/npugraph
+               BUILD_RPATH "${rpath}"
+               # site-packages/npugraph/_C.so beside site-packages/torch/lib
+               INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
+  if(NPUGRAPH_INPLACE)
+    set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/npugraph)
+  endif()
+  install(TARGETS ${target} LIBRARY DESTINATION npugraph COMPONENT wheel)
+endfunction()

@@ -14,11 +14,20 @@ _UNSUPPORTED = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torc
 def make_device() -> None:
     """Makes npu a device of torch.
 
-    Raises RuntimeError if the process already has another backend under torch's private key.
+    Raises RuntimeError if the process already has another backend under torch's private key, and ImportError if
+    npugraph was built without Ascend's operators.
     """
     other = torch._C._get_privateuse1_backend_name()
     if other not in ("privateuseone", "npu"):
         raise RuntimeError(f"torch_npu cannot be loaded: this process already has the device {other!r} in its place")
+    try:
+        import npugraph._ascend as _ascend
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "torch_npu needs npugraph._ascend, the module with Ascend's operators, and this npugraph was built without "
+            "it: `make build` builds all modules"
+        ) from error
+    _ascend.register_operators()
     device.register()
     torch.utils.rename_privateuse1_backend("npu")
 

@@ -7,7 +7,6 @@ from typing import Any, overload
 import torch
 
 from . import device as device
-from . import distributed as distributed
 from . import ge as ge
 
 class Artifact:

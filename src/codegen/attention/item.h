@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "abi/task.h"
+#include "codegen/attention/memory.h"
 #include "codegen/attention/run.h"
 
 namespace npugraph::codegen {
@@ -31,18 +32,7 @@ struct MaskEffect {
   }
 };
 
-// Memory of the operands of a call. Null where the plan has none.
-struct AttentionMemory {
-  const char* q = nullptr;
-  const char* k = nullptr;
-  const char* v = nullptr;
-  const char* mask = nullptr;
-  char* out = nullptr;
-  char* logsumexp = nullptr;
-  float* parts = nullptr;  // results of chunks
-  const int32_t* pages = nullptr;
-  int64_t position = 0;  // of the first query among the keys
-};
+// The memory of a call by the task ABI.
 AttentionMemory memory_of(const AttentionPlan& plan, const ng_call& call);
 
 // The data that all items of a call share.

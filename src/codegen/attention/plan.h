@@ -6,23 +6,11 @@
 #include <optional>
 
 #include "codegen/attention/attention.h"
+#include "codegen/attention/memory.h"
 #include "codegen/matmul/tile.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
-
-// A tensor of four dimensions in memory; strides in bytes.
-struct HeadsPlace {
-  std::array<int64_t, 4> strides{};
-  DType dtype = DType::kF32;
-
-  int64_t offset(int64_t batch, int64_t head, int64_t row = 0, int64_t column = 0) const {
-    return batch * strides[0] + head * strides[1] + row * strides[2] + column * strides[3];
-  }
-  int64_t row() const { return strides[2]; }
-  int64_t column() const { return strides[3]; }
-  bool is_dense() const { return column() == size_of(dtype); }
-};
 
 // A row is a query of one of the heads that read the same keys. The rows of a head follow each other.
 struct AttentionPlan {

@@ -3,14 +3,58 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <vector>
 
+#include "codegen/attention/item.h"
+#include "codegen/attention/plan.h"
+#include "codegen/attention/run.h"
 #include "codegen/task/slots.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
 
+// The plans of all sequences.
+class VarlenAttention::Pieces {
+ public:
+  Pieces(const loop::Attention& attention, const VarlenOperands& operands, std::span<const VarlenSequence> sequences,
+         const target::Target& target);
+
+  int64_t workspace() const { return scratch_at_ + slots_ * item_bytes_; }
+  void run(const ng_host& host, char* workspace) const;
+
+ private:
+  struct Piece {
+    AttentionPlan plan;
+    const AttentionCode* code;
+    AttentionMemory memory;
+    int64_t parts_at = 0;
+  };
+
+  Piece piece_of(const loop::Attention& attention, const VarlenOperands& operands, const VarlenSequence& sequence,
+                 int64_t blocks, const target::Target& target);
+  const AttentionCode* code_of(const AttentionPlan& plan, const target::Target& target);
+
+  std::vector<Piece> pieces_;
+  std::deque<std::pair<int64_t, AttentionCode>> codes_;  // by number of queries
+  int64_t scratch_at_ = 0;
+  int64_t item_bytes_ = 0;
+  int64_t multiplications_ = 0;
+  int slots_ = 1;
+};
+
 VarlenAttention::VarlenAttention(const loop::Attention& attention, const VarlenOperands& operands,
-                                 std::span<const VarlenSequence> sequences, const target::Target& target) {
+                                 std::span<const VarlenSequence> sequences, const target::Target& target)
+    : pieces_(std::make_unique<Pieces>(attention, operands, sequences, target)) {}
+
+VarlenAttention::~VarlenAttention() = default;
+
+int64_t VarlenAttention::workspace() const { return pieces_->workspace(); }
+
+void VarlenAttention::run(const ng_host& host, char* workspace) const { pieces_->run(host, workspace); }
+
+VarlenAttention::Pieces::Pieces(const loop::Attention& attention, const VarlenOperands& operands,
+                                std::span<const VarlenSequence> sequences, const target::Target& target) {
   const auto count = static_cast<int64_t>(sequences.size());
   pieces_.reserve(sequences.size());
   for (const VarlenSequence& sequence : sequences) {
@@ -26,9 +70,10 @@ VarlenAttention::VarlenAttention(const loop::Attention& attention, const VarlenO
   slots_ = most_slots();
 }
 
-VarlenAttention::Piece VarlenAttention::piece_of(const loop::Attention& attention, const VarlenOperands& operands,
-                                                 const VarlenSequence& sequence, int64_t blocks,
-                                                 const target::Target& target) {
+VarlenAttention::Pieces::Piece VarlenAttention::Pieces::piece_of(const loop::Attention& attention,
+                                                                 const VarlenOperands& operands,
+                                                                 const VarlenSequence& sequence, int64_t blocks,
+                                                                 const target::Target& target) {
   Piece piece;
   AttentionPlan& plan = piece.plan;
   plan.heads = operands.heads;
@@ -62,13 +107,13 @@ VarlenAttention::Piece VarlenAttention::piece_of(const loop::Attention& attentio
   return piece;
 }
 
-const AttentionCode* VarlenAttention::code_of(const AttentionPlan& plan, const target::Target& target) {
+const AttentionCode* VarlenAttention::Pieces::code_of(const AttentionPlan& plan, const target::Target& target) {
   for (const auto& [queries, code] : codes_)
     if (queries == plan.queries) return &code;
   return &codes_.emplace_back(plan.queries, find_code(plan, target)).second;
 }
 
-void VarlenAttention::run(const ng_host& host, char* workspace) const {
+void VarlenAttention::Pieces::run(const ng_host& host, char* workspace) const {
   std::vector<AttentionCall> calls;
   std::vector<int64_t> ends;  // of the items of each piece among all
   calls.reserve(pieces_.size());

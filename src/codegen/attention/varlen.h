@@ -4,14 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "abi/task.h"
-#include "codegen/attention/item.h"
-#include "codegen/attention/plan.h"
-#include "codegen/attention/run.h"
+#include "base/export.h"
+#include "codegen/attention/memory.h"
 #include "loop/attention.h"
 #include "target/target.h"
 
@@ -42,33 +40,19 @@ struct VarlenOperands {
 };
 
 // One call. `attention` has no mask, and its position is kStart or kEnd. Queries that see no keys give zeros.
-class VarlenAttention {
+class NPUGRAPH_EXPORT VarlenAttention {
  public:
   VarlenAttention(const loop::Attention& attention, const VarlenOperands& operands,
                   std::span<const VarlenSequence> sequences, const target::Target& target);
+  ~VarlenAttention();
 
-  int64_t workspace() const { return scratch_at_ + slots_ * item_bytes_; }
+  int64_t workspace() const;
   // `workspace` is that many bytes, 64-byte aligned.
   void run(const ng_host& host, char* workspace) const;
 
  private:
-  struct Piece {
-    AttentionPlan plan;
-    const AttentionCode* code;
-    AttentionMemory memory;
-    int64_t parts_at = 0;
-  };
-
-  Piece piece_of(const loop::Attention& attention, const VarlenOperands& operands, const VarlenSequence& sequence,
-                 int64_t blocks, const target::Target& target);
-  const AttentionCode* code_of(const AttentionPlan& plan, const target::Target& target);
-
-  std::vector<Piece> pieces_;
-  std::deque<std::pair<int64_t, AttentionCode>> codes_;  // by number of queries
-  int64_t scratch_at_ = 0;
-  int64_t item_bytes_ = 0;
-  int64_t multiplications_ = 0;
-  int slots_ = 1;
+  class Pieces;
+  std::unique_ptr<const Pieces> pieces_;
 };
 
 }  // namespace npugraph::codegen

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include "torch/bindings/init.h"
+#include "torch/capture/collective_recorder.h"
 #include "torch/device/core_limits.h"
 #include "torch/device/pinned_memory.h"
 #include "torch/device/register.h"
@@ -16,13 +17,11 @@
 #include "torch/npu/generator.h"
 #include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
+#include "torch/npu/operators.h"
 #include "torch/npu/printer.h"
 #include "torch/npu/rewrites.h"
 #include "torch/npu/tensor.h"
 #include "torch/npu/warning.h"
-#include "torch/npu_ops/framework/definitions.h"
-#include "torch/npu_ops/framework/graph_forms.h"
-#include "torch/npu_ops/registration.h"
 
 namespace npugraph::bindings {
 namespace {
@@ -161,23 +160,21 @@ void end_profile_of_child_threads() {
 }  // namespace
 
 void init_device(py::module_& parent) {
+  capture::install_collective_recorder();
   py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
   module.attr("TYPE") = static_cast<int>(npu::kNpu);
-  module.def("register", [] {
-    npu_ops::register_operators();
-    device::register_device();
-  });
-  py::class_<npu_ops::Operator>(module, "Operator")
-      .def_readonly("name", &npu_ops::Operator::name)
-      .def_readonly("definition", &npu_ops::Operator::definition)
-      .def_readonly("has_kernel", &npu_ops::Operator::has_kernel)
-      .def_readonly("has_meta", &npu_ops::Operator::has_meta)
-      .def_readonly("is_composed", &npu_ops::Operator::is_composed)
+  module.def("register", &device::register_device);
+  py::class_<npu::Operator>(module, "Operator")
+      .def_readonly("name", &npu::Operator::name)
+      .def_readonly("definition", &npu::Operator::definition)
+      .def_readonly("has_kernel", &npu::Operator::has_kernel)
+      .def_readonly("has_meta", &npu::Operator::has_meta)
+      .def_readonly("is_composed", &npu::Operator::is_composed)
       .def_property_readonly("rewrites_arguments",
-                             [](const npu_ops::Operator& row) { return npu::rewrites_arguments(row.name); })
-      .def_readonly("whole_with", &npu_ops::Operator::whole_with);
-  module.def("operators", &npu_ops::operators, py::return_value_policy::reference);
-  module.def("graph_forms", &npu_ops::graph_forms);
+                             [](const npu::Operator& row) { return npu::rewrites_arguments(row.name); })
+      .def_readonly("whole_with", &npu::Operator::whole_with);
+  module.def("operators", &npu::operators, py::return_value_policy::reference);
+  module.def("graph_forms", &npu::graph_forms);
   module.def("facts", &facts_dict);
   module.def("count", [] { return npu::facts().devices; });
   module.def("current", [] { return static_cast<int>(npu::current_device()); });

@@ -14,7 +14,6 @@ void init_fx_importer(py::module_& module);
 void init_artifact(py::module_& module);
 void init_capture_rules(py::module_& module);
 void init_device(py::module_& module);
-void init_distributed(py::module_& module);
 void init_ge(py::module_& module);
 void init_graph(py::module_& module);
 void init_graphs(py::module_& module);

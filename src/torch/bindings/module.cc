@@ -40,6 +40,5 @@ PYBIND11_MODULE(_C, module) {
   init_known_types(module);
   init_weights(module);
   init_device(module);
-  init_distributed(module);
   init_graphs(module);
 }

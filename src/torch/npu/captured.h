@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // Alive while the calling thread runs operators that are recorded in a capture.
@@ -15,10 +17,10 @@ class Captured {
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
 };
-bool is_captured() noexcept;
+NPUGRAPH_EXPORT bool is_captured() noexcept;
 
 // The same; true also before an operator on `tensor` has been handed to the capture.
-bool is_captured(const at::Tensor& tensor);
+NPUGRAPH_EXPORT bool is_captured(const at::Tensor& tensor);
 // Sets the function that tells whether the calling thread's current stream
 // of a device is captured. Once in the process.
 void set_is_capturing(bool (*is_capturing)(c10::DeviceIndex));

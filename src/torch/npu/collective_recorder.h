@@ -13,6 +13,8 @@
 #include <c10/util/FunctionRef.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // A collective that is part of a captured graph.
@@ -49,7 +51,7 @@ class CollectiveRecorder {
 };
 
 // The recorder of the process; null if none was set.
-const CollectiveRecorder* collective_recorder();
+NPUGRAPH_EXPORT const CollectiveRecorder* collective_recorder();
 // To be called before the first collective. `recorder` must live as long as the process.
 void set_collective_recorder(const CollectiveRecorder* recorder);
 

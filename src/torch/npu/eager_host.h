@@ -5,13 +5,14 @@
 #include <string>
 
 #include "abi/task.h"
+#include "base/export.h"
 
 namespace npugraph::npu {
 
 // For one call. Loops run in the threads of the pool.
 class EagerHost {
  public:
-  EagerHost();
+  NPUGRAPH_EXPORT EagerHost();
   EagerHost(const EagerHost&) = delete;
   EagerHost& operator=(const EagerHost&) = delete;
 

@@ -13,12 +13,13 @@
 #include <c10/util/SmallVector.h>
 
 #include "abi/task.h"
+#include "base/export.h"
 #include "tensor/dtype.h"
 
 namespace npugraph::npu {
 
 // The type that floating-point elements of this type have in generated code for this machine.
-std::optional<DType> generated_dtype(at::ScalarType type);
+NPUGRAPH_EXPORT std::optional<DType> generated_dtype(at::ScalarType type);
 
 // A window on a strided tensor, whose sizes and strides must outlive it. `dtype` is an ng_dtype.
 ng_buffer buffer_of(const at::Tensor& tensor, int32_t dtype);

@@ -7,6 +7,7 @@
 
 #include <c10/core/Device.h>
 
+#include "base/export.h"
 #include "base/max_devices.h"
 
 namespace npugraph::npu {
@@ -23,10 +24,10 @@ struct Facts {
 };
 
 // The facts of the process, from the environment (docs/env_vars.md) at the first call. Thread-safe.
-const Facts& facts();
+NPUGRAPH_EXPORT const Facts& facts();
 
 // Whether `device` is npu as torch/device made it: memory of this host. Another package's npu is not.
-bool is_host_memory(c10::Device device) noexcept;
+NPUGRAPH_EXPORT bool is_host_memory(c10::Device device) noexcept;
 void npu_is_host_memory() noexcept;
 
 // The current device of the calling thread.

@@ -10,6 +10,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/export.h"
 #include "torch/npu/memory.h"
 
 namespace npugraph::npu {
@@ -33,9 +34,9 @@ void allow_internal_formats(bool allowed) noexcept;
 bool internal_formats_allowed() noexcept;
 
 // Raises RuntimeError in the name of operator `op` unless `code` is one of kFormats that a tensor may have.
-void check_format(const char* op, int64_t code);
+NPUGRAPH_EXPORT void check_format(const char* op, int64_t code);
 // `code`, or its base, with a warning, while internal formats are not allowed. Raises as check_format.
-int permitted_format(const char* op, int64_t code);
+NPUGRAPH_EXPORT int permitted_format(const char* op, int64_t code);
 
 inline int format_of(const at::Tensor& npu) {
   return format_of(npu.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());

@@ -7,6 +7,8 @@
 
 #include <ATen/core/Generator.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // Records operations on the states of generators to repeat them later, as captured graphs do. The npu generators ask it
@@ -59,9 +61,9 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 
 // The CPU generator that draws for the npu generator `generator`, or,
 // without one, for the default generator of `device`.
-at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
+NPUGRAPH_EXPORT at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
 // The CPU generator for the kernel over aliases that the calling thread runs (over_aliases.h); nullopt if it runs none.
-std::optional<at::Generator> generator_of_kernel();
+NPUGRAPH_EXPORT std::optional<at::Generator> generator_of_kernel();
 
 }  // namespace npugraph::npu

@@ -5,10 +5,12 @@
 
 #include <string>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // `op` without its overload, "npu::npu_fusion_attention". To be called before the operator is called.
-void declare_host_argument(const std::string& op, const std::string& argument);
+NPUGRAPH_EXPORT void declare_host_argument(const std::string& op, const std::string& argument);
 bool may_be_on_host(const std::string& op, const std::string& argument);
 
 }  // namespace npugraph::npu

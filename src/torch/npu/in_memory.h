@@ -6,12 +6,14 @@
 
 #include <ATen/ATen.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // False for tensors that stand for others: fake and functional ones, and those of other devices.
-bool has_memory(const at::Tensor& tensor);
+NPUGRAPH_EXPORT bool has_memory(const at::Tensor& tensor);
 
 // Whether autograd records calls with these tensors, for which such kernels have no gradient.
-bool wants_gradient(std::initializer_list<const at::Tensor*> tensors);
+NPUGRAPH_EXPORT bool wants_gradient(std::initializer_list<const at::Tensor*> tensors);
 
 }  // namespace npugraph::npu

@@ -4,18 +4,20 @@
 
 #include <ATen/ATen.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // `x` [m, n], whose sizes may be symbolic, or a copy if its rows or columns overlap, as after
 // expand: at::_int_mm reads such matrices wrongly.
-at::Tensor without_overlap(const at::Tensor& x);
+NPUGRAPH_EXPORT at::Tensor without_overlap(const at::Tensor& x);
 
 // The product computed in float64, as int32. Exact, unlike float32: sums of k products stay below 2^14 * k. float64 has
 // a BLAS routine, int32 has none.
-at::Tensor int8_product_in_double(const at::Tensor& x1, const at::Tensor& x2);
+NPUGRAPH_EXPORT at::Tensor int8_product_in_double(const at::Tensor& x1, const at::Tensor& x2);
 
 // Correct forms of at::_int_mm and at::_int_mm_out for cpu matrices: x1 [m, k] @ x2 [k, n] of int8, exact in int32.
-at::Tensor int8_product(const at::Tensor& x1, const at::Tensor& x2);
+NPUGRAPH_EXPORT at::Tensor int8_product(const at::Tensor& x1, const at::Tensor& x2);
 at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Tensor& x2);
 
 }  // namespace npugraph::npu

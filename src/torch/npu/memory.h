@@ -16,6 +16,8 @@
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // The format of a storage that was given none (torch/npu/format.h).
@@ -34,7 +36,7 @@ struct Block {
 // Statistics and limit of one device.
 class DeviceMemory {
  public:
-  static DeviceMemory& of(c10::DeviceIndex device);
+  NPUGRAPH_EXPORT static DeviceMemory& of(c10::DeviceIndex device);
 
   // c10::OutOfMemoryError when `bytes` more do not fit the device.
   void add(Block& block, int64_t bytes);
@@ -61,7 +63,7 @@ class DeviceMemory {
   };
   std::vector<Piece> pieces() const;
   // Whether `bytes` from `address` on lie in one of its pieces, or in one that is lent to it.
-  bool holds(uintptr_t address, uint64_t bytes) const;
+  NPUGRAPH_EXPORT bool holds(uintptr_t address, uint64_t bytes) const;
 
  private:
   int64_t room() const;
@@ -143,12 +145,12 @@ inline c10::StorageImpl* host_storage_of(c10::StorageImpl* npu) {
 }
 
 // The format tag of an npu storage.
-int& format_of(c10::StorageImpl* npu);
+NPUGRAPH_EXPORT int& format_of(c10::StorageImpl* npu);
 
 // A new npu storage over the memory of `npu`, which it keeps alive. It is not counted again, and cannot be resized.
 c10::Storage borrow(c10::StorageImpl* npu);
 // Makes `npu`, which keeps its size, use the memory of `other` from byte `offset` on, and keeps that memory alive.
-void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
+NPUGRAPH_EXPORT void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 
 // The device into whose memory `pointer` points; nullopt if there is none.
 std::optional<c10::DeviceIndex> device_of(const void* pointer);

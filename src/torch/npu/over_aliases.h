@@ -6,6 +6,8 @@
 
 #include <c10/core/Device.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // While alive, the calling thread runs such a kernel, for tensors of `device`.
@@ -21,6 +23,6 @@ class OverAliases {
 };
 
 // Nullopt if the calling thread runs no such kernel.
-std::optional<c10::DeviceIndex> device_of_aliases() noexcept;
+NPUGRAPH_EXPORT std::optional<c10::DeviceIndex> device_of_aliases() noexcept;
 
 }  // namespace npugraph::npu

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // By their names in the core: "npu.npu_fused_infer_attention_score". All of their overloads are declared. To be called
 // before the operators are called.
-void declare_pool_operators(std::initializer_list<std::string> names);
+NPUGRAPH_EXPORT void declare_pool_operators(std::initializer_list<std::string> names);
 // `name`: of an overload, "npu.npu_fused_infer_attention_score.out".
 bool is_pool_operator(std::string_view name);
 

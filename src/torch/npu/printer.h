@@ -6,12 +6,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // Prints a cpu tensor; the default prints to the standard output. An empty name
 // means no name. Called by any thread; may throw.
 using Printer = void (*)(const std::string& name, const at::Tensor& tensor);
 void set_printer(Printer printer) noexcept;
-void print(const std::string& name, const at::Tensor& tensor);
+NPUGRAPH_EXPORT void print(const std::string& name, const at::Tensor& tensor);
 
 }  // namespace npugraph::npu

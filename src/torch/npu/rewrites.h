@@ -5,10 +5,12 @@
 
 #include <string>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // `op`: "atb::_npu_rotary_embedding". To be called before the operator is called.
-void declare_rewrites(const std::string& op);
+NPUGRAPH_EXPORT void declare_rewrites(const std::string& op);
 bool rewrites_arguments(const std::string& op);
 
 }  // namespace npugraph::npu

@@ -9,11 +9,13 @@
 #include <ATen/ATen.h>
 #include <c10/util/FunctionRef.h>
 
+#include "base/export.h"
+
 namespace npugraph::npu {
 
 // Declares that operator `op` ("npu::npu_scatter_pa_kv_cache") announces all its writes to these arguments. To be
 // called before the operator is called.
-void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments);
+NPUGRAPH_EXPORT void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments);
 // Whether that was declared.
 bool announces_rows(const std::string& op, const std::string& argument);
 
@@ -34,9 +36,9 @@ class HearRowWrites {
 };
 
 // Whether the calling thread's announcements are heard.
-bool are_rows_heard();
+NPUGRAPH_EXPORT bool are_rows_heard();
 
 // To be called before into.index_put_(places, ...).
-void announce_rows(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places);
+NPUGRAPH_EXPORT void announce_rows(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places);
 
 }  // namespace npugraph::npu

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/export.h"
 #include "torch/npu/facts.h"
 
 namespace npugraph::npu {
@@ -20,7 +21,7 @@ inline bool same_geometry(const c10::TensorImpl& a, const c10::TensorImpl& b) {
 }
 
 // A CPU tensor over the host storage of an npu tensor, with its sizes, strides, and conjugate and negative bits.
-at::Tensor cpu_alias(const at::Tensor& npu);
+NPUGRAPH_EXPORT at::Tensor cpu_alias(const at::Tensor& npu);
 // Takes back a result of cpu_alias() that is no longer needed, so that the thread's next alias costs less. Does nothing
 // if the tensor has other holders.
 void reuse_alias(at::Tensor alias);

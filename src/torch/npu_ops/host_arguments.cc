@@ -7,7 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "torch/npu/host_arguments.h"
-#include "torch/npu_ops/framework/definitions.h"
+#include "torch/npu/operators.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -34,7 +34,7 @@ constexpr std::string_view kHostArguments[] = {
 }  // namespace
 
 void declare_host_arguments() {
-  for (const Operator& op : operators()) {
+  for (const npu::Operator& op : npu::operators()) {
     const size_t dot = op.name.find('.');
     const std::string name = op.name.substr(0, dot), overload = dot == op.name.npos ? "" : op.name.substr(dot + 1);
     const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());

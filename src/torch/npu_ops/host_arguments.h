@@ -4,7 +4,7 @@
 
 namespace npugraph::npu_ops {
 
-// Declares such arguments of all operators() (torch/npu/host_arguments.h).
+// Declares such arguments of all operators (torch/npu/operators.h, torch/npu/host_arguments.h).
 void declare_host_arguments();
 
 }  // namespace npugraph::npu_ops

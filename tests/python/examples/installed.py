@@ -14,7 +14,7 @@ import torch
 
 ROOT = Path(__file__).parents[3]
 _BUILD = ROOT / "build/release"
-_BY_CMAKE = ("_C.*.so", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
+_BY_CMAKE = ("_*.so", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
 
 
 def environment(folder: Path) -> Path:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process group of the backend hccl."""
 
-from npugraph._C.distributed import ProcessGroupHCCL
+from npugraph._ascend import ProcessGroupHCCL
 
 __all__ = ["ProcessGroupHCCL"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from npugraph._C.distributed import ProcessGroupHCCL
+from npugraph._ascend import ProcessGroupHCCL
 
 __all__ = ["is_hccl_available", "reinit_process_group"]
 

@@ -22,11 +22,6 @@ const std::vector<const char*> kAtbSchemas = {
 #include "torch/npu_ops/framework/schemas_atb.inc"
 };
 
-std::vector<Operator>& table() {
-  static auto* out = new std::vector<Operator>;
-  return *out;
-}
-
 bool wants_gradient(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() && value.toTensor().requires_grad();
   if (!value.isList()) return false;
@@ -109,14 +104,11 @@ Definitions::Definitions(const char* name_space)
   for (const char* text : schemas()) {
     schemas_.def(text);
     const std::string name(text, std::string_view(text).find('('));
-    table().push_back({.name = name_space_ + "::" + name});
+    rows_.push_back({.name = name_space_ + "::" + name});
   }
 }
 
-void Definitions::complete() {
-  define_graph_forms(name_space_, schemas());
-  std::sort(table().begin(), table().end(), [](const Operator& a, const Operator& b) { return a.name < b.name; });
-}
+void Definitions::complete() { npu::declare_operators(std::move(rows_), define_graph_forms(name_space_, schemas())); }
 
 const std::vector<const char*>& Definitions::schemas() const {
   return name_space_ == "npu" ? kNpuSchemas : kAtbSchemas;
@@ -124,9 +116,8 @@ const std::vector<const char*>& Definitions::schemas() const {
 
 void Definitions::add(const char* name, Operator facts) {
   facts.name = name_space_ + "::" + name;
-  auto& all = table();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Operator& row) { return row.name == facts.name; });
-  TORCH_INTERNAL_ASSERT(found != all.end() && !found->has_meta && !found->has_kernel, facts.name);
+  const auto found = std::ranges::find(rows_, facts.name, &Operator::name);
+  TORCH_INTERNAL_ASSERT(found != rows_.end() && !found->has_meta && !found->has_kernel, facts.name);
   *found = facts;
   if (facts.is_composite) {
     for (const DispatchKey key : {DispatchKey::AutogradCPU, DispatchKey::AutogradPrivateUse1})
@@ -147,7 +138,5 @@ void Definitions::add(const char* name, Operator facts) {
   else if (facts.has_kernel && facts.has_meta && !op.schema().returns().empty())
     autograd_.impl(name, gradient_of(facts));
 }
-
-const std::vector<Operator>& operators() { return table(); }
 
 }  // namespace npugraph::npu_ops

@@ -20,19 +20,11 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "torch/npu/operators.h"
+
 namespace npugraph::npu_ops {
 
-// Facts about one operator, for documentation and for compiled graphs.
-struct Operator {
-  std::string name;  // "npu::npu_rms_norm", "npu::npu_slice.out"
-  std::string definition;
-  bool has_kernel = false;
-  bool has_meta = false;
-  bool is_composed = false;
-  bool is_composite = false;
-  bool is_on_npu_alone = false;         // calls on cpu tensors fail
-  std::vector<std::string> whole_with;  // a composed operator is computed in calls with one of these arguments
-};
+using npu::Operator;
 
 class Definitions {
  public:
@@ -106,7 +98,8 @@ class Definitions {
     add(name, {.has_meta = true});
   }
 
-  // Must be called after the last of the above: defines the second forms (graph_forms.h), and sorts operators().
+  // Must be called once, after the last of the above: defines the second forms (graph_forms.h), and declares the operators
+  // (torch/npu/operators.h).
   void complete();
 
  private:
@@ -114,10 +107,8 @@ class Definitions {
   void add(const char* name, Operator facts);
 
   std::string name_space_;
+  std::vector<Operator> rows_;
   torch::Library schemas_, cpu_, npu_, select_, meta_, autograd_, inplace_;
 };
-
-// All operators, ordered by name. Empty before register_operators() (registration.h).
-const std::vector<Operator>& operators();
 
 }  // namespace npugraph::npu_ops

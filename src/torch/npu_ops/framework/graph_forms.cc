@@ -17,11 +17,6 @@ using torch::jit::Stack;
 constexpr std::string_view kSuffix = "_in_graphs";
 constexpr std::string_view kUnmarked = "Tensor[] out)", kMarked = "Tensor(a!)[] out)";
 
-std::vector<std::pair<std::string, std::string>>& table() {
-  static auto* out = new std::vector<std::pair<std::string, std::string>>;
-  return *out;
-}
-
 // Schema of the second form. Returns nullopt for operators that return new tensors.
 std::optional<std::string> without_results(std::string_view schema) {
   const size_t arrow = schema.rfind("->");
@@ -58,7 +53,8 @@ class DropResults final : public c10::OperatorKernel {
 
 }  // namespace
 
-void define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas) {
+std::vector<npu::GraphForm> define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas) {
+  std::vector<npu::GraphForm> forms;
   // An operator is unregistered with its library.
   static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
   auto& library = *libraries->emplace_back(
@@ -73,10 +69,9 @@ void define_graph_forms(const std::string& name_space, const std::vector<const c
     library.impl(name.c_str(),
                  torch::dispatch(DispatchKey::CompositeExplicitAutograd,
                                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<DropResults>(op))));
-    table().emplace_back(name_space + "::" + name_of(schema), name_space + "::" + name);
+    forms.emplace_back(name_space + "::" + name_of(schema), name_space + "::" + name);
   }
+  return forms;
 }
-
-const std::vector<std::pair<std::string, std::string>>& graph_forms() { return table(); }
 
 }  // namespace npugraph::npu_ops

@@ -11,15 +11,14 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "torch/npu/operators.h"
 
 namespace npugraph::npu_ops {
 
-// Defines the second forms of those of `schemas` that need one. The operators must be defined and have their kernels.
-void define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas);
-
-// Pairs of an operator's name with its overload, and the name of its second form.
-const std::vector<std::pair<std::string, std::string>>& graph_forms();
+// Defines the second forms of those of `schemas` that need one, and returns their names. The operators must be defined
+// and have their kernels.
+std::vector<npu::GraphForm> define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas);
 
 }  // namespace npugraph::npu_ops

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.distributed: the process group of the backend "hccl".
+// The process group of the backend "hccl".
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
-#include "torch/bindings/init.h"
-#include "torch/capture/collective_recorder.h"
+#include "torch/bindings/ascend/init.h"
 #include "torch/distributed/process_group_hccl.h"
 
 namespace npugraph::bindings {
@@ -64,9 +63,7 @@ void define_options(const py::object& group) {
 
 }  // namespace
 
-void init_distributed(py::module_& parent) {
-  capture::install_collective_recorder();
-  py::module_ module = parent.def_submodule("distributed", "Process groups of npu (torch_npu.distributed).");
+void init_process_group(py::module_& module) {
   py::class_<ProcessGroupHccl, c10d::Backend, HeldWithoutGil<ProcessGroupHccl>> group(
       module, "ProcessGroupHCCL", "Process group of npu over gloo.");
   define_options(group);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The topics of npugraph._ascend; module.cc calls them.
+#pragma once
+
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace npugraph::bindings {
+
+namespace py = pybind11;
+
+void init_process_group(py::module_& module);
+
+}  // namespace npugraph::bindings
