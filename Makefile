@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
-PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_file_size scripts/fit_math \
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
@@ -56,6 +56,7 @@ lint: setup  ## check style, layers and file sizes without changing anything
 	@.venv/bin/ruff format -q --check $(wildcard $(PYTHON_SOURCES))
 	@scripts/check_layers
 	@scripts/check_operators
+	@scripts/check_names
 	@scripts/check_file_size
 
 asan tsan: setup  ## the torch-free half under sanitizers

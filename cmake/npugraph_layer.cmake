@@ -15,6 +15,9 @@ set(NPUGRAPH_STD_HEADERS
     <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string>
     <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
 
+# Files in one batch of a unity build.
+set(NPUGRAPH_BATCH 12)
+
 # npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [MODULE <name>]
 #                [TEST_SHARDS <n>])
 #
@@ -27,7 +30,8 @@ set(NPUGRAPH_STD_HEADERS
 # includes what it depends on, and links it only if it is of the same module; _C exports the rest (base/export.h). Tests that
 # take long run in TEST_SHARDS processes, each with its share of the tests.
 #
-# Files include what they use: builds with sanitizers precompile nothing.
+# With NPUGRAPH_UNITY, files of one layer are compiled together (npugraph_batches), so names in their unnamed namespaces
+# differ. Files include what they use: builds with sanitizers neither do that nor precompile headers.
 function(npugraph_layer dir)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEST_SHARDS;PCH_OF;MODULE" "DEPS;ROOMS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
@@ -46,6 +50,7 @@ function(npugraph_layer dir)
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
+    npugraph_batches(npugraph_${name})
     if(arg_PCH_OF AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
       string(REPLACE "/" "_" owner ${arg_PCH_OF})
       target_precompile_headers(npugraph_${name} REUSE_FROM npugraph_${owner})
@@ -69,6 +74,12 @@ function(npugraph_layer dir)
     endif()
     npugraph_unit_test(${dir} LIBRARIES npugraph_${name} SHARDS ${arg_TEST_SHARDS})
   endif()
+endfunction()
+
+# npugraph_batches(<target>): compiles its files in batches, if NPUGRAPH_UNITY is on. A batch costs its headers once, and is
+# compiled again when one of its files changes.
+function(npugraph_batches target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${NPUGRAPH_BATCH})
 endfunction()
 
 # npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the Python module takes them.

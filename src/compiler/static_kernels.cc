@@ -81,7 +81,7 @@ std::optional<Task> specialised(const Task& task, std::span<const ng_scalar> sca
 }
 
 // All texts from which code is generated for a task.
-std::string text_of(const Task& task) {
+std::string generated_text(const Task& task) {
   std::string text;
   for (const Attr& arg : task.args) {
     if (const auto* part = std::get_if<std::string>(&arg)) text += *part;
@@ -110,7 +110,7 @@ std::optional<ng_task> StaticKernels::make(const Task& task, std::span<const ng_
   const codegen::WithBuildRules rules({.reads_disk = request_.on_disk, .one_builder = true});
   const codegen::BuildCount builds;
   // Failures are kept for the sizes and the text before specialisation, because making the specialised text may fail.
-  const std::string text = cat(key, "\n", text_of(task));
+  const std::string text = cat(key, "\n", generated_text(task));
   std::optional<ng_task> made;
   bool failed = failures().contains(text);
   try {

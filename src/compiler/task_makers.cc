@@ -47,7 +47,7 @@ codegen::Order order_of(const program::Task& task) {
   return codegen::Order::kApart;
 }
 
-std::string_view text_of(const program::Task& task) {
+std::string_view kernel_text(const program::Task& task) {
   const auto* text = task.args.empty() ? nullptr : std::get_if<std::string>(&task.args.front());
   if (text == nullptr) throw UserError(cat("task ", task.name, " carries no text of its kernel"));
   return *text;
@@ -84,7 +84,7 @@ ng_task make_quant(const program::Task& task, std::string_view text) {
 }
 
 ng_task make_loop(const program::Program&, const program::Task& task) {
-  const std::string_view text = text_of(task);
+  const std::string_view text = kernel_text(task);
   if (codegen::is_quant_text(text)) return make_quant(task, text);
   return codegen::make_kernel_task(loop::parse(text, task.name), target::host_target());
 }
@@ -98,7 +98,7 @@ DType result_type(const loop::Kernel& factor) {
 // Matrix products as lowering writes them: all share the first factor, the other factors have one type, and each
 // product has an epilogue. In front of it may stand the kernel that computes the second factor of the product.
 ng_task make_products(const program::Program&, const program::Task& task) {
-  const std::string_view text = text_of(task);
+  const std::string_view text = kernel_text(task);
   if (codegen::is_quant_text(text)) return make_quant(task, text);
   if (task.operands.size() < 2) throw UserError(cat("task ", task.name, " has no factors"));
   std::vector<codegen::MatmulSpec> specs;
@@ -122,13 +122,13 @@ ng_task make_products(const program::Program&, const program::Task& task) {
 ng_task make_attention(const program::Program&, const program::Task& task) {
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no queries"));
   const program::Operand& queries = task.operands[0];
-  return codegen::make_attention(loop::parse_attention(text_of(task), task.name), queries.dtype, target::host_target(),
-                                 rows_of(queries));
+  return codegen::make_attention(loop::parse_attention(kernel_text(task), task.name), queries.dtype,
+                                 target::host_target(), rows_of(queries));
 }
 
 // Operand 0 is the weights; the image has their type. An epilogue may follow the first line of the text.
 ng_task make_convolution(const program::Program&, const program::Task& task) {
-  const std::string_view text = text_of(task);
+  const std::string_view text = kernel_text(task);
   if (task.operands.empty()) throw UserError(cat("task ", task.name, " has no weights"));
   codegen::ConvolutionSpec spec{.dtype = task.operands[0].dtype};
   const size_t end = text.find('\n');

@@ -12,7 +12,7 @@
 namespace npugraph::kernels {
 namespace {
 
-constexpr int64_t kGrainBytes = 256 << 10;  // of the table, per thread
+constexpr int64_t kTableGrainBytes = 256 << 10;  // of the table, per thread
 
 template <typename T>
 void add_row(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t count) {
@@ -54,7 +54,7 @@ class EmbeddingBackward {
   ng_status run(const State& state, ng_call& call) const {
     const ng_buffer& y = call.buffers[2];
     if (elements(y) == 0) return NG_OK;
-    const int64_t grain = std::max<int64_t>(kGrainBytes / (y.sizes[1] * size_of(type_)), 1);
+    const int64_t grain = std::max<int64_t>(kTableGrainBytes / (y.sizes[1] * size_of(type_)), 1);
     for_ranges(call, y.sizes[0], grain, [&](int64_t first, int64_t end) { make_rows(state, call, first, end); });
     return NG_OK;
   }
@@ -120,13 +120,13 @@ ng_status reference_embedding_backward(const ng_definition& task, ng_call* call)
   return NG_OK;
 }
 
-constexpr Kernel kRows[] = {
+constexpr Kernel kEmbeddingRows[] = {
     {"kernel.embedding_dense_backward", "(grad, indices, padding_idx: scalar) -> y[indices[i]] += grad[i], from zeros",
      made_by<make_embedding_backward>, reference_embedding_backward},
 };
 
 }  // namespace
 
-std::span<const Kernel> embedding_kernels() { return kRows; }
+std::span<const Kernel> embedding_kernels() { return kEmbeddingRows; }
 
 }  // namespace npugraph::kernels

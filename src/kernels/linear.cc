@@ -159,7 +159,7 @@ class Linear {
 };
 
 template <bool transposed>
-ng_task make(const ng_definition& task) {
+ng_task make_linear(const ng_definition& task) {
   ng_task made = make_task(std::make_unique<Linear>(task, transposed));
   made.workspace = [](void* context, const ng_call* call) {
     return static_cast<const Linear*>(context)->workspace(*call);
@@ -168,19 +168,19 @@ ng_task make(const ng_definition& task) {
 }
 
 template <bool transposed>
-ng_status reference(const ng_definition& task, ng_call* call) {
+ng_status linear_reference(const ng_definition& task, ng_call* call) {
   return Linear(task, transposed).run_reference(*call);
 }
 
-constexpr Kernel kRows[] = {
+constexpr Kernel kMatmulRows[] = {
     {"kernel.linear_f32", "(x[m, k], w[n, k] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w^T + bias",
-     made_by<make<true>>, reference<true>},
-    {"kernel.mm_f32", "(x[m, k], w[k, n] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w + bias", made_by<make<false>>,
-     reference<false>},
+     made_by<make_linear<true>>, linear_reference<true>},
+    {"kernel.mm_f32", "(x[m, k], w[k, n] [, bias[n]] [, relu: bool]) -> y[m, n] = x . w + bias",
+     made_by<make_linear<false>>, linear_reference<false>},
 };
 
 }  // namespace
 
-std::span<const Kernel> matmul_kernels() { return kRows; }
+std::span<const Kernel> matmul_kernels() { return kMatmulRows; }
 
 }  // namespace npugraph::kernels

@@ -15,7 +15,7 @@
 namespace npugraph::kernels {
 namespace {
 
-constexpr int64_t kGrainBytes = 256 << 10;  // of results, per thread
+constexpr int64_t kMoveGrainBytes = 256 << 10;  // of results, per thread
 
 // Reads x (operand 0), writes y (operand 1); x broadcasts to y.
 class Move {
@@ -38,7 +38,7 @@ class Move {
   ng_status run(const State& state, ng_call& call) const {
     const std::array<char*, kMaxWindows> data = {static_cast<char*>(call.buffers[0].data),
                                                  static_cast<char*>(call.buffers[1].data)};
-    for_ranges(call, state.loop.count(), kGrainBytes / to_bytes_,
+    for_ranges(call, state.loop.count(), kMoveGrainBytes / to_bytes_,
                [&](int64_t first, int64_t last) { state.loop.run(data, first, last, row_); });
     return NG_OK;
   }
@@ -245,7 +245,7 @@ ng_status reference_ramp(const ng_definition& task, ng_call* call) {
   return NG_OK;
 }
 
-constexpr Kernel kRows[] = {
+constexpr Kernel kMemoryRows[] = {
     {"kernel.copy", "(x) -> y = x, any strides, elements of one size", made_by<make_copy>, reference_copy},
     {"kernel.cast", "(x) -> y = x in the type of y: bool, integers, f16, bf16, f32, f64", made_by<make_cast>,
      reference_cast},
@@ -256,6 +256,6 @@ constexpr Kernel kRows[] = {
 
 }  // namespace
 
-std::span<const Kernel> memory_kernels() { return kRows; }
+std::span<const Kernel> memory_kernels() { return kMemoryRows; }
 
 }  // namespace npugraph::kernels

@@ -23,7 +23,7 @@ void store_scalar(Scalar value, DType dtype, char* to) {
 }
 
 // The address, in a window that broadcasts to the result, of the element at `index` of the result.
-char* element_at(const ng_buffer& window, const std::vector<int64_t>& index, int64_t element_bytes) {
+char* broadcast_element_at(const ng_buffer& window, const std::vector<int64_t>& index, int64_t element_bytes) {
   int64_t offset = 0;
   const size_t missing = index.size() - window.rank;
   for (int d = 0; d < window.rank; ++d) {
@@ -111,10 +111,11 @@ ng_status Pointwise::run_reference(const ng_call& call) const {
   do {
     std::array<const char*, kMaxWindows> elements{};
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      elements[i] = inputs_[i].is_scalar ? state.scalars[i].data()
-                                         : element_at(call.buffers[inputs_[i].operand], index, size_of(op_.inputs[i]));
+      elements[i] = inputs_[i].is_scalar
+                        ? state.scalars[i].data()
+                        : broadcast_element_at(call.buffers[inputs_[i].operand], index, size_of(op_.inputs[i]));
     }
-    op_.element(elements, element_at(result, index, size_of(op_.result)));
+    op_.element(elements, broadcast_element_at(result, index, size_of(op_.result)));
   } while (next_index(index, result.sizes));
   return NG_OK;
 }

@@ -241,20 +241,20 @@ PointwiseOp where(const ng_definition& task) {
 }
 
 template <PointwiseOp (*choose)(const ng_definition&)>
-ng_task make(const ng_definition& task) {
+ng_task make_pointwise(const ng_definition& task) {
   return make_task(std::make_unique<Pointwise>(task, choose(task)));
 }
 template <PointwiseOp (*choose)(const ng_definition&)>
-ng_status reference(const ng_definition& task, ng_call* call) {
+ng_status pointwise_reference(const ng_definition& task, ng_call* call) {
   return Pointwise(task, choose(task)).run_reference(*call);
 }
 
 template <PointwiseOp (*choose)(const ng_definition&)>
 constexpr Kernel row(const char* name, const char* signature) {
-  return {name, signature, made_by<make<choose>>, reference<choose>};
+  return {name, signature, made_by<make_pointwise<choose>>, pointwise_reference<choose>};
 }
 
-constexpr Kernel kRows[] = {
+constexpr Kernel kPointwiseRows[] = {
     row<unary_f32_i64<Neg>>("kernel.unary_neg", "(x: f32 or i64) -> y = -x"),
     row<unary_f32_i64<Abs>>("kernel.unary_abs", "(x: f32 or i64) -> y = |x|"),
     row<unary_f32_i64<Relu>>("kernel.unary_relu", "(x: f32 or i64) -> y = x where x is not below 0, else 0"),
@@ -283,6 +283,6 @@ constexpr Kernel kRows[] = {
 
 }  // namespace
 
-std::span<const Kernel> pointwise_kernels() { return kRows; }
+std::span<const Kernel> pointwise_kernels() { return kPointwiseRows; }
 
 }  // namespace npugraph::kernels

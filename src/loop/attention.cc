@@ -9,7 +9,7 @@
 namespace npugraph::loop {
 namespace {
 
-constexpr std::string_view kHead = "npugraph.attention 1";
+constexpr std::string_view kAttentionHead = "npugraph.attention 1";
 
 // Takes the next word off `rest`.
 std::string_view take_word(std::string_view& rest) {
@@ -45,7 +45,7 @@ AttentionPosition parse_position(std::string_view& rest, std::string_view source
 }  // namespace
 
 std::string print(const Attention& attention) {
-  std::string text(kHead);
+  std::string text(kAttentionHead);
   if (attention.after) text += cat(" after ", *attention.after);
   if (attention.before) text += cat(" before ", *attention.before);
   if (attention.position != AttentionPosition::kStart)
@@ -64,8 +64,8 @@ std::string print(const Attention& attention) {
 }
 
 Attention parse_attention(std::string_view text, std::string_view source) {
-  if (!text.starts_with(kHead)) throw UserError(cat(source, ": expected \"", kHead, "\""));
-  std::string_view rest = text.substr(kHead.size());
+  if (!text.starts_with(kAttentionHead)) throw UserError(cat(source, ": expected \"", kAttentionHead, "\""));
+  std::string_view rest = text.substr(kAttentionHead.size());
   Attention attention;
   for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
     if (word == "after") {

@@ -22,7 +22,7 @@ std::vector<Expr> factors_of(const Expr& term) {
   return {term};
 }
 
-bool contains(const Expr& e, const std::string& symbol) {
+bool mentions(const Expr& e, const std::string& symbol) {
   std::vector<std::string> symbols;
   collect_symbols(e, symbols);
   return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
@@ -39,7 +39,7 @@ struct Linear {
 std::optional<Linear> split(const Expr& e, const std::string& variable) {
   Linear out;
   for (const Expr& term : terms_of(e)) {
-    if (!contains(term, variable)) {
+    if (!mentions(term, variable)) {
       out.rest = out.rest + term;
       continue;
     }
@@ -48,7 +48,7 @@ std::optional<Linear> split(const Expr& e, const std::string& variable) {
     for (const Expr& factor : factors_of(term)) {
       if (is_symbol(factor, variable)) {
         ++times;
-      } else if (contains(factor, variable)) {
+      } else if (mentions(factor, variable)) {
         return std::nullopt;
       } else {
         coefficient = coefficient * factor;
@@ -93,7 +93,7 @@ bool Bounds::prove(Expr e, int depth) const {
   while (!ranges.empty()) {
     const Range range = std::move(ranges.back());
     ranges.pop_back();
-    if (!contains(e, range.variable)) continue;
+    if (!mentions(e, range.variable)) continue;
     const std::optional<Linear> linear = split(e, range.variable);
     if (!linear) return false;
     if (prove(linear->coefficient, depth + 1)) {

@@ -10,7 +10,7 @@
 namespace npugraph::loop {
 namespace {
 
-constexpr std::string_view kHead = "npugraph.convolution 1";
+constexpr std::string_view kConvolutionHead = "npugraph.convolution 1";
 
 void print_numbers(std::string& text, std::string_view word, const std::vector<int64_t>& numbers) {
   text += cat(" ", word);
@@ -69,7 +69,7 @@ bool is_direct(const Convolution& convolution, std::span<const int64_t> weights)
 }
 
 std::string print(const Convolution& convolution) {
-  std::string text(kHead);
+  std::string text(kConvolutionHead);
   if (convolution.bias) text += " bias";
   if (convolution.channels_last) text += " channels_last";
   if (convolution.groups != 1) text += cat(" groups ", convolution.groups);
@@ -80,8 +80,8 @@ std::string print(const Convolution& convolution) {
 }
 
 Convolution parse_convolution(std::string_view text, std::string_view source) {
-  if (!text.starts_with(kHead)) throw UserError(cat(source, ": expected \"", kHead, "\""));
-  std::istringstream words{std::string(text.substr(kHead.size()))};
+  if (!text.starts_with(kConvolutionHead)) throw UserError(cat(source, ": expected \"", kConvolutionHead, "\""));
+  std::istringstream words{std::string(text.substr(kConvolutionHead.size()))};
   Convolution convolution;
   for (std::string word; words >> word;) {
     if (word == "bias") {

@@ -4,7 +4,7 @@
 namespace npugraph::loop {
 namespace {
 
-void replace(std::string& text, const std::string& part, int64_t by) {
+void replace_first(std::string& text, const std::string& part, int64_t by) {
   const size_t at = text.find(part);
   if (at != std::string::npos) text.replace(at, part.size(), std::to_string(by));
 }
@@ -26,10 +26,10 @@ std::vector<std::string_view> expressions_in(std::string_view message) {
 std::string fill_in(const std::string& message, int64_t shown,
                     const std::function<Scalar(const std::string&)>& scalar) {
   std::string filled = message;
-  replace(filled, "%", shown);
+  replace_first(filled, "%", shown);
   for (const std::string_view text : expressions_in(message)) {
     const Expr e = parse_expr(text, [&](std::string_view name) { return scalar(std::string(name)).kind; });
-    replace(filled, "{" + std::string(text) + "}", evaluate(e, scalar).as_int());
+    replace_first(filled, "{" + std::string(text) + "}", evaluate(e, scalar).as_int());
   }
   return filled;
 }

@@ -15,10 +15,10 @@ namespace {
 
 using Substitute = std::function<Expr(const Expr&)>;
 
-void rewrite(std::vector<Stmt>& statements, const Substitute& substitute) {
+void rewrite_all(std::vector<Stmt>& statements, const Substitute& substitute) {
   for (Stmt& stmt : statements) {
     for_each_expr(stmt, [&](Expr& e) { e = substitute(e); });
-    if (auto* loop = std::get_if<For>(&stmt.node)) rewrite(loop->body, substitute);
+    if (auto* loop = std::get_if<For>(&stmt.node)) rewrite_all(loop->body, substitute);
   }
 }
 
@@ -36,7 +36,7 @@ Kernel specialised(Kernel kernel, std::span<const std::optional<int64_t>> values
       return found == known.end() ? symbol : Expr(found->second);
     });
   };
-  rewrite(kernel.body, replace);
+  rewrite_all(kernel.body, replace);
   for (Buffer& buffer : kernel.buffers) buffer.elements = replace(buffer.elements);
   const std::string violation = verify(kernel);
   NG_CHECK(violation.empty(), violation);

@@ -11,7 +11,7 @@
 namespace npugraph::loop {
 namespace {
 
-constexpr std::string_view kHead = "npugraph.loop ";
+constexpr std::string_view kKernelHead = "npugraph.loop ";
 
 class Parser {
  public:
@@ -336,7 +336,7 @@ Reduction Parser::parse_reduction() {
 Kernel parse(std::string_view text, std::string source) { return Parser(text, std::move(source)).parse(); }
 
 std::vector<Kernel> parse_all(std::string_view text, const std::string& source) {
-  const std::string next = cat("\n", kHead);
+  const std::string next = cat("\n", kKernelHead);
   std::vector<Kernel> kernels;
   while (!text.empty()) {
     const size_t at = text.find(next);
@@ -347,6 +347,6 @@ std::vector<Kernel> parse_all(std::string_view text, const std::string& source) 
   return kernels;
 }
 
-bool is_kernel_text(std::string_view text) { return text.starts_with(kHead); }
+bool is_kernel_text(std::string_view text) { return text.starts_with(kKernelHead); }
 
 }  // namespace npugraph::loop

@@ -4,6 +4,7 @@
 
 #include "ir/graph.h"
 #include "ops/operators.h"
+#include "tensor/shape.h"
 
 namespace npugraph::lower {
 
@@ -14,6 +15,9 @@ inline const ir::TensorType* tensor_type(const ir::Graph& graph, ir::ValueId id)
 inline const ir::TensorType* tensor_type(const ir::Graph& graph, const Attr& argument) {
   return tensor_type(graph, ops::as_value(argument));
 }
+
+// Whether the elements fill their memory in row-major order.
+inline bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
 
 // The argument `self`, of any operator that has it, and its type.
 inline ir::ValueId self_of(const ir::Node& node) { return ops::as_value(arg::self(node)); }

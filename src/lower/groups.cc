@@ -26,14 +26,14 @@ using program::text_of;
 
 constexpr double kMostNs = 50'000;       // of a part in one thread
 constexpr int64_t kMostBytes = 1 << 20;  // that a group writes: all its results are alive at once
-constexpr size_t kMostParts = 64;
+constexpr size_t kMostGroupParts = 64;
 constexpr size_t kMostPassed = 256;  // tasks that a part moves up over, each of which makes its results live longer
 constexpr double kLeastSavedNs = 300;
 constexpr double kInstructionsOfOperation = 4;  // of an elementwise operator, on the average
 constexpr double kStartNs = 100;                // of any task
 constexpr int kMostRounds = 4;
 
-int64_t bytes_of(const program::Program& program, const Operand& operand) {
+int64_t operand_bytes(const program::Program& program, const Operand& operand) {
   Expr bytes = size_of(operand.dtype);
   for (const program::Dim& size : operand.sizes) bytes = bytes * program.expr(size);
   return at_usual_sizes(bytes);
@@ -48,12 +48,12 @@ double time_alone(const program::Program& program, const Task& task, const TaskN
                              ? vectors / 2 * costs.multiply
                              : vectors * kInstructionsOfOperation * costs.instruction;
   double bytes = 0;
-  for (const Operand& operand : task.operands) bytes += static_cast<double>(bytes_of(program, operand));
+  for (const Operand& operand : task.operands) bytes += static_cast<double>(operand_bytes(program, operand));
   return kStartNs + std::max(compute, bytes * std::max(target::byte_cost(target, bytes), costs.l2_byte));
 }
 
 // What the tasks of an entry take together, in nanoseconds.
-struct Load {
+struct EntryLoad {
   double apart = 0;     // of two threads, if the tasks run one after the other
   double sum = 0;       // of one thread
   double longest = 0;   // of one thread
@@ -66,7 +66,7 @@ struct Load {
 // Tasks at one place of the new order.
 struct Entry {
   std::vector<size_t> tasks;
-  Load load;
+  EntryLoad load;
   bool is_open = false;  // more tasks may join
 };
 
@@ -113,7 +113,7 @@ class Grouper {
   int64_t written_by(const Task& task) const {
     int64_t bytes = 0;
     for (const Operand& operand : task.operands)
-      if (operand.access != Access::kRead) bytes += bytes_of(program_, operand);
+      if (operand.access != Access::kRead) bytes += operand_bytes(program_, operand);
     return bytes;
   }
 
@@ -139,7 +139,7 @@ class Grouper {
 
   // can_fuse(): whether the task may become part of an entry that it does not depend on.
   bool can_join(const Entry& entry, size_t i) const {
-    return entry.is_open && entry.tasks.size() < kMostParts && entry.load.written + written_[i] <= kMostBytes;
+    return entry.is_open && entry.tasks.size() < kMostGroupParts && entry.load.written + written_[i] <= kMostBytes;
   }
 
   // The entry that gains most by the task, equal tasks and then the earliest first; entries_.size() if there is none.
@@ -153,14 +153,14 @@ class Grouper {
       const Task& first = program_.tasks[entries_[e].tasks.front()];
       const bool equal = first.kind == task.kind && text_of(first) != nullptr && text_of(task) != nullptr &&
                          *text_of(first) == *text_of(task);
-      const Load& load = entries_[e].load;
+      const EntryLoad& load = entries_[e].load;
       const std::pair score(equal, with(load, i).saved(region_) - load.saved(region_));
       if (best == end || score > best_score) best = e, best_score = score;
     }
     return best;
   }
 
-  Load with(const Load& load, size_t i) const {
+  EntryLoad with(const EntryLoad& load, size_t i) const {
     const double alone = times_[i];
     return {.apart = load.apart + std::min(alone, alone / 2 + region_),
             .sum = load.sum + alone,
@@ -196,8 +196,8 @@ bool is_group(const Entry& entry, const Grouper& grouper) {
 }
 
 // Puts the tasks of a Program in the order of the entries, those of a group as one task.
-void rearrange(program::Program& program, std::vector<TaskNote>& notes, const std::vector<Entry>& entries,
-               const Grouper& grouper) {
+void reorder_tasks(program::Program& program, std::vector<TaskNote>& notes, const std::vector<Entry>& entries,
+                   const Grouper& grouper) {
   std::vector<Task> tasks;
   std::vector<TaskNote> new_notes;
   std::vector<int32_t> moved_to(program.tasks.size(), program::kNone);
@@ -260,7 +260,7 @@ std::vector<Grouping> group_tasks(program::Program& program, std::vector<TaskNot
   for (const Entry& entry : entries) {
     if (is_group(entry, grouper)) made.push_back({names_of(program, entry), grouper.saved(entry)});
   }
-  if (!made.empty()) rearrange(program, notes, entries, grouper);
+  if (!made.empty()) reorder_tasks(program, notes, entries, grouper);
   made.insert(made.end(), refused.begin(), refused.end());
   return made;
 }

@@ -176,7 +176,7 @@ constexpr ops::OperatorRow<Choose> kMoving[] = {
 };
 
 // Whether the kernels that move elements take the tensors of the node: for other than copies, its type.
-bool is_movable(const ir::Graph& graph, const ir::Node& node, const KernelChoice& choice) {
+bool fits_move_kernel(const ir::Graph& graph, const ir::Node& node, const KernelChoice& choice) {
   constexpr size_t kMaxRank = 8;
   const auto fits = [&](const ir::TensorType& type) {
     const bool converts = choice.name != "kernel.copy";
@@ -214,7 +214,7 @@ std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::
   static const ops::OperatorRows<Choose> rows = {kMoving};
   const Choose* choose = has_one_tensor(graph, node) ? rows.find(*node.op) : nullptr;
   auto choice = choose == nullptr ? std::nullopt : (*choose)(graph, node);
-  return choice && is_movable(graph, node, *choice) ? choice : std::nullopt;
+  return choice && fits_move_kernel(graph, node, *choice) ? choice : std::nullopt;
 }
 
 std::optional<KernelChoice> choose_library_kernel(const ir::Node& node) {

@@ -59,11 +59,11 @@ std::optional<InPlaceForm> twin_form(const ir::Node& node, const ir::Op* twin) {
   return form;
 }
 
+}  // namespace
+
 bool have_same_elements(const ir::TensorType& a, const ir::TensorType& b) {
   return a.dtype == b.dtype && a.sizes == b.sizes && a.device == b.device;
 }
-
-}  // namespace
 
 std::optional<InPlaceForm> in_place_form(const ir::Graph& graph, const ir::Node& node) {
   if (!is_pure(*node.op) || node.results.size() != 1 || node.results[0] == ir::kNone || !node.defines.empty()) {

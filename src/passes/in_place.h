@@ -26,6 +26,9 @@ struct InPlaceForm {
   bool same_strides = true;        // the result has exactly the type of the target
 };
 
+// Whether the types are the same, but for strides.
+bool have_same_elements(const ir::TensorType& a, const ir::TensorType& b);
+
 // The in-place form of a node, if there is one, the result has dtype, sizes and device of the operand that it would
 // overwrite, and no two elements of that operand share memory. If strides differ, the result takes the strides of the
 // operand: the caller must check that nothing depends on them. Does not check other readers of the operand.

@@ -11,21 +11,22 @@
 #include "program/conflicts.h"
 
 namespace npugraph::program {
+
+// How a buffer chooses among the gaps that its neighbours leave.
+enum class GapChoice : uint8_t { kLowest, kTightest };
+
 namespace {
 
 constexpr int64_t kUnplaced = -1;
-
-// How a buffer chooses among the gaps that its neighbours leave.
-enum class Fit : uint8_t { kLowest, kTightest };
 
 // The order in which buffers are placed.
 enum class Rule : uint8_t { kSize, kPressure, kArea, kLife, kStart };
 
 constexpr std::array kAttempts = {
-    std::pair{Rule::kSize, Fit::kTightest},  std::pair{Rule::kPressure, Fit::kLowest},
-    std::pair{Rule::kArea, Fit::kTightest},  std::pair{Rule::kPressure, Fit::kTightest},
-    std::pair{Rule::kSize, Fit::kLowest},    std::pair{Rule::kLife, Fit::kTightest},
-    std::pair{Rule::kStart, Fit::kTightest}, std::pair{Rule::kStart, Fit::kLowest},
+    std::pair{Rule::kSize, GapChoice::kTightest},  std::pair{Rule::kPressure, GapChoice::kLowest},
+    std::pair{Rule::kArea, GapChoice::kTightest},  std::pair{Rule::kPressure, GapChoice::kTightest},
+    std::pair{Rule::kSize, GapChoice::kLowest},    std::pair{Rule::kLife, GapChoice::kTightest},
+    std::pair{Rule::kStart, GapChoice::kTightest}, std::pair{Rule::kStart, GapChoice::kLowest},
 };
 
 // Bounds of the repair: it takes at most a few milliseconds for any Program.
@@ -92,12 +93,12 @@ class Greedy {
   std::vector<int32_t> order_by(Rule rule);
 
   // Sets offsets() and top() to those of this order. Returns false as soon as top() reaches `limit`.
-  bool place(std::span<const int32_t> order, Fit fit, int64_t limit);
+  bool place(std::span<const int32_t> order, GapChoice fit, int64_t limit);
 
  private:
   using Key = std::tuple<int64_t, int64_t, int32_t, int32_t>;
   Key key(Rule rule, int32_t buffer) const;
-  int64_t find_offset(int32_t buffer, Fit fit);
+  int64_t find_offset(int32_t buffer, GapChoice fit);
   void measure_pressure();
 
   const Conflicts& conflicts_;
@@ -147,7 +148,7 @@ std::vector<int32_t> Greedy::order_by(Rule rule) {
   return order;
 }
 
-int64_t Greedy::find_offset(int32_t buffer, Fit fit) {
+int64_t Greedy::find_offset(int32_t buffer, GapChoice fit) {
   taken_.clear();
   conflicts_.for_each(buffer, [&](int32_t other) {
     if (offsets_[other] != kUnplaced) taken_.push_back({offsets_[other], offsets_[other] + sizes_[other]});
@@ -160,7 +161,7 @@ int64_t Greedy::find_offset(int32_t buffer, Fit fit) {
   for (const Interval& interval : taken_) {
     const int64_t gap = interval.begin - free_from;
     if (gap >= sizes_[buffer] && gap < best_gap) {
-      if (fit == Fit::kLowest) return free_from;
+      if (fit == GapChoice::kLowest) return free_from;
       best = free_from;
       best_gap = gap;
     }
@@ -169,7 +170,7 @@ int64_t Greedy::find_offset(int32_t buffer, Fit fit) {
   return best == kUnplaced ? free_from : best;
 }
 
-bool Greedy::place(std::span<const int32_t> order, Fit fit, int64_t limit) {
+bool Greedy::place(std::span<const int32_t> order, GapChoice fit, int64_t limit) {
   std::fill(offsets_.begin(), offsets_.end(), kUnplaced);
   top_ = 0;
   for (const int32_t buffer : order) {
@@ -187,17 +188,17 @@ struct ArenaSolver::State {
   explicit State(std::span<const Lifetime> lifetimes) : conflicts(lifetimes) {}
 
   // Keeps the attempt if it is better than the best so far. Returns whether the best is optimal.
-  bool attempt(Greedy& greedy, std::vector<int32_t> order, Fit fit);
+  bool attempt(Greedy& greedy, std::vector<int32_t> order, GapChoice fit);
   bool attempt_last(Greedy& greedy);
   void repair(Greedy& greedy);
 
   const Conflicts conflicts;
   Placement best;
   std::vector<int32_t> best_order;
-  Fit best_fit = Fit::kTightest;
+  GapChoice best_fit = GapChoice::kTightest;
 };
 
-bool ArenaSolver::State::attempt(Greedy& greedy, std::vector<int32_t> order, Fit fit) {
+bool ArenaSolver::State::attempt(Greedy& greedy, std::vector<int32_t> order, GapChoice fit) {
   if (greedy.place(order, fit, best.arena_bytes)) {
     best.arena_bytes = greedy.top();
     best.offsets = greedy.offsets();
@@ -228,7 +229,7 @@ void ArenaSolver::State::repair(Greedy& greedy) {
   const int64_t visits = 2 * conflicts.num_pairs() + conflicts.size() + 1;
   const int64_t repairs = std::min(kMostRepairs, kRepairVisits / visits);
   std::vector<int32_t> order = best_order;
-  const Fit fit = best_fit;
+  const GapChoice fit = best_fit;
   greedy.place(order, fit, INT64_MAX);
   for (int64_t i = 0; i < repairs; ++i) {
     std::stable_partition(order.begin(), order.end(),

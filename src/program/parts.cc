@@ -64,7 +64,7 @@ size_t count_at(const Task& task, size_t index, size_t most) {
 
 bool may_be_part(TaskKind kind) { return (kind == TaskKind::kKernel || is_generated(kind)) && !has_parts(kind); }
 
-TaskKind kind_of(const Task& task, const std::string& name) {
+TaskKind kind_of_part(const Task& task, const std::string& name) {
   const auto found = std::ranges::find(kTaskKindNames, name);
   const auto kind = static_cast<TaskKind>(found - kTaskKindNames.begin());
   if (found == kTaskKindNames.end() || !may_be_part(kind)) fail(task, cat("a part of kind \"", name, "\""));
@@ -201,7 +201,7 @@ Parts parts_of(const Task& task) {
   Cursor at;
   for (size_t p = 0; p < parts; ++p) {
     Task& part = made.tasks.emplace_back();
-    part.kind = kind_of(task, argument<std::vector<std::string>>(task, kKinds)[p]);
+    part.kind = kind_of_part(task, argument<std::vector<std::string>>(task, kKinds)[p]);
     part.name = argument<std::vector<std::string>>(task, kNames)[p];
     part.origin = argument<std::vector<std::string>>(task, kOrigins)[p];
     part.source = argument<std::vector<std::string>>(task, kSources)[p];

@@ -36,8 +36,6 @@ namespace npugraph::runtime {
 
 using program::kNone;
 
-namespace {
-
 // The tasks of a Program, destroyed together.
 class BuiltTasks {
  public:
@@ -64,6 +62,8 @@ class BuiltTasks {
   }
   std::vector<ng_task> tasks_;
 };
+
+namespace {
 
 // The bits of symbols that come from the inputs. Keys are compared by their bits: a float symbol that is NaN finds its
 // Instance again.

@@ -49,7 +49,7 @@ std::string list_text(const std::vector<T>& items, std::string_view empty, Write
   return out += "]";
 }
 
-struct Writer {
+struct AttrWriter {
   const std::function<std::string(TensorRef)>& tensor_name;
 
   std::string operator()(None) const { return "none"; }
@@ -166,7 +166,7 @@ void visit_exprs(Variant& attr, const Fn& fn) {
 }  // namespace
 
 std::string to_text(const Attr& attr, const std::function<std::string(TensorRef)>& tensor_name) {
-  return std::visit(Writer{tensor_name}, attr);
+  return std::visit(AttrWriter{tensor_name}, attr);
 }
 
 Attr parse_attr(Lexer& lexer, const ParseContext& context) {

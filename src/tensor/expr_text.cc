@@ -47,7 +47,7 @@ std::optional<Expr> without_minus(const Expr& term) {
   return Expr::make(ExprOp::kNeg, {term});
 }
 
-class Writer {
+class ExprWriter {
  public:
   void write(const Expr& e, Level level) {
     const bool infix_product = e.op() == ExprOp::kMul && !is_unexpanded(e);
@@ -214,7 +214,7 @@ class Parser {
 }  // namespace
 
 std::string Expr::str() const {
-  Writer writer;
+  ExprWriter writer;
   writer.write(*this, Level::kSum);
   return writer.take();
 }

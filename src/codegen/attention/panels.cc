@@ -31,8 +31,8 @@ struct Panel {
   int32_t* limits = nullptr;
 };
 
-struct Memory {
-  Memory(const AttentionPlan& plan, Pieces& pieces) {
+struct PanelsMemory {
+  PanelsMemory(const AttentionPlan& plan, Pieces& pieces) {
     const int64_t width = plan.shape.columns(), lanes = plan.shape.lanes;
     const int64_t steps = round_up(plan.steps(), lanes);
     const int64_t block = plan.block_keys * width;
@@ -65,7 +65,7 @@ struct Memory {
 
 class Panels {
  public:
-  Panels(const AttentionCall& call, const AttentionItem& item, Memory& memory)
+  Panels(const AttentionCall& call, const AttentionItem& item, PanelsMemory& memory)
       : c_(call),
         p_(call.plan),
         item_(item),
@@ -265,7 +265,7 @@ class Panels {
   const AttentionItem& item_;
   int64_t width_;
   int64_t lanes_;
-  const Memory& m_;
+  const PanelsMemory& m_;
   std::span<Panel> panels_;
   // Whether keys and values of this block are staged, if they are not multiplied where they lie.
   bool keys_staged_ = false;
@@ -276,13 +276,13 @@ class Panels {
 
 int64_t bytes_of_panels(const AttentionPlan& plan) {
   Pieces pieces(nullptr);
-  Memory(plan, pieces);
+  PanelsMemory(plan, pieces);
   return pieces.bytes();
 }
 
 void run_panels(const AttentionCall& call, const AttentionItem& item, char* memory) {
   Pieces pieces(memory);
-  Memory pieces_of_item(call.plan, pieces);
+  PanelsMemory pieces_of_item(call.plan, pieces);
   Panels(call, item, pieces_of_item).run();
 }
 

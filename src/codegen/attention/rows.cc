@@ -15,8 +15,8 @@ constexpr int64_t kStagedRows = 32;  // of keys or values that are copied before
 // Elements from row to row of scores and mask.
 int64_t row_stride(const AttentionPlan& plan) { return (plan.chunk_keys + 15) / 16 * 16 + 16; }
 
-struct Memory {
-  Memory(const AttentionPlan& plan, Pieces& pieces)
+struct RowsMemory {
+  RowsMemory(const AttentionPlan& plan, Pieces& pieces)
       : queries(pieces.take<float>(plan.rows() * plan.key_size)),
         sums(pieces.take<float>(plan.rows() * plan.value_size)),
         scores(pieces.take<float>(plan.rows() * row_stride(plan))),
@@ -34,7 +34,7 @@ struct Memory {
 
 class Rows {
  public:
-  Rows(const AttentionCall& call, const AttentionItem& item, const Memory& memory)
+  Rows(const AttentionCall& call, const AttentionItem& item, const RowsMemory& memory)
       : c_(call), p_(call.plan), item_(item), stride_(row_stride(p_)), m_(memory) {}
 
   void run() {
@@ -135,7 +135,7 @@ class Rows {
   const AttentionPlan& p_;
   const AttentionItem& item_;
   int64_t stride_;
-  const Memory& m_;
+  const RowsMemory& m_;
   int64_t begin_ = 0;
   int64_t end_ = 0;
 };
@@ -144,13 +144,13 @@ class Rows {
 
 int64_t bytes_of_rows(const AttentionPlan& plan) {
   Pieces pieces(nullptr);
-  Memory(plan, pieces);
+  RowsMemory(plan, pieces);
   return pieces.bytes();
 }
 
 void run_rows(const AttentionCall& call, const AttentionItem& item, char* memory) {
   Pieces pieces(memory);
-  Rows(call, item, Memory(call.plan, pieces)).run();
+  Rows(call, item, RowsMemory(call.plan, pieces)).run();
 }
 
 }  // namespace npugraph::codegen

@@ -62,7 +62,7 @@ Image image_of(const loop::Convolution& what, const Shape& weights, const Shape&
   return made;
 }
 
-bool fits(const ng_buffer& bias, int64_t channels, DType dtype) {
+bool bias_fits(const ng_buffer& bias, int64_t channels, DType dtype) {
   return bias.rank == 1 && bias.sizes[0] == channels && (channels == 1 || bias.strides[0] == 1) &&
          static_cast<DType>(bias.dtype) == dtype;
 }
@@ -77,7 +77,7 @@ bool fit_ends(const ConvolutionSpec& spec, const ng_call& call, const std::array
   const auto out = shape_of(call.buffers[call.num_buffers - 1], spec.convolution.stride.size(), spec.dtype);
   const bool fits_result = out && out->sizes == result &&
                            is_dense(*out, spec.dtype, spec.convolution.channels_last ? kChannelsLast : kContiguous);
-  return fits_result && (!spec.convolution.bias || fits(call.buffers[2], result[1], spec.dtype));
+  return fits_result && (!spec.convolution.bias || bias_fits(call.buffers[2], result[1], spec.dtype));
 }
 
 struct ConvolutionPlan {

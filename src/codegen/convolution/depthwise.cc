@@ -10,13 +10,14 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kMostLanes = 16;
+constexpr int64_t kMostDepthwiseLanes = 16;
 constexpr int64_t kMostColumns = 256;  // pixels of the result
 constexpr int64_t kFloat = sizeof(float);
 
-class Run {
+class DepthwiseRun {
  public:
-  Run(const DepthwisePlan& plan, const DepthwiseCode& code, const ng_call& call) : p_(plan), code_(code), call_(call) {
+  DepthwiseRun(const DepthwisePlan& plan, const DepthwiseCode& code, const ng_call& call)
+      : p_(plan), code_(code), call_(call) {
     for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
   }
 
@@ -40,10 +41,10 @@ class Run {
   }
 
   void run_piece(int64_t item) const {
-    alignas(64) float window[loop::kDepthwiseWindow * kMostLanes];
-    alignas(64) float weights[loop::kDepthwiseTaps * kMostLanes];
-    alignas(64) float first[kMostLanes] = {};
-    alignas(64) float sums[(kMostColumns + kDirectVectors) * kMostLanes];
+    alignas(64) float window[loop::kDepthwiseWindow * kMostDepthwiseLanes];
+    alignas(64) float weights[loop::kDepthwiseTaps * kMostDepthwiseLanes];
+    alignas(64) float first[kMostDepthwiseLanes] = {};
+    alignas(64) float sums[(kMostColumns + kDirectVectors) * kMostDepthwiseLanes];
     const Piece made = piece(item);
     copy_weights(made, weights);
     if (p_.bias) {
@@ -119,7 +120,7 @@ class Run {
 };
 
 // Sets the window of the piece. Returns whether it has at most `most` pixels.
-bool fits(DepthwisePlan& plan, int64_t most) {
+bool fit_depthwise_window(DepthwisePlan& plan, int64_t most) {
   const Image& image = plan.image;
   const std::array<int64_t, 2> pixels = {plan.piece[0], std::max<int64_t>(plan.piece[1], kDirectVectors)};
   for (size_t d = 0; d < 2; ++d)
@@ -133,11 +134,11 @@ bool complete(DepthwisePlan& plan, const target::Target& target) {
   plan.lanes = target.lanes(DType::kF32);
   const int64_t rows = std::max<int64_t>(plan.out[0], 1), columns = std::max<int64_t>(plan.out[1], 1);
   plan.piece = {rows, divide_up(columns, divide_up(columns, kMostColumns))};
-  while (!fits(plan, loop::kDepthwiseWindow) && plan.piece[0] > 1)
+  while (!fit_depthwise_window(plan, loop::kDepthwiseWindow) && plan.piece[0] > 1)
     plan.piece[0] = std::min(divide_up(rows, divide_up(rows, plan.piece[0]) + 1), plan.piece[0] - 1);
-  while (!fits(plan, loop::kDepthwiseWindow) && plan.piece[1] > kDirectVectors)
+  while (!fit_depthwise_window(plan, loop::kDepthwiseWindow) && plan.piece[1] > kDirectVectors)
     plan.piece[1] = std::max<int64_t>(divide_up(plan.piece[1], 2), kDirectVectors);
-  if (!fits(plan, loop::kDepthwiseWindow) || plan.image.taps() > loop::kDepthwiseTaps) return false;
+  if (!fit_depthwise_window(plan, loop::kDepthwiseWindow) || plan.image.taps() > loop::kDepthwiseTaps) return false;
 
   for (int64_t ky = 0; ky < plan.image.kernel[0]; ++ky) {
     for (int64_t kx = 0; kx < plan.image.kernel[1]; ++kx) {
@@ -149,7 +150,7 @@ bool complete(DepthwisePlan& plan, const target::Target& target) {
 }
 
 void run_depthwise(const DepthwisePlan& plan, const DepthwiseCode& code, const ng_call& call) {
-  if (plan.items() != 0) Run(plan, code, call).run();
+  if (plan.items() != 0) DepthwiseRun(plan, code, call).run();
 }
 
 }  // namespace npugraph::codegen

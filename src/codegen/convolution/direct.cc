@@ -13,12 +13,12 @@ namespace {
 
 constexpr int64_t kWindowFloats = loop::kDirectWindow;
 constexpr int64_t kUsualFloats = 10 << 10;  // of a window that stays in the L1 cache
-constexpr int64_t kMostSums = 4096;         // of a piece
-constexpr int64_t kMostLanes = 16;
+constexpr int64_t kMostPieceSums = 4096;    // of a piece
+constexpr int64_t kMostDirectLanes = 16;
 
-class Run {
+class DirectRun {
  public:
-  Run(const DirectPlan& plan, const DirectCode& code, const ng_call& call) : p_(plan), code_(code), call_(call) {
+  DirectRun(const DirectPlan& plan, const DirectCode& code, const ng_call& call) : p_(plan), code_(code), call_(call) {
     for (uint32_t i = 2; i < call.num_buffers; ++i) ends_.push_back(call.buffers[i].data);
   }
 
@@ -42,7 +42,7 @@ class Run {
 
   void run_piece(int64_t item) const {
     alignas(64) float window[kWindowFloats];
-    alignas(64) float sums[kMostSums + kDirectVectors * kMostLanes];
+    alignas(64) float sums[kMostPieceSums + kDirectVectors * kMostDirectLanes];
     const Piece made = piece(item);
     for (int64_t c = 0; c < p_.channels_in; ++c) copy_channel(made, c, window + c * p_.rows * p_.pitch());
     for (int64_t c = 0; c < p_.channels_out; ++c) {
@@ -127,15 +127,15 @@ class Run {
   std::vector<void*> ends_;
 };
 
-// Sets the size of the window. Returns whether it has at most `most` floats, and the piece at most kMostSums sums.
-bool fits(DirectPlan& plan, int64_t most) {
+// Sets the size of the window. Returns whether it has at most `most` floats, and the piece at most kMostPieceSums sums.
+bool fit_direct_window(DirectPlan& plan, int64_t most) {
   const int64_t lanes = plan.lanes;
   const Image& image = plan.image;
   const int64_t columns = plan.along_rows ? kDirectVectors * lanes : lanes;
   const int64_t rows = plan.along_rows ? plan.piece[0] : std::max<int64_t>(plan.piece[0], kDirectVectors);
   plan.width = divide_up(plan.piece[1], columns) * columns + (image.kernel[1] - 1) * image.dilation[1] / image.step[1];
   plan.rows = (rows - 1) * image.step[0] + (image.kernel[0] - 1) * image.dilation[0] + 1;
-  return plan.channels_in * plan.rows * plan.pitch() <= most && rows * plan.piece[1] <= kMostSums;
+  return plan.channels_in * plan.rows * plan.pitch() <= most && rows * plan.piece[1] <= kMostPieceSums;
 }
 
 // Reduces the rows of the piece until its window has the usual size, and then its columns until the window fits at all.
@@ -144,9 +144,9 @@ void choose_piece(DirectPlan& plan) {
   const int64_t out_rows = std::max<int64_t>(plan.out[0], 1), out_columns = std::max<int64_t>(plan.out[1], 1);
   const int64_t least_rows = plan.along_rows ? 1 : kDirectVectors;
   plan.piece = {out_rows, divide_up(out_columns, divide_up(out_columns, kMostColumns))};
-  while (!fits(plan, kUsualFloats) && plan.piece[0] > least_rows)
+  while (!fit_direct_window(plan, kUsualFloats) && plan.piece[0] > least_rows)
     plan.piece[0] = std::max(divide_up(plan.piece[0], 2 * least_rows) * least_rows, least_rows);
-  while (!fits(plan, kWindowFloats) && plan.piece[1] > plan.lanes)
+  while (!fit_direct_window(plan, kWindowFloats) && plan.piece[1] > plan.lanes)
     plan.piece[1] = divide_up(divide_up(plan.piece[1], 2), plan.lanes) * plan.lanes;
 }
 
@@ -158,11 +158,11 @@ bool complete(DirectPlan& plan, const target::Target& target) {
   const int64_t along = plan.out[0] * divide_up(plan.out[1], kDirectVectors * lanes);
   plan.along_rows = along < below;
   choose_piece(plan);
-  if (plan.along_rows && !fits(plan, kWindowFloats)) {
+  if (plan.along_rows && !fit_direct_window(plan, kWindowFloats)) {
     plan.along_rows = false;
     choose_piece(plan);
   }
-  if (!fits(plan, kWindowFloats) || plan.taps() > loop::kDirectTaps) return false;
+  if (!fit_direct_window(plan, kWindowFloats) || plan.taps() > loop::kDirectTaps) return false;
 
   const Image& image = plan.image;
   for (int64_t c = 0; c < plan.channels_in; ++c) {
@@ -179,7 +179,7 @@ bool complete(DirectPlan& plan, const target::Target& target) {
 }
 
 void run_direct(const DirectPlan& plan, const DirectCode& code, const ng_call& call) {
-  if (plan.items() != 0) Run(plan, code, call).run();
+  if (plan.items() != 0) DirectRun(plan, code, call).run();
 }
 
 }  // namespace npugraph::codegen

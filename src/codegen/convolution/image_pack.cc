@@ -56,7 +56,7 @@ llvm::FunctionType* gather_panel_type(llvm::LLVMContext& context) {
 }
 
 // Arguments of the machine code for a panel.
-struct Order {
+struct GatherOrder {
   std::array<int64_t, 2> places{};  // of the first columns of its vectors, in elements
   alignas(64) std::array<uint16_t, 64> pairs{};
   alignas(64) std::array<uint32_t, 32> singles{};
@@ -68,7 +68,7 @@ int64_t place_of(const ImagePlanes& planes, const PanelPlace& place, int64_t c) 
 }
 
 // Fills in the order. Returns false if a vector spans more than the elements that are loaded for it.
-bool find_order(const ImagePlanes& planes, const PanelPlace& place, Order& order) {
+bool find_order(const ImagePlanes& planes, const PanelPlace& place, GatherOrder& order) {
   for (int v = 0; v < place.columns / kLanes; ++v) {
     order.places[v] = place_of(planes, place, v * kLanes);
     for (int l = 0; l < kLanes; ++l) {
@@ -84,7 +84,7 @@ bool find_order(const ImagePlanes& planes, const PanelPlace& place, Order& order
 
 // Copies the elements of one tap, row by row of the result, to every `apart`-th element of `to`.
 template <typename Element>
-void copy_row(const ImagePlanes& planes, const char* tap, const PanelPlace& place, Element* to, int64_t apart) {
+void copy_panel_row(const ImagePlanes& planes, const char* tap, const PanelPlace& place, Element* to, int64_t apart) {
   int64_t y = place.column / place.width, x = place.column % place.width;
   for (int64_t c = 0; c < place.count; ++y, x = 0) {
     const int64_t count = std::min(place.count - c, place.width - x);
@@ -113,7 +113,7 @@ void pack_panel(const ImagePlanes& planes, const char* strip, const PanelPlace& 
                 int64_t steps, GatherPanelFunction* gather, void* panel) {
   const bool pairs = kind == TileKind::kBf16Pairs;
   const int64_t* offsets = planes.offsets.data() + (pairs ? 2 : 1) * first;
-  Order order;
+  GatherOrder order;
   if (gather != nullptr && find_order(planes, place, order)) {
     const int64_t size = size_of(planes.dtype);
     return gather(strip + order.places[0] * size, strip + order.places[1] * size, offsets, steps,
@@ -121,12 +121,12 @@ void pack_panel(const ImagePlanes& planes, const char* strip, const PanelPlace& 
   }
   if (!pairs) {
     auto* to = static_cast<uint32_t*>(panel);
-    for (int64_t s = 0; s < steps; ++s, to += place.columns) copy_row(planes, strip + offsets[s], place, to, 1);
+    for (int64_t s = 0; s < steps; ++s, to += place.columns) copy_panel_row(planes, strip + offsets[s], place, to, 1);
     return;
   }
   auto* to = static_cast<uint16_t*>(panel);
   for (int64_t s = 0; s < 2 * steps; ++s)
-    copy_row(planes, strip + offsets[s], place, to + s / 2 * 2 * place.columns + s % 2, 2);
+    copy_panel_row(planes, strip + offsets[s], place, to + s / 2 * 2 * place.columns + s % 2, 2);
 }
 
 }  // namespace npugraph::codegen

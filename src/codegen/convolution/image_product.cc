@@ -12,19 +12,19 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kMostSums = 512 * 32;     // of a work item
-constexpr int64_t kPackedBytes = 64 << 10;  // of a part of a panel
-constexpr int64_t kUsualSteps = 256;        // of a part of the sums
-constexpr int64_t kSharingTiles = 2;        // most tiles of rows that share the panels of a strip in a work item
+constexpr int64_t kMostItemSums = 512 * 32;  // of a work item
+constexpr int64_t kPackedBytes = 64 << 10;   // of a part of a panel
+constexpr int64_t kUsualSteps = 256;         // of a part of the sums
+constexpr int64_t kSharingTiles = 2;         // most tiles of rows that share the panels of a strip in a work item
 constexpr int64_t kWidenedBytes = kSharingTiles * kAmxRows * kUsualSteps * 4;
 constexpr int64_t kMostShared = 16;                // panels of a strip that are packed first
 constexpr int64_t kStripBytes = int64_t{4} << 20;  // of planes, unless kMostShared panels need more
 
-static_assert(kMostSums >= kMostShared * kAmxRows * 32, "a tile of each panel that a strip shares");
+static_assert(kMostItemSums >= kMostShared * kAmxRows * 32, "a tile of each panel that a strip shares");
 
-class Run {
+class ImageProductRun {
  public:
-  Run(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call)
+  ImageProductRun(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call)
       : p_(plan),
         code_(code),
         call_(call),
@@ -143,7 +143,7 @@ class Run {
   // Multiplies the panels of the strip from `number` on. sums: [panel][row][column].
   void multiply(const Strip& strip, int64_t row, int64_t rows, int64_t number, int64_t panels) const {
     const AmxScope scope(code_.amx);
-    alignas(64) float sums[kMostSums + 16];
+    alignas(64) float sums[kMostItemSums + 16];
     alignas(64) char packed[kPackedBytes];
     alignas(64) char widened[kWidenedBytes];
     const int64_t sums_of_panel = round_up(rows, p_.shape.rows) * p_.shape.columns();
@@ -309,7 +309,7 @@ void complete(ImageProductPlan& plan, const Image& image, const target::Target& 
   plan.block_steps = kUsualSteps;
   plan.block_panels = plan.shares_panels ? panels_of_cache(plan, target) : 1;
   if (plan.shape.amx) choose_amx_tile(plan);
-  const int64_t most_rows = kMostSums / plan.shape.columns() / plan.block_panels;
+  const int64_t most_rows = kMostItemSums / plan.shape.columns() / plan.block_panels;
   constexpr int64_t kFewTiles = 32;
   const int64_t usual_shared = plan.m > kFewTiles * plan.shape.rows ? kSharingTiles * plan.shape.rows : plan.shape.rows;
   const int64_t usual = plan.shares_panels ? usual_shared : most_rows;
@@ -318,7 +318,7 @@ void complete(ImageProductPlan& plan, const Image& image, const target::Target& 
 }
 
 void run_image_product(const ImageProductPlan& plan, const ImageProductCode& code, const ng_call& call) {
-  Run(plan, code, call).run();
+  ImageProductRun(plan, code, call).run();
 }
 
 }  // namespace npugraph::codegen

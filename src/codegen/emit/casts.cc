@@ -2,6 +2,7 @@
 #include "codegen/emit/casts.h"
 
 #include "base/error.h"
+#include "loop/op.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -11,9 +12,6 @@ using llvm::Value;
 using target::Target;
 
 bool is_small_float(DType dtype) { return is_floating(dtype) && size_of(dtype) < 4; }
-bool is_signed(DType dtype) {
-  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
-}
 
 Value* float_number(Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
 
@@ -44,7 +42,7 @@ Value* to_u64(Ir& b, const Target& target, Value* value) {
 
 Value* float_to_integer(Ir& b, const Target& target, Value* value, DType to) {
   if (to == DType::kU64) return to_u64(b, target, value);
-  const bool through_i32 = is_signed(to) && to != DType::kI64;
+  const bool through_i32 = loop::is_signed_integer(to) && to != DType::kI64;
   Value* wide = to_signed(b, target, value, through_i32 ? b.getInt32Ty() : b.getInt64Ty());
   return b.CreateTrunc(wide, in_lanes(memory_type(b.getContext(), to), lanes_of(value)));
 }
@@ -56,8 +54,8 @@ Value* cast_plain(Ir& b, const Target& target, Value* value, DType from, DType t
     if (!is_floating(to)) return float_to_integer(b, target, value, to);
     return to == DType::kF64 ? b.CreateFPExt(value, type) : b.CreateFPTrunc(value, type);
   }
-  if (is_floating(to)) return is_signed(from) ? b.CreateSIToFP(value, type) : b.CreateUIToFP(value, type);
-  return b.CreateIntCast(value, type, is_signed(from));
+  if (is_floating(to)) return loop::is_signed_integer(from) ? b.CreateSIToFP(value, type) : b.CreateUIToFP(value, type);
+  return b.CreateIntCast(value, type, loop::is_signed_integer(from));
 }
 
 Value* cast_to_bool(Ir& b, const Target& target, Value* value, DType from) {

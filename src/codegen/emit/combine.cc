@@ -13,10 +13,6 @@ using loop::Combine;
 
 namespace {
 
-bool is_unsigned(DType dtype) {
-  return dtype == DType::kU8 || dtype == DType::kU16 || dtype == DType::kU32 || dtype == DType::kU64;
-}
-
 llvm::Constant* limit_of(Ir& b, bool largest, DType dtype) {
   llvm::Type* type = register_type(b.getContext(), dtype);
   if (type->isFloatingPointTy()) return llvm::ConstantFP::getInfinity(type, !largest);

@@ -2,16 +2,13 @@
 #include "codegen/emit/divide.h"
 
 #include "codegen/math/math.h"
+#include "loop/op.h"
 
 namespace npugraph::codegen {
 namespace {
 
 using llvm::Value;
 using loop::Op;
-
-bool is_signed(DType dtype) {
-  return dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
-}
 
 Value* zero(Value* like) { return llvm::Constant::getNullValue(like->getType()); }
 
@@ -23,12 +20,12 @@ Value* truncated_quotient(Ir& b, Value* x, Value* y, DType dtype) {
     llvm::Type* wide = in_lanes(size_of(dtype) <= 2 ? b.getFloatTy() : b.getDoubleTy(), lanes);
     llvm::Type* whole = in_lanes(size_of(dtype) <= 2 ? b.getInt32Ty() : b.getInt64Ty(), lanes);
     const auto to_float = [&](Value* v) {
-      return is_signed(dtype) ? b.CreateSIToFP(v, wide) : b.CreateUIToFP(v, wide);
+      return loop::is_signed_integer(dtype) ? b.CreateSIToFP(v, wide) : b.CreateUIToFP(v, wide);
     };
     return b.CreateTrunc(b.CreateFPToSI(b.CreateFDiv(to_float(x), to_float(y)), whole), x->getType());
   }
   return for_each_lane(b, {x, y}, x->getType()->getScalarType(), [&](llvm::ArrayRef<Value*> args) {
-    return is_signed(dtype) ? b.CreateSDiv(args[0], args[1]) : b.CreateUDiv(args[0], args[1]);
+    return loop::is_signed_integer(dtype) ? b.CreateSDiv(args[0], args[1]) : b.CreateUDiv(args[0], args[1]);
   });
 }
 
@@ -38,7 +35,7 @@ Value* divide_integers(Ir& b, Op op, Value* x, Value* y, DType dtype) {
   Value* one = llvm::ConstantInt::get(y->getType(), 1);
   Value* unsafe = b.CreateICmpEQ(y, zero(y));
   Value* quotient;
-  if (is_signed(dtype)) {
+  if (loop::is_signed_integer(dtype)) {
     // Dividing the smallest integer by -1 would trap.
     Value* minus = b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType()));
     Value* divisor = b.CreateSelect(b.CreateOr(unsafe, minus), one, y);
@@ -49,7 +46,7 @@ Value* divide_integers(Ir& b, Op op, Value* x, Value* y, DType dtype) {
   if (op == Op::kTruncDiv) return quotient;
   Value* remainder = b.CreateSub(x, b.CreateMul(quotient, y));
   if (op == Op::kFmod) return remainder;
-  if (!is_signed(dtype)) return op == Op::kFloorDiv ? quotient : remainder;
+  if (!loop::is_signed_integer(dtype)) return op == Op::kFloorDiv ? quotient : remainder;
   // The quotient is rounded up if the remainder and the divisor have different signs.
   Value* other_sign = b.CreateICmpSLT(b.CreateXor(remainder, y), zero(x));
   Value* too_large = b.CreateAnd(b.CreateICmpNE(remainder, zero(x)), other_sign);

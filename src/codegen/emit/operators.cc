@@ -5,6 +5,7 @@
 #include "codegen/emit/casts.h"
 #include "codegen/emit/divide.h"
 #include "codegen/math/math.h"
+#include "loop/op.h"
 
 namespace npugraph::codegen {
 namespace {
@@ -14,11 +15,6 @@ using llvm::Value;
 using llvm::Intrinsic::ID;
 using loop::Op;
 using target::Target;
-
-bool is_unsigned(DType dtype) {
-  return dtype == DType::kU8 || dtype == DType::kU16 || dtype == DType::kU32 || dtype == DType::kU64 ||
-         dtype == DType::kBool;
-}
 
 Value* like(Value* value, double n) {
   llvm::Type* type = value->getType();
@@ -108,6 +104,8 @@ Value* emit_binary(Ir& b, Op op, Value* x, Value* y, DType dtype) {
 }
 
 }  // namespace
+
+bool is_unsigned(DType dtype) { return is_integral(dtype) && !loop::is_signed_integer(dtype); }
 
 bool divides_integers(Op op, DType dtype) {
   const bool divides = op == Op::kFmod || op == Op::kFloorMod || op == Op::kTruncDiv || op == Op::kFloorDiv;

@@ -14,6 +14,9 @@ namespace npugraph::codegen {
 llvm::Value* emit_operator(Ir& b, const target::Target& target, loop::Op op, llvm::ArrayRef<llvm::Value*> args,
                            DType from, DType to);
 
+// Integers without a sign, and bool.
+bool is_unsigned(DType dtype);
+
 // Whether `op` raises on a zero divisor of this type.
 bool divides_integers(loop::Op op, DType dtype);
 

@@ -31,7 +31,7 @@ struct Reduced {
   Real r;
 };
 
-Reduced reduce(Real x) {
+Reduced reduce_exponent(Real x) {
   const Constants& c = constants(x);
   const Rounded n = round_product(x, std::numbers::log2e);
   return {n, fma(n.value, -c.ln2_low, fma(n.value, -c.ln2_high, x))};
@@ -41,7 +41,7 @@ Real exp_of_rest(Real r) { return fma(fma(polynomial(r, constants(r).tail), r, 1
 
 // expm1(x) / 4 for x within the range of n: no overflow where expm1(x) / 2 has none.
 Real quarter_expm1(Real x) {
-  const auto [n, r] = reduce(x);
+  const auto [n, r] = reduce_exponent(x);
   const Real rest = fma(r * r, polynomial(r, constants(x).tail), r);
   const Real power = power_of_two(n, -2);
   return fma(rest, power, power - 0.25);
@@ -53,7 +53,7 @@ Real emit_exp(Real x) {
   const Constants& c = constants(x);
   // Results that are 0 are not computed, because underflow is slow on processors and masked inputs often cause it.
   const Mask vanishes = x < c.underflow;
-  const auto [n, r] = reduce(at_most(select(vanishes, 0.0, x), c.overflow));
+  const auto [n, r] = reduce_exponent(at_most(select(vanishes, 0.0, x), c.overflow));
   return select(vanishes, 0.0, scale(exp_of_rest(r), n));
 }
 
@@ -106,7 +106,7 @@ Real emit_sinh(Real x) {
 
 // h + 1 / (4 h) for h = exp(|x|) / 2.
 Real emit_cosh(Real x) {
-  auto [n, r] = reduce(at_most(abs(x), constants(x).overflow + 0.7));
+  auto [n, r] = reduce_exponent(at_most(abs(x), constants(x).overflow + 0.7));
   const Real half = exp_of_rest(r) * power_of_two(n, -2) * 2;
   return half + 0.25 / half;
 }

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logarithms. x = 2^e (1 + f) with small f; log(1 + f) is a polynomial.
-#include <limits>
-
 #include "codegen/math/coefficients.h"
 #include "codegen/math/functions.h"
 
 namespace npugraph::codegen {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Constants of a base: its logarithms of 2 (ln2) and of e (unit), each as a sum of two parts. Multiples of ln2_high up
 // to 2^8 are exact.

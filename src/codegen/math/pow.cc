@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of two arguments: powers and remainders.
-#include <limits>
-
 #include "codegen/math/coefficients.h"
 #include "codegen/math/functions.h"
 
 namespace npugraph::codegen {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // log2(x) in f64, for 0 <= x <= infinity that has been converted from f32.
 Real log2_wide(Real x) {

@@ -16,7 +16,7 @@ struct Turned {
 
 // For 0 <= x <= kLargest. pi/2 has three parts: the first step is exact, and the last one matters if x is near a
 // multiple.
-Turned reduce(Real x) {
+Turned reduce_angle(Real x) {
   constexpr double kParts[] = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
   const Rounded k = round_product(x, kTwoOverPi);
   Real r = x;
@@ -38,13 +38,13 @@ Real sin_of(const Turned& turned) {
 
 Real emit_sin(Real x) {
   const Real magnitude = abs(x);
-  const Real fast = flip_sign(sin_of(reduce(magnitude)), sign_bit(x));
+  const Real fast = flip_sign(sin_of(reduce_angle(magnitude)), sign_bit(x));
   return call_lanes("sin", magnitude > kLargest, {{x}}, fast);
 }
 
 Real emit_cos(Real x) {
   const Real magnitude = abs(x);
-  Turned turned = reduce(magnitude);
+  Turned turned = reduce_angle(magnitude);
   turned.quarters = turned.quarters + 1;
   return call_lanes("cos", magnitude > kLargest, {{x}}, sin_of(turned));
 }

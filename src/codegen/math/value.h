@@ -3,6 +3,7 @@
 // or f64, Bits hold integers of the same size, and a Mask holds bits; all are vectors, or all are scalars.
 #pragma once
 
+#include <limits>
 #include <span>
 
 #include <llvm/IR/IRBuilder.h>
@@ -10,6 +11,9 @@
 #include "target/target.h"
 
 namespace npugraph::codegen {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Emitter {
   llvm::IRBuilderBase& b;

@@ -17,7 +17,6 @@ using llvm::Value;
 
 constexpr int kSide = 16;  // rows, columns and steps of a register
 static_assert(kSide == kCutSteps);
-constexpr int64_t kStepBytes = 4;
 constexpr int64_t kConfigBytes = 64;
 
 // Registers 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns.

@@ -129,11 +129,11 @@ void fold_batch_into_rows(MatmulPlan& plan, bool has_c) {
   while (!plan.batch_sizes.empty()) {
     const int64_t size = plan.batch_sizes.back();
     if (plan.b.batch.back() != 0 && size != 1) return;
-    const auto more_rows = [&](const Place& place) {
+    const auto more_rows = [&](const MatrixPlace& place) {
       return size == 1 || plan.m == 1 || place.batch.back() == place.row * plan.m;
     };
     if (!more_rows(plan.a) || (has_c && !more_rows(plan.c))) return;
-    for (Place* place : {&plan.a, &plan.c}) {
+    for (MatrixPlace* place : {&plan.a, &plan.c}) {
       if (plan.m == 1 && size != 1 && !place->batch.empty()) place->row = place->batch.back();
       if (!place->batch.empty()) place->batch.pop_back();
     }
@@ -201,7 +201,7 @@ bool has_same_items(const MatmulPlan& x, const MatmulPlan& y) {
 
 }  // namespace
 
-int64_t Place::offset(int64_t batch_index, const std::vector<int64_t>& sizes) const {
+int64_t MatrixPlace::offset(int64_t batch_index, const std::vector<int64_t>& sizes) const {
   int64_t sum = 0;
   for (size_t d = sizes.size(); d-- > 0;) {
     sum += batch_index % sizes[d] * batch[d];

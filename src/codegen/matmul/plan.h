@@ -13,7 +13,7 @@
 namespace npugraph::codegen {
 
 // A batch of matrices in memory; strides in bytes.
-struct Place {
+struct MatrixPlace {
   int64_t row = 0;
   int64_t column = 0;
   std::vector<int64_t> batch;
@@ -46,9 +46,9 @@ struct MatmulPlan : MatmulBlocks {
   size_t first_end = 2;     // the first buffer behind B
   size_t end_buffer = 3;
   size_t first_scalar = 0;  // of the epilogue
-  Place a;
-  Place b;  // row: along n
-  Place c;  // without an epilogue
+  MatrixPlace a;
+  MatrixPlace b;  // row: along n
+  MatrixPlace c;  // without an epilogue
 
   TileKind kind = TileKind::kF32;
   TileShape shape;

@@ -276,7 +276,7 @@ class Run {
 
   // Copies the first `count` of a tile's rows from `from` on to `staged`, staged_row_bytes() apart; missing rows repeat the
   // last one.
-  void stage(const char* from, const Place& place, WidenFunction* widen, int64_t row_stride, int64_t count,
+  void stage(const char* from, const MatrixPlace& place, WidenFunction* widen, int64_t row_stride, int64_t count,
              int64_t first, int64_t steps, char* staged) const {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
       return code_.copy(from, row_stride, count, steps / kCutSteps, staged);
@@ -478,7 +478,7 @@ class Run {
     const char* rows = a_row(block.batch, block.row + r) + first / kCutSteps * cut_stride();
     int64_t row_stride = a_row_stride();
     if (block.rows < p_.shape.rows && !p_.cuts_a) {
-      const Place dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
+      const MatrixPlace dense{row_stride, size_of(p_.multiplied()), {}, p_.multiplied()};
       stage(rows, dense, nullptr, row_stride, block.rows, first, steps, staged);
       rows = staged;
       row_stride = p_.staged_row_bytes(steps);

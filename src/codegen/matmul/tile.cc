@@ -16,7 +16,6 @@ using llvm::Value;
 
 // Steps of an iteration: so many that few instructions beside multiplications are needed for counters and pointers.
 constexpr int kUnroll = 8;
-constexpr int64_t kStepBytes = 4;
 
 class TileEmitter {
  public:

@@ -44,13 +44,14 @@ TileShape tile_shape(const target::Target& target, TileKind kind);
 // The shape with one vector in a step.
 TileShape narrow(TileShape shape);
 
-inline constexpr int kAmxRows = 32;  // of a tile on AMX: two registers
+inline constexpr int64_t kStepBytes = 4;  // of an element, or of the elements that are multiplied together
+inline constexpr int kAmxRows = 32;       // of a tile on AMX: two registers
 
 // Number of steps that are adjacent in rows. AMX reads cut rows faster: the first kCutSteps steps of all rows, then the
 // next ones, `cut_stride` bytes further. In rows that are not cut, `cut_stride` is kCutBytes; all other tiles need such
 // rows.
 inline constexpr int64_t kCutSteps = 16;
-inline constexpr int64_t kCutBytes = kCutSteps * 4;
+inline constexpr int64_t kCutBytes = kCutSteps * kStepBytes;
 
 // acc is [rows][columns], rows acc_stride apart, which is a multiple of 64; with `accumulate` it is added to. Strides are in
 // bytes. Meanwhile memory is prefetched

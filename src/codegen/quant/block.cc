@@ -15,7 +15,7 @@ namespace {
 using llvm::Value;
 
 // Keys of the values that are emitted once.
-enum Part : int { kBytes, kWord, kHalf, kScales, kOffsets, kScale, kOffset, kTable };
+enum BlockPart : int { kBytes, kWord, kHalf, kScales, kOffsets, kScale, kOffset, kTable };
 
 Value* shifted(Ir& b, Value* value, int count) {
   return count == 0 ? value : b.CreateLShr(value, static_cast<uint64_t>(count));

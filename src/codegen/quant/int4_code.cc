@@ -22,8 +22,8 @@ using llvm::Align;
 using llvm::Value;
 
 constexpr int kZeroCode = 8;
-constexpr int kUnroll = 2;                // steps of an iteration
-constexpr int64_t kPrefetchBytes = 8192;  // how far ahead codes are prefetched
+constexpr int kUnroll = 2;                    // steps of an iteration
+constexpr int64_t kInt4PrefetchBytes = 8192;  // how far ahead codes are prefetched
 
 // Works on chunks of as many columns as a vector has lanes.
 class Int4Emitter {
@@ -194,7 +194,7 @@ class Int4Emitter {
       emit_prefetch(b_, bytes(from, line));
   }
   void prefetch_codes(Value* step) {
-    emit_prefetch(b_, bytes(bytes(f_->getArg(0), kPrefetchBytes), times(step, block_.columns / 2)));
+    emit_prefetch(b_, bytes(bytes(f_->getArg(0), kInt4PrefetchBytes), times(step, block_.columns / 2)));
   }
 
   void add_step(Value* step, const std::vector<int>& strip, const RowPointers& x, int vectors, Value** sums) {

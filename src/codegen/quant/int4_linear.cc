@@ -17,13 +17,13 @@
 namespace npugraph::codegen {
 namespace {
 
-constexpr int64_t kMostColumns = 64;   // of a block
-constexpr int64_t kSteps = 512;        // whole groups, unpacked at a time
-constexpr int64_t kMostStreamed = 20;  // rows of x, beyond which tiles are faster; more than those of a tile
-constexpr int64_t kMostRows = 252;     // of a work item: whole tiles
+constexpr int64_t kMostInt4Columns = 64;  // of a block
+constexpr int64_t kUnpackedSteps = 512;   // whole groups, unpacked at a time
+constexpr int64_t kMostStreamed = 20;     // rows of x, beyond which tiles are faster; more than those of a tile
+constexpr int64_t kMostItemRows = 252;    // of a work item: whole tiles
 
 // The plan by which a product of given sizes is computed.
-struct Plan {
+struct Int4Plan {
   int64_t m = 0, n = 0, k = 0;
   DType type = DType::kF32;         // of x, scales and zeros
   int64_t x_row = 0, x_column = 0;  // strides in bytes
@@ -45,7 +45,7 @@ struct Plan {
 };
 
 // Arrays: for whole blocks, then for the rest.
-struct Code {
+struct Int4Code {
   Int4MatvecFunction* matvec[2] = {nullptr, nullptr};
   Int4UnpackFunction* unpack[2] = {nullptr, nullptr};
   TileFunction* tile = nullptr;
@@ -61,14 +61,14 @@ bool is_contiguous(const ng_buffer& buffer) {
   return true;
 }
 
-std::optional<Plan> make_plan(const Int4LinearSpec& spec, const target::Target& target, const ng_call& call) {
+std::optional<Int4Plan> make_int4_plan(const Int4LinearSpec& spec, const target::Target& target, const ng_call& call) {
   if (call.num_buffers != 2 + spec.epilogue.buffers.size()) return std::nullopt;
   const ng_buffer& x = call.buffers[0];
   const ng_buffer& codes = call.buffers[1];
   const ng_buffer& scales = call.buffers[2];
   if (x.rank != 2 || codes.rank != 2 || scales.rank != 3 || codes.dtype != NG_U8 || scales.dtype != x.dtype)
     return std::nullopt;
-  Plan plan{.m = x.sizes[0], .n = codes.sizes[0], .k = x.sizes[1], .type = static_cast<DType>(x.dtype)};
+  Int4Plan plan{.m = x.sizes[0], .n = codes.sizes[0], .k = x.sizes[1], .type = static_cast<DType>(x.dtype)};
   plan.group = spec.group;
   plan.columns = spec.packing.columns;
   const bool fits = plan.k % plan.group == 0 && plan.n % 16 == 0 && codes.sizes[1] == plan.k / 2 &&
@@ -79,13 +79,13 @@ std::optional<Plan> make_plan(const Int4LinearSpec& spec, const target::Target& 
   plan.streams = plan.m <= kMostStreamed;
   plan.shape = tile_shape(target, TileKind::kF32);
   plan.dense_x = plan.type != DType::kF32 || plan.x_column != 4;
-  const int64_t most = kMostRows / plan.shape.rows;
+  const int64_t most = kMostItemRows / plan.shape.rows;
   plan.block_rows = (plan.blocks() < 8 ? std::min<int64_t>(most, 4) : most) * plan.shape.rows;
   return plan;
 }
 
-Code find_code(const Int4LinearSpec& spec, const target::Target& target, const Plan& plan) {
-  Code code;
+Int4Code find_int4_code(const Int4LinearSpec& spec, const target::Target& target, const Int4Plan& plan) {
+  Int4Code code;
   code.widen = widen_code(target, plan.type, DType::kF32);
   const Int4Block kinds[2] = {{plan.n < plan.columns ? 0 : spec.packing.columns, spec.packing.halves, plan.type},
                               {static_cast<int>(plan.rest()), false, plan.type}};
@@ -111,9 +111,9 @@ float sum_of(const float* x, int64_t count) {
   return static_cast<float>(parts[0]);
 }
 
-class Run {
+class Int4Run {
  public:
-  Run(const Plan& plan, const Code& code, const ng_call& call)
+  Int4Run(const Int4Plan& plan, const Int4Code& code, const ng_call& call)
       : p_(plan),
         code_(code),
         call_(call),
@@ -172,14 +172,14 @@ class Run {
   }
 
   void stream(int64_t column) const {
-    alignas(64) float acc[kMostVectors * kMostColumns + 16];
+    alignas(64) float acc[kMostVectors * kMostInt4Columns + 16];
     for (int64_t pass = 0; pass < p_.passes(); ++pass) {
       const int64_t row = pass * p_.vectors(), first = std::min(row, p_.m - p_.vectors());
       const int64_t end = std::min(row + p_.vectors(), p_.m);
       code_.matvec[is_rest(column)](codes(column, 0), scales(column, 0), scales_stride(), p_.groups(), p_.group,
                                     x_at(first, 0), x_row_, sums_ + first * p_.groups(), p_.groups(), acc,
-                                    kMostColumns);
-      code_.epilogue(acc + (row - first) * kMostColumns, kMostColumns, end - row, width(column), row, column,
+                                    kMostInt4Columns);
+      code_.epilogue(acc + (row - first) * kMostInt4Columns, kMostInt4Columns, end - row, width(column), row, column,
                      ends_.data(), call_.scalars);
     }
   }
@@ -189,8 +189,8 @@ class Run {
 
   // acc: [panel][tile][row of C][column of C].
   void multiply(int64_t first_row, int64_t column) const {
-    alignas(64) float acc[kMostRows * kMostColumns + 16];
-    alignas(64) float panels[kSteps * kMostColumns];
+    alignas(64) float acc[kMostItemRows * kMostInt4Columns + 16];
+    alignas(64) float panels[kUnpackedSteps * kMostInt4Columns];
     const int64_t panel_columns = p_.shape.columns();
     const int64_t rows = std::min(p_.block_rows, p_.m - first_row);
     const int64_t tiles = divide_up(rows, p_.shape.rows), count = divide_up(width(column), panel_columns);
@@ -199,7 +199,7 @@ class Run {
     };
     int64_t first = 0;
     do {
-      const int64_t steps = std::min(kSteps, p_.k - first);
+      const int64_t steps = std::min(kUnpackedSteps, p_.k - first);
       code_.unpack[is_rest(column)](codes(column, first), scales(column, first), scales_stride(), steps / p_.group,
                                     p_.group, panels, steps * panel_columns * 4);
       for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -221,8 +221,8 @@ class Run {
     }
   }
 
-  const Plan& p_;
-  const Code& code_;
+  const Int4Plan& p_;
+  const Int4Code& code_;
   const ng_call& call_;
   const char* x_;
   int64_t x_row_;
@@ -232,30 +232,30 @@ class Run {
   std::vector<void*> ends_;
 };
 
-struct Planner {
+struct Int4Planner {
   Int4LinearSpec spec;
   std::shared_ptr<const EpilogueCode> end;
   target::Target target;
 
-  std::optional<Plan> plan(const ng_call& call) const { return make_plan(spec, target, call); }
-  Code code(const Plan& plan) const {
-    Code code = find_code(spec, target, plan);
+  std::optional<Int4Plan> plan(const ng_call& call) const { return make_int4_plan(spec, target, call); }
+  Int4Code code(const Int4Plan& plan) const {
+    Int4Code code = find_int4_code(spec, target, plan);
     code.epilogue = end->function;
     return code;
   }
-  void prepare(Plan plan) const {
+  void prepare(Int4Plan plan) const {
     for (plan.m = 1; plan.m <= kMostStreamed + 1; ++plan.m) {
       plan.streams = plan.m <= kMostStreamed;
-      find_code(spec, target, plan);
+      find_int4_code(spec, target, plan);
     }
   }
-  static void run(const Plan& plan, const Code& code, const ng_call& call) { Run(plan, code, call).run(); }
+  static void run(const Int4Plan& plan, const Int4Code& code, const ng_call& call) { Int4Run(plan, code, call).run(); }
 };
 
 }  // namespace
 
 ng_task make_int4_linear(const Int4LinearSpec& spec, const target::Target& target, RowCount rows) {
-  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target}, rows);
+  return PlannedTask<Int4Planner>::make({spec, epilogue_code(target, spec.epilogue), target}, rows);
 }
 
 }  // namespace npugraph::codegen

@@ -24,13 +24,13 @@ namespace {
 
 constexpr int64_t kColumns = 48;  // of a work item of tiles: whole tiles, and whole vectors of C
 constexpr int64_t kMostRows = 128;
-constexpr int64_t kSteps = 512;         // elements of a row of weights at a time, whole blocks
-constexpr int64_t kStreamColumns = 16;  // of a work item of matrix-vector products
-constexpr int64_t kCostOfElement = 32;  // to copy and round one, in multiplications
-constexpr int64_t kMostColumns = 512;   // of several such items that are computed together
+constexpr int64_t kWeightSteps = 512;          // elements of a row of weights at a time, whole blocks
+constexpr int64_t kStreamColumns = 16;         // of a work item of matrix-vector products
+constexpr int64_t kCostOfElement = 32;         // to copy and round one, in multiplications
+constexpr int64_t kMostStreamedColumns = 512;  // of several such items that are computed together
 
 // The plan by which a product of given sizes is computed.
-struct Plan {
+struct LinearPlan {
   int64_t m = 0, n = 0, k = 0;
   DType x_type = DType::kF32;
   int64_t x_row = 0, x_column = 0, w_row = 0;  // strides in bytes
@@ -51,7 +51,7 @@ struct Plan {
   int64_t bytes_of_digits() const { return digits == 0 ? 0 : digit_layout(type, digits).bytes_of(k); }
 };
 
-struct Code {
+struct LinearCode {
   RowsMatvecFunction* matvec = nullptr;
   DigitsFunction* digits = nullptr;
   DequantizeFunction* dequantize = nullptr;
@@ -62,7 +62,7 @@ struct Code {
 };
 
 // Sets the fields that follow from the number of rows.
-void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan& plan) {
+void choose_form(const QuantLinearSpec& spec, const target::Target& target, LinearPlan& plan) {
   plan.streams = plan.m <= kMostVectors;
   plan.by_16 = plan.m == 1 && plan.n >= kRowsAtOnce && plan.w_row < int64_t{1} << 27 && has_quant_matvec16(target);
   const bool by_digits = plan.streams && target.int8_dot && (plan.by_16 || spec.by_codes);
@@ -72,13 +72,14 @@ void choose_form(const QuantLinearSpec& spec, const target::Target& target, Plan
   if (plan.m <= plan.shape.lanes) plan.shape = narrow(plan.shape);
 }
 
-std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target& target, const ng_call& call) {
+std::optional<LinearPlan> make_linear_plan(const QuantLinearSpec& spec, const target::Target& target,
+                                           const ng_call& call) {
   if (call.num_buffers != 1 + spec.epilogue.buffers.size()) return std::nullopt;
   const ng_buffer& x = call.buffers[0];
   const ng_buffer& w = call.buffers[1];
   if (x.rank != 2 || w.rank != 2 || w.dtype != NG_U8 || (w.sizes[1] > 1 && w.strides[1] != 1)) return std::nullopt;
   const loop::BlockFormat& format = loop::format_of(spec.type);
-  Plan plan{.m = x.sizes[0], .n = w.sizes[0], .k = x.sizes[1], .x_type = static_cast<DType>(x.dtype)};
+  LinearPlan plan{.m = x.sizes[0], .n = w.sizes[0], .k = x.sizes[1], .x_type = static_cast<DType>(x.dtype)};
   if (plan.x_type != DType::kF32 && plan.x_type != DType::kBF16 && plan.x_type != DType::kF16) return std::nullopt;
   if (plan.k % format.elements != 0 || w.sizes[1] != plan.k / format.elements * format.bytes) return std::nullopt;
   plan.x_row = x.strides[0] * size_of(plan.x_type);
@@ -90,8 +91,8 @@ std::optional<Plan> make_plan(const QuantLinearSpec& spec, const target::Target&
   return plan;
 }
 
-Code find_code(const QuantLinearSpec& spec, const target::Target& target, const Plan& plan) {
-  Code code;
+LinearCode find_linear_code(const QuantLinearSpec& spec, const target::Target& target, const LinearPlan& plan) {
+  LinearCode code;
   code.widen = widen_code(target, plan.x_type, DType::kF32);
   if (plan.streams) {
     const int vectors = static_cast<int>(std::max<int64_t>(plan.m, 1));
@@ -114,9 +115,9 @@ void round_group(float* x) {
   for (int i = 0; i < kGroup; ++i) x[i] = std::nearbyint(x[i] * inverse) * (most / 127);
 }
 
-class Run {
+class LinearRun {
  public:
-  Run(const Plan& plan, const Code& code, const ng_call& call)
+  LinearRun(const LinearPlan& plan, const LinearCode& code, const ng_call& call)
       : p_(plan),
         code_(code),
         format_(loop::format_of(plan.type)),
@@ -166,17 +167,17 @@ class Run {
     const int64_t items = (p_.n + kStreamColumns - 1) / kStreamColumns;
     for_ranges(*call_.host, items, p_.m * kStreamColumns * p_.k, [&](int64_t first, int64_t last) {
       const int64_t end = std::min(last * kStreamColumns, p_.n);
-      for (int64_t column = first * kStreamColumns; column < end; column += kMostColumns)
-        stream_columns(column, std::min(kMostColumns, end - column));
+      for (int64_t column = first * kStreamColumns; column < end; column += kMostStreamedColumns)
+        stream_columns(column, std::min(kMostStreamedColumns, end - column));
     });
   }
 
   void stream_columns(int64_t column, int64_t count) const {
-    alignas(64) float acc[kMostVectors * kMostColumns + 16];
+    alignas(64) float acc[kMostVectors * kMostStreamedColumns + 16];
     // If there are too few columns for the code, some columns before them are computed too.
     const int64_t more = p_.by_16 ? std::max(kRowsAtOnce - count, int64_t{0}) : 0;
-    code_.matvec(w_ + (column - more) * p_.w_row, p_.w_row, count + more, x_, x_row_, p_.k, acc, kMostColumns);
-    code_.epilogue(acc + more, kMostColumns, p_.m, count, 0, column, ends_.data(), call_.scalars);
+    code_.matvec(w_ + (column - more) * p_.w_row, p_.w_row, count + more, x_, x_row_, p_.k, acc, kMostStreamedColumns);
+    code_.epilogue(acc + more, kMostStreamedColumns, p_.m, count, 0, column, ends_.data(), call_.scalars);
   }
 
   char* panel(int64_t number) const { return packed_ + number * p_.shape.columns() * p_.k * 4; }
@@ -206,13 +207,13 @@ class Run {
   // acc: [panel][column of C][row of C].
   void multiply(int64_t row, int64_t column) const {
     alignas(64) float acc[kMostRows * kColumns];
-    alignas(64) float weights[kColumns * kSteps];
+    alignas(64) float weights[kColumns * kWeightSteps];
     const int64_t width = p_.shape.columns();
     const int64_t first_panel = row / width;
     const int64_t end_panel = (std::min(row + p_.block_rows(), p_.m) + width - 1) / width;
     int64_t first = 0;
     do {
-      const int64_t steps = std::min(kSteps, p_.k - first);
+      const int64_t steps = std::min(kWeightSteps, p_.k - first);
       dequantize(column, first, steps, weights);
       for (int64_t c = 0; c < kColumns; c += p_.shape.rows) {
         for (int64_t number = first_panel; number < end_panel; ++number) {
@@ -236,8 +237,8 @@ class Run {
                    ends_.data(), call_.scalars);
   }
 
-  const Plan& p_;
-  const Code& code_;
+  const LinearPlan& p_;
+  const LinearCode& code_;
   const loop::BlockFormat& format_;
   const ng_call& call_;
   const char* x_;
@@ -247,35 +248,37 @@ class Run {
   std::vector<void*> ends_;
 };
 
-struct Planner {
+struct LinearPlanner {
   QuantLinearSpec spec;
   std::shared_ptr<const EpilogueCode> end;
   target::Target target;
 
-  std::optional<Plan> plan(const ng_call& call) const { return make_plan(spec, target, call); }
-  Code code(const Plan& plan) const {
-    Code code = find_code(spec, target, plan);
+  std::optional<LinearPlan> plan(const ng_call& call) const { return make_linear_plan(spec, target, call); }
+  LinearCode code(const LinearPlan& plan) const {
+    LinearCode code = find_linear_code(spec, target, plan);
     code.epilogue = end->function;
     return code;
   }
-  void prepare(const Plan& plan) const {
+  void prepare(const LinearPlan& plan) const {
     const auto make = [&](int64_t m) {
-      Plan other = plan;
+      LinearPlan other = plan;
       other.m = m;
       choose_form(spec, target, other);
-      find_code(spec, target, other);
+      find_linear_code(spec, target, other);
     };
     for (int64_t m = 1; m <= kMostVectors; ++m) make(m);
     make(narrow(tile_shape(target, TileKind::kF32)).columns());
     make(kMostVectors + tile_shape(target, TileKind::kF32).columns());
   }
-  static void run(const Plan& plan, const Code& code, const ng_call& call) { Run(plan, code, call).run(); }
+  static void run(const LinearPlan& plan, const LinearCode& code, const ng_call& call) {
+    LinearRun(plan, code, call).run();
+  }
 };
 
 }  // namespace
 
 ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows) {
-  return PlannedTask<Planner>::make({spec, epilogue_code(target, spec.epilogue), target}, rows);
+  return PlannedTask<LinearPlanner>::make({spec, epilogue_code(target, spec.epilogue), target}, rows);
 }
 
 }  // namespace npugraph::codegen

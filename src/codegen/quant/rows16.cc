@@ -14,7 +14,7 @@ using llvm::Align;
 using llvm::Value;
 
 // Keys of the values that are emitted once.
-enum Part : int { kWords, kHalves };
+enum Rows16Part : int { kWords, kHalves };
 
 llvm::Type* words_type(Ir& b) { return in_lanes(b.getInt32Ty(), kRowsAtOnce); }
 llvm::Type* floats_type(Ir& b) { return in_lanes(b.getFloatTy(), kRowsAtOnce); }

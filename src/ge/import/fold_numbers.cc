@@ -31,7 +31,7 @@ Expr subtract(const Expr& a, const Expr& b) { return a - b; }
 
 // Loops compute no powers, so that a power of a constant is the product of those of 2, 4, 8 ... that the bits of the
 // exponent choose. Products wrap as those of int64 do, and exponents are below 64.
-Expr power(const Expr& base, const Expr& exponent) {
+Expr integer_power(const Expr& base, const Expr& exponent) {
   if (exponent.is_constant() || base.as_int().value_or(0) < 1) return Expr::make(ExprOp::kPow, {base, exponent});
   Expr result(1);
   auto square = static_cast<uint64_t>(*base.as_int());
@@ -45,7 +45,7 @@ Expr power(const Expr& base, const Expr& exponent) {
 
 // Two shapes that are equal, or one of which has a single element.
 template <Expr (*fn)(const Expr&, const Expr&)>
-std::optional<Numbers> arithmetic(const Call& call) {
+std::optional<Numbers> fold_arithmetic(const Call& call) {
   const Numbers &a = call.numbers("x1"), &b = call.numbers("x2");
   const bool a_is_one = a.elements.size() == 1, b_is_one = b.elements.size() == 1;
   if (a.dims != b.dims && !a_is_one && !b_is_one) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<Numbers> arithmetic(const Call& call) {
   return result;
 }
 
-std::optional<Numbers> negate(const Call& call) {
+std::optional<Numbers> fold_negate(const Call& call) {
   Numbers result = call.numbers("x");
   for (Expr& element : result.elements) element = Expr(0) - element;
   return result;
@@ -64,7 +64,7 @@ std::optional<Numbers> negate(const Call& call) {
 
 std::optional<Numbers> same(const Call& call) { return call.numbers("x"); }
 
-std::optional<Numbers> concatenate(const Call& call) {
+std::optional<Numbers> fold_concatenate(const Call& call) {
   if (call.integer("concat_dim") != 0 && call.integer("concat_dim") != -1) return std::nullopt;
   Numbers result;
   for (const Operand* part : call.list("x")) {
@@ -77,7 +77,7 @@ std::optional<Numbers> concatenate(const Call& call) {
   return result;
 }
 
-std::optional<Numbers> pack(const Call& call) {
+std::optional<Numbers> fold_pack(const Call& call) {
   Numbers result;
   for (const Operand* part : call.list("x")) {
     if (!part->numbers->is_scalar()) return std::nullopt;
@@ -89,7 +89,7 @@ std::optional<Numbers> pack(const Call& call) {
 }
 
 // Elements of a list at constant places; a scalar place gives a scalar.
-std::optional<Numbers> gather(const Call& call) {
+std::optional<Numbers> fold_gather(const Call& call) {
   const Numbers& x = call.numbers("x");
   const Numbers& places = call.numbers("indices");
   if (x.dims.size() != 1 || call.attr_int("batch_dims") != 0) return std::nullopt;
@@ -99,12 +99,12 @@ std::optional<Numbers> gather(const Call& call) {
   return result;
 }
 
-std::optional<Numbers> gather_v2(const Call& call) {
+std::optional<Numbers> fold_gather_v2(const Call& call) {
   const int64_t axis = call.integer("axis");
-  return axis == 0 || axis == -1 ? gather(call) : std::nullopt;
+  return axis == 0 || axis == -1 ? fold_gather(call) : std::nullopt;
 }
 
-std::optional<Numbers> slice(const Call& call, const std::vector<int64_t>& strides) {
+std::optional<Numbers> fold_slice(const Call& call, const std::vector<int64_t>& strides) {
   const Numbers& x = call.numbers("x");
   const bool is_plain = call.attr_int("ellipsis_mask") == 0 && call.attr_int("new_axis_mask") == 0;
   const std::vector<int64_t> begin = call.integers("begin"), end = call.integers("end");
@@ -125,13 +125,13 @@ std::optional<Numbers> slice(const Call& call, const std::vector<int64_t>& strid
   return result;
 }
 
-std::optional<Numbers> slice_v1(const Call& call) { return slice(call, call.integers("strides")); }
-std::optional<Numbers> slice_v2(const Call& call) {
+std::optional<Numbers> fold_slice_v1(const Call& call) { return fold_slice(call, call.integers("strides")); }
+std::optional<Numbers> fold_slice_v2(const Call& call) {
   if (call.has("axes") && call.integers("axes") != std::vector<int64_t>{0}) return std::nullopt;
-  return slice(call, call.has("strides") ? call.integers("strides") : std::vector<int64_t>{1});
+  return fold_slice(call, call.has("strides") ? call.integers("strides") : std::vector<int64_t>{1});
 }
 
-std::optional<Numbers> reshape(const Call& call) {
+std::optional<Numbers> fold_reshape(const Call& call) {
   Numbers result = call.numbers("x");
   std::vector<int64_t> dims = call.integers("shape");
   const auto elements = static_cast<int64_t>(result.elements.size());
@@ -145,7 +145,7 @@ std::optional<Numbers> reshape(const Call& call) {
   return result;
 }
 
-std::optional<Numbers> squeeze(const Call& call) {
+std::optional<Numbers> fold_squeeze(const Call& call) {
   Numbers result = call.numbers("x");
   if (result.elements.size() != 1) return std::nullopt;
   const std::vector<int64_t> axes = call.attr_ints("axis");
@@ -153,14 +153,14 @@ std::optional<Numbers> squeeze(const Call& call) {
   return result;
 }
 
-std::optional<Numbers> unsqueeze(const Call& call) {
+std::optional<Numbers> fold_unsqueeze(const Call& call) {
   Numbers result = call.numbers("x");
   if (!result.is_scalar() || call.attr_ints("axes").size() != 1) return std::nullopt;
   result.dims = {1};
   return result;
 }
 
-std::optional<Numbers> product(const Call& call) {
+std::optional<Numbers> fold_product(const Call& call) {
   const Numbers& x = call.numbers("x");
   if (x.dims.size() != 1) return std::nullopt;
   Expr product(1);
@@ -175,27 +175,27 @@ struct FoldRow {
 };
 
 constexpr auto kFolds = std::to_array<FoldRow>({
-    {"Add", arithmetic<compute<ExprOp::kAdd>>},
-    {"ConcatV2", concatenate},
-    {"FloorDiv", arithmetic<compute<ExprOp::kFloorDiv>>},
-    {"FloorMod", arithmetic<compute<ExprOp::kMod>>},
-    {"Gather", gather},
-    {"GatherV2", gather_v2},
+    {"Add", fold_arithmetic<compute<ExprOp::kAdd>>},
+    {"ConcatV2", fold_concatenate},
+    {"FloorDiv", fold_arithmetic<compute<ExprOp::kFloorDiv>>},
+    {"FloorMod", fold_arithmetic<compute<ExprOp::kMod>>},
+    {"Gather", fold_gather},
+    {"GatherV2", fold_gather_v2},
     {"Identity", same},
-    {"Maximum", arithmetic<compute<ExprOp::kMax>>},
-    {"Minimum", arithmetic<compute<ExprOp::kMin>>},
-    {"Mul", arithmetic<compute<ExprOp::kMul>>},
-    {"Neg", negate},
-    {"Pack", pack},
-    {"Pow", arithmetic<power>},
-    {"ReduceProd", product},
-    {"Reshape", reshape},
-    {"Squeeze", squeeze},
-    {"StridedSlice", slice_v1},
-    {"StridedSliceV2", slice_v2},
-    {"Sub", arithmetic<subtract>},
+    {"Maximum", fold_arithmetic<compute<ExprOp::kMax>>},
+    {"Minimum", fold_arithmetic<compute<ExprOp::kMin>>},
+    {"Mul", fold_arithmetic<compute<ExprOp::kMul>>},
+    {"Neg", fold_negate},
+    {"Pack", fold_pack},
+    {"Pow", fold_arithmetic<integer_power>},
+    {"ReduceProd", fold_product},
+    {"Reshape", fold_reshape},
+    {"Squeeze", fold_squeeze},
+    {"StridedSlice", fold_slice_v1},
+    {"StridedSliceV2", fold_slice_v2},
+    {"Sub", fold_arithmetic<subtract>},
     {"TensorMove", same},
-    {"Unsqueeze", unsqueeze},
+    {"Unsqueeze", fold_unsqueeze},
 });
 
 // Whether an operand is known as expressions with which shapes can be computed. Floats are only handed on.

@@ -74,12 +74,12 @@ std::vector<Operand> prompt_flash_attention(const Call& call) {
   return one(reshape(context, tokens, {sizes[0], sizes[1], sizes[2] * sizes[3]}));
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kAttentionRules = std::to_array<RuleRow>({
     {"PromptFlashAttention", prompt_flash_attention},
 });
 
 }  // namespace
 
-std::span<const RuleRow> attention_rules() { return kRows; }
+std::span<const RuleRow> attention_rules() { return kAttentionRules; }
 
 }  // namespace npugraph::ge

@@ -101,7 +101,7 @@ std::vector<Operand> scatter_elements(const Call& call) {
   call.fail(cat("its attribute 'reduction' is 'none' or 'add', got '", reduction, "'"));
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kIndexRules = std::to_array<RuleRow>({
     {"Gather", gather},
     {"GatherElements", gather_elements},
     {"GatherV2", gather_v2},
@@ -112,6 +112,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> index_rules() { return kRows; }
+std::span<const RuleRow> index_rules() { return kIndexRules; }
 
 }  // namespace npugraph::ge

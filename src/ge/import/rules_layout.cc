@@ -445,7 +445,7 @@ std::vector<Operand> triangle(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("diagonal"))}));
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kLayoutRules = std::to_array<RuleRow>({
     {"AsStrided", as_strided},
     {"Assign", assign},
     {"BroadcastTo", broadcast_to},
@@ -480,6 +480,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> layout_rules() { return kRows; }
+std::span<const RuleRow> layout_rules() { return kLayoutRules; }
 
 }  // namespace npugraph::ge

@@ -155,7 +155,7 @@ std::vector<Operand> softmax(const Call& call) {
 }
 std::vector<Operand> log_softmax(const Call& call) { return softmax_of<aten::_log_softmax>(call, false); }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kNormRules = std::to_array<RuleRow>({
     {"BNInfer", batch_norm},
     {"GroupNorm", group_norm},
     {"GroupNormV2", group_norm_v2},
@@ -168,6 +168,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> norm_rules() { return kRows; }
+std::span<const RuleRow> norm_rules() { return kNormRules; }
 
 }  // namespace npugraph::ge

@@ -41,7 +41,7 @@ std::vector<Operand> like(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}}));
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kNumberRules = std::to_array<RuleRow>({
     {"Fill", fill},
     {"OnesLike", like<aten::ones_like>},
     {"Range", range},
@@ -51,6 +51,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> number_rules() { return kRows; }
+std::span<const RuleRow> number_rules() { return kNumberRules; }
 
 }  // namespace npugraph::ge

@@ -197,7 +197,7 @@ std::vector<Operand> clip(const Call& call) {
   return one(x);
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"Abs", unary<aten::abs>},
     {"Add", commutative<aten::add_Tensor>},
     {"Adds", adds},
@@ -256,6 +256,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> pointwise_rules() { return kRows; }
+std::span<const RuleRow> pointwise_rules() { return kPointwiseRules; }
 
 }  // namespace npugraph::ge

@@ -58,7 +58,7 @@ std::vector<Operand> average_pool(const Call& call) {
                                  divisor == 0 ? Attr(None{}) : Attr(Expr(divisor))}));
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kPoolingRules = std::to_array<RuleRow>({
     {"AdaptiveAvgPool2d", adaptive_average},
     {"AvgPoolV2", average_pool},
     {"MaxPoolWithArgmaxV3", max_pool_with_argmax},
@@ -66,6 +66,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> pooling_rules() { return kRows; }
+std::span<const RuleRow> pooling_rules() { return kPoolingRules; }
 
 }  // namespace npugraph::ge

@@ -159,7 +159,7 @@ std::vector<Operand> conv2d_transpose(const Call& call) {
   return one(result);
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kProductRules = std::to_array<RuleRow>({
     {"BatchMatMul", batch_matmul},
     {"BatchMatMulV2", batch_matmul_v2},
     {"Conv2D", conv2d},
@@ -170,6 +170,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> product_rules() { return kRows; }
+std::span<const RuleRow> product_rules() { return kProductRules; }
 
 }  // namespace npugraph::ge

@@ -77,7 +77,7 @@ std::vector<Operand> norm(const Call& call) {
   return one(context.add(aten::clamp_min::op(), {TensorRef{norm}, number(epsilon)}));
 }
 
-constexpr auto kRows = std::to_array<RuleRow>({
+constexpr auto kReductionRules = std::to_array<RuleRow>({
     {"ArgMaxV2", place_of_extreme<aten::argmax>},
     {"ArgMin", place_of_extreme<aten::argmin>},
     {"Cumsum", cumulative_sum},
@@ -92,6 +92,6 @@ constexpr auto kRows = std::to_array<RuleRow>({
 
 }  // namespace
 
-std::span<const RuleRow> reduction_rules() { return kRows; }
+std::span<const RuleRow> reduction_rules() { return kReductionRules; }
 
 }  // namespace npugraph::ge

@@ -47,7 +47,7 @@ TypeKind widest_of(std::string_view types) {
 }
 
 // Parts of `text` between commas that stand in no brackets and no quotes.
-std::vector<std::string_view> split(std::string_view text) {
+std::vector<std::string_view> split_list(std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;
   bool quoted = false;
@@ -98,7 +98,7 @@ class Parser {
 
   std::vector<IrTensor> tensors(std::string_view text) const {
     std::vector<IrTensor> tensors;
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : split_list(text)) {
       const size_t colon = part.find(':');
       if (colon == std::string_view::npos || colon == 0) fail();
       IrTensor tensor{.name = std::string(part.substr(0, colon)), .types = std::string(part.substr(colon + 1))};
@@ -113,7 +113,7 @@ class Parser {
 
   std::vector<IrAttr> attributes(std::string_view text) const {
     std::vector<IrAttr> attrs;
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : split_list(text)) {
       const size_t colon = part.find(':');
       if (colon == std::string_view::npos || colon == 0) fail();
       IrAttr attr{.name = std::string(part.substr(0, colon))};

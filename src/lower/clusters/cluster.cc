@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "lower/arguments.h"
 #include "lower/clusters/legality.h"
 #include "lower/clusters/score.h"
 #include "lower/contains.h"
@@ -19,8 +20,6 @@ namespace npugraph::lower {
 namespace {
 
 constexpr int kNoCluster = -1;
-
-bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
 
 // Whether dimension 1 is neighbours in memory and the columns of these sums, and their rows go through the others in order:
 // images in channels_last, whose pixels are rows.

@@ -56,7 +56,7 @@ std::optional<loop::Attention> describe_flash(const ir::Node& node) {
   return attention;
 }
 
-std::optional<loop::Attention> describe(const ir::Graph& graph, const ir::Node& node) {
+std::optional<loop::Attention> describe_attention(const ir::Graph& graph, const ir::Node& node) {
   loop::Attention attention{.mask = !is_absent(Attention::mask.attr(node))};
   const auto at_end = Attention::at_end.as_constant(node), nan = Attention::empty_is_nan.as_constant(node);
   if (!at_end || !nan || !read_number(Attention::before.attr(node), attention.before) ||
@@ -79,7 +79,7 @@ std::optional<GeneratedNode> choose_attention(const ir::Graph& graph, const ir::
   if ((!flash && !Attention::is(node)) || node.results.size() != (flash ? 2 : 1)) return {};
   const ir::TensorType* q = tensor_type(graph, arg::query(node));
   if (!are_heads(q, tensor_type(graph, arg::key(node)), tensor_type(graph, arg::value(node)))) return {};
-  auto attention = flash ? describe_flash(node) : describe(graph, node);
+  auto attention = flash ? describe_flash(node) : describe_attention(graph, node);
   const ir::ValueId mask = flash ? Flash::attn_mask(node) : Attention::mask(node);
   if (!attention || (attention->mask && !is_mask(tensor_type(graph, mask), !flash))) return {};
   const ir::ValueId result = node.results[0];

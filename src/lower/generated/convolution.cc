@@ -24,7 +24,8 @@ std::optional<std::vector<int64_t>> as_ints(const std::vector<Expr>* list, size_
 
 // Returns nullopt for transposed convolutions, for groups that are computed neither as products nor directly, and for
 // numbers that are not constant.
-std::optional<loop::Convolution> describe(const ir::Node& node, const ir::TensorType& weight, bool channels_last) {
+std::optional<loop::Convolution> describe_convolution(const ir::Node& node, const ir::TensorType& weight,
+                                                      bool channels_last) {
   const size_t rank = weight.sizes.size() - 2;
   const auto stride = as_ints(Conv::stride(node), rank), padding = as_ints(Conv::padding(node), rank),
              dilation = as_ints(Conv::dilation(node), rank);
@@ -69,7 +70,7 @@ std::optional<loop::Convolution> find_convolution(const ir::Graph& graph, const 
   const bool channels_last = !is_contiguous(result.sizes, result.strides);
   if (result.dtype != input->dtype) return {};
   if (channels_last && !(has_channels_last(result) && input->strides[1].is_int(1))) return {};
-  return describe(node, *weight, channels_last);
+  return describe_convolution(node, *weight, channels_last);
 }
 
 std::optional<GeneratedNode> choose_convolution(const ir::Graph& graph, const ir::Node& node) {

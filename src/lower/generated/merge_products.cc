@@ -19,7 +19,7 @@ using program::Task;
 using program::text_of;
 
 // Whether the task is a plain product that updates no operand in place.
-bool is_product(const Task& task) {
+bool is_product_task(const Task& task) {
   const std::string* text = text_of(task);
   return task.kind == program::TaskKind::kMatmul && text != nullptr && loop::is_kernel_text(*text) &&
          task.defines.empty() &&
@@ -100,8 +100,8 @@ bool is_in_step(const Task& first, const Task& second) {
   return true;
 }
 
-bool merge(Task& first, const Task& second) {
-  if (!is_product(first) || first.stream != second.stream) return false;
+bool merge_into(Task& first, const Task& second) {
+  if (!is_product_task(first) || first.stream != second.stream) return false;
   const Operand& a = first.operands.at(0);
   const Operand& same = second.operands.at(0);
   const bool shared = a.buffer == same.buffer && a.dtype == same.dtype && same_window(a, same);
@@ -121,15 +121,15 @@ bool merge(Task& first, const Task& second) {
 
 // Most tasks that a product moves up over, each of which makes its results live longer: a norm and a rotation for each
 // of the other products.
-constexpr size_t kMostPassed = 4;
+constexpr size_t kMostPassedByProduct = 4;
 
 }  // namespace
 
 std::optional<size_t> merge_product(std::vector<Task>& tasks, const std::function<bool(size_t)>& may_take) {
-  if (tasks.empty() || !is_product(tasks.back())) return {};
+  if (tasks.empty() || !is_product_task(tasks.back())) return {};
   const size_t last = tasks.size() - 1;
-  for (size_t at = last; at-- > 0 && last - at <= kMostPassed + 1;) {
-    if (may_take(at) && merge(tasks[at], tasks[last])) {
+  for (size_t at = last; at-- > 0 && last - at <= kMostPassedByProduct + 1;) {
+    if (may_take(at) && merge_into(tasks[at], tasks[last])) {
       tasks.pop_back();
       return at;
     }

@@ -19,8 +19,6 @@ bool are_blocks(const ir::TensorType* type) {
   return type != nullptr && type->dtype == DType::kU8 && type->sizes.size() == 2 && type->strides[1].is_int(1);
 }
 
-bool is_dense(const ir::TensorType& type) { return is_contiguous(type.sizes, type.strides); }
-
 constexpr const char* kHead = "npugraph.quant 1 ";
 
 // Operands of a product that a rule looks at, and what the rule says of them: its first complaint, empty if there is none.

@@ -14,12 +14,12 @@ namespace {
 
 using Made = std::optional<Ramp>;
 
-bool is_index(const Expr& number) { return number.kind() == ScalarKind::kInt && loop::is_index(number); }
+bool is_index_number(const Expr& number) { return number.kind() == ScalarKind::kInt && loop::is_index(number); }
 
 std::optional<Expr> integer(const Attr* argument, int64_t otherwise) {
   if (argument == nullptr) return Expr(otherwise);
   const Expr* e = ops::as_number(*argument);
-  return e != nullptr && is_index(*e) ? std::optional(*e) : std::nullopt;
+  return e != nullptr && is_index_number(*e) ? std::optional(*e) : std::nullopt;
 }
 
 // A range of integers, in a type that holds them exactly.
@@ -32,7 +32,7 @@ Made make_range(const ir::Node& node, DType dtype) {
 Made make_number(const Expr& number, DType dtype) {
   if (number.is_constant())
     return can_hold(dtype, number.value()) ? Made(Ramp{.number = number.value()}) : std::nullopt;
-  if (!is_index(number) || dtype != DType::kI64) return {};
+  if (!is_index_number(number) || dtype != DType::kI64) return {};
   return Ramp{.first = number, .step = 0};
 }
 

@@ -14,16 +14,16 @@ namespace npugraph::lower {
 
 using loop::Builder;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
 // (tensors, dim): along the last dimension, of one type and rank.
-constexpr size_t kMostParts = 4;
+constexpr size_t kMostJoinedParts = 4;
 bool fits_cat(const ir::Graph& graph, const ir::Node& node) {
   const auto* parts = aten::cat::tensors(node);
   const auto* result = tensor_type(graph, node.results.front());
-  if (parts == nullptr || result == nullptr || parts->size() > kMostParts || size_of(result->dtype) > 8) return false;
+  if (parts == nullptr || result == nullptr || parts->size() > kMostJoinedParts || size_of(result->dtype) > 8)
+    return false;
   return !is_complex(result->dtype) && !result->sizes.empty() &&
          dim_of(aten::cat::dim.attr(node), result->sizes.size()) == result->sizes.size() - 1 &&
          std::all_of(parts->begin(), parts->end(), [&](const TensorRef& part) {
@@ -74,7 +74,7 @@ void place_dims(const ir::Graph& graph, Gather& gather) {
   }
 }
 
-bool is_index(const ir::TensorType* type) {
+bool is_index_tensor(const ir::TensorType* type) {
   return type != nullptr && (type->dtype == DType::kI64 || type->dtype == DType::kI32) && !type->sizes.empty();
 }
 
@@ -114,7 +114,7 @@ void write_index_put(TermWriter& w, const ir::Graph& graph, const ir::Node& node
 }
 
 constexpr TermKind kGather = TermKind::kGather;
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kIndexRules[] = {
     {aten::cat::kId, {fits_cat, write_cat, TermKind::kConcatenation}},
     {aten::embedding::kId, {fits_gather, write_gather, kGather}},
     {aten::index_select::kId, {fits_gather, write_gather, kGather}},
@@ -131,7 +131,7 @@ constexpr RuleRow kRules[] = {
 
 }  // namespace
 
-std::span<const RuleRow> index_rules() { return kRules; }
+std::span<const RuleRow> index_rules() { return kIndexRules; }
 
 std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) {
   const ir::ValueId from = aten::embedding::is(node) ? aten::embedding::weight(node) : self_of(node);
@@ -156,7 +156,7 @@ std::optional<Gather> find_gather(const ir::Graph& graph, const ir::Node& node) 
     found.indices = index_list(*self, arg::indices(node));
     found.from_end = true;
   }
-  const auto fits = [&](const Gather::Index& index) { return is_index(tensor_type(graph, index.value)); };
+  const auto fits = [&](const Gather::Index& index) { return is_index_tensor(tensor_type(graph, index.value)); };
   if (found.indices.empty() || !std::all_of(found.indices.begin(), found.indices.end(), fits)) return std::nullopt;
   if (is_gather)
     found.dims = found.indices[0].dims = counted(self->sizes.size());

@@ -12,7 +12,6 @@ using loop::Builder;
 using loop::Combine;
 using loop::Op;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -147,13 +146,13 @@ void write_average(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
 }
 
 constexpr LoneRule kAverage = {fits_average, write_average, average_space, average_walk};
-constexpr LoneRuleRow kRules[] = {
+constexpr LoneRuleRow kLonePoolRules[] = {
     {aten::avg_pool2d::kId, kAverage},
     {aten::_adaptive_avg_pool2d::kId, kAverage},
 };
 
 }  // namespace
 
-std::span<const LoneRuleRow> lone_pool_rules() { return kRules; }
+std::span<const LoneRuleRow> lone_pool_rules() { return kLonePoolRules; }
 
 }  // namespace npugraph::lower

@@ -13,7 +13,6 @@ using loop::Builder;
 using loop::Combine;
 using loop::Op;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -99,13 +98,12 @@ void write_matrices(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
 
 // A convolution, whose numbers are constant. The space has the dimensions of the result, and behind them the channels of
 // a group of the input and the dimensions of the window.
-struct Window {
+struct ConvolutionWindow {
   std::vector<int64_t> stride, padding, dilation;
   int64_t groups = 1;
   bool transposed = false;
   size_t images = 0;  // dimensions of an image
 };
-using Conv = aten::convolution;
 
 std::optional<std::vector<int64_t>> per_dimension(const std::vector<Expr>* list, size_t count) {
   if (list == nullptr || (list->size() != count && list->size() != 1)) return std::nullopt;
@@ -118,24 +116,25 @@ std::optional<std::vector<int64_t>> per_dimension(const std::vector<Expr>* list,
   return numbers;
 }
 
-std::optional<Window> find_window(const ir::Graph& graph, const ir::Node& node) {
+std::optional<ConvolutionWindow> find_window(const ir::Graph& graph, const ir::Node& node) {
   if (!has_one_type(graph, node)) return std::nullopt;
-  const size_t images = graph.value(Conv::weight(node)).tensor().sizes.size() - 2;
-  const auto stride = per_dimension(Conv::stride(node), images), padding = per_dimension(Conv::padding(node), images),
-             dilation = per_dimension(Conv::dilation(node), images);
-  const auto transposed = Conv::transposed.as_constant(node);
-  const auto groups = Conv::groups.as_int(node);
+  const size_t images = graph.value(aten::convolution::weight(node)).tensor().sizes.size() - 2;
+  const auto stride = per_dimension(aten::convolution::stride(node), images),
+             padding = per_dimension(aten::convolution::padding(node), images),
+             dilation = per_dimension(aten::convolution::dilation(node), images);
+  const auto transposed = aten::convolution::transposed.as_constant(node);
+  const auto groups = aten::convolution::groups.as_int(node);
   if (!stride || !padding || !dilation || !transposed || !groups || *groups < 1) return std::nullopt;
-  return Window{*stride, *padding, *dilation, *groups, transposed->as_bool(), images};
+  return ConvolutionWindow{*stride, *padding, *dilation, *groups, transposed->as_bool(), images};
 }
 bool fits_convolution(const ir::Graph& graph, const ir::Node& node) { return find_window(graph, node).has_value(); }
 
-Expr channels_of_group(const ir::Graph& graph, const ir::Node& node, const Window& window) {
-  const Expr channels = graph.value(Conv::input(node)).tensor().sizes[1];
+Expr channels_of_group(const ir::Graph& graph, const ir::Node& node, const ConvolutionWindow& window) {
+  const Expr channels = graph.value(aten::convolution::input(node)).tensor().sizes[1];
   return Expr::make(ExprOp::kFloorDiv, {channels, Expr(window.groups)});
 }
 std::vector<Expr> convolution_space(const ir::Graph& graph, const ir::Node& node) {
-  const auto& weight = graph.value(Conv::weight(node)).tensor().sizes;
+  const auto& weight = graph.value(aten::convolution::weight(node)).tensor().sizes;
   std::vector<Expr> space = result_type(graph, node).sizes;
   space.push_back(channels_of_group(graph, node, *find_window(graph, node)));
   space.insert(space.end(), weight.begin() + 2, weight.end());
@@ -151,7 +150,7 @@ struct Read {
   int place = 0;
   int exists = 0;
 };
-Read image_place(TermWriter& w, const Window& window, size_t d, const Expr& size) {
+Read image_place(TermWriter& w, const ConvolutionWindow& window, size_t d, const Expr& size) {
   const auto stride = static_cast<double>(window.stride[d]), padding = static_cast<double>(window.padding[d]),
              dilation = static_cast<double>(window.dilation[d]);
   const int out = w.place(static_cast<int>(2 + d)), tap = w.place(static_cast<int>(3 + window.images + d));
@@ -183,9 +182,9 @@ int first_of_group(TermWriter& w, const Expr& result_channels, int64_t groups, c
 }
 
 void write_convolution(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const Window window = *find_window(graph, node);
+  const ConvolutionWindow window = *find_window(graph, node);
   const auto& result = result_type(graph, node);
-  const auto& image = graph.value(Conv::input(node)).tensor().sizes;
+  const auto& image = graph.value(aten::convolution::input(node)).tensor().sizes;
   const int rank = static_cast<int>(result.sizes.size());
   const DType dtype = sum_type(result.dtype);
   const Expr of_group = channels_of_group(graph, node, window);
@@ -215,15 +214,15 @@ void write_convolution(TermWriter& w, const ir::Graph& graph, const ir::Node& no
     exists = exists == ir::kNone ? read.exists
                                  : w.map({exists, read.exists}, 1, [](Builder&, Values v) { return v[0] & v[1]; });
   }
-  const int x = w.load_indexed(Conv::input(node), of_image, in_image, exists);
-  int total = sum_of_products(w, dtype, x, w.load_indexed(Conv::weight(node), of_weight, in_weight));
-  if (tensor_type(graph, Conv::bias(node)) != nullptr)
-    total = sum(w, dtype, total, w.load_along(Conv::bias(node), {1}));
+  const int x = w.load_indexed(aten::convolution::input(node), of_image, in_image, exists);
+  int total = sum_of_products(w, dtype, x, w.load_indexed(aten::convolution::weight(node), of_weight, in_weight));
+  if (tensor_type(graph, aten::convolution::bias(node)) != nullptr)
+    total = sum(w, dtype, total, w.load_along(aten::convolution::bias(node), {1}));
   w.result_without_row(node.results.front(), total);
 }
 
 constexpr LoneRule kMatrices = {fits_matrices, write_matrices, matrices_space, matrices_walk, matrices_lanes};
-constexpr LoneRuleRow kRules[] = {
+constexpr LoneRuleRow kLoneProductRules[] = {
     {aten::mm::kId, kMatrices},
     {aten::bmm::kId, kMatrices},
     {aten::addmm::kId, kMatrices},
@@ -232,6 +231,6 @@ constexpr LoneRuleRow kRules[] = {
 
 }  // namespace
 
-std::span<const LoneRuleRow> lone_product_rules() { return kRules; }
+std::span<const LoneRuleRow> lone_product_rules() { return kLoneProductRules; }
 
 }  // namespace npugraph::lower

@@ -15,7 +15,6 @@ namespace npugraph::lower {
 using loop::Builder;
 using loop::Combine;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -157,7 +156,7 @@ void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) 
 
 constexpr LoneRule kIndexSum = {fits_index_sum, write_index_sum, index_sum_space, index_sum_walk};
 constexpr LoneRule kScatter = {fits_scatter, write_scatter, scatter_space, scatter_walk};
-constexpr LoneRuleRow kRules[] = {
+constexpr LoneRuleRow kLoneScatterRules[] = {
     {aten::index_put::kId, kIndexSum},     {aten::index_put_::kId, kIndexSum},  {aten::scatter_src::kId, kScatter},
     {aten::scatter_value::kId, kScatter},  {aten::scatter_add::kId, kScatter},  {aten::scatter__src::kId, kScatter},
     {aten::scatter__value::kId, kScatter}, {aten::scatter_add_::kId, kScatter},
@@ -165,6 +164,6 @@ constexpr LoneRuleRow kRules[] = {
 
 }  // namespace
 
-std::span<const LoneRuleRow> lone_scatter_rules() { return kRules; }
+std::span<const LoneRuleRow> lone_scatter_rules() { return kLoneScatterRules; }
 
 }  // namespace npugraph::lower

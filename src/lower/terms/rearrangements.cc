@@ -12,7 +12,6 @@ namespace npugraph::lower {
 
 using loop::Builder;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -88,19 +87,19 @@ void write_roll(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.result(node.results[0], w.load_indexed(self_of(node), std::move(dims), std::move(indices)));
 }
 
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kRearrangementRules[] = {
     {aten::repeat::kId, {fits_repeat, write_repeat, TermKind::kGather}},
     {aten::roll::kId, {fits_roll, write_roll, TermKind::kGather}},
 };
 
-constexpr LoneRuleRow kLoneRules[] = {
+constexpr LoneRuleRow kLoneRearrangementRules[] = {
     {aten::repeat::kId, {fits_any_repeat, write_repeat, space_of_result, no_walk}},
     {aten::roll::kId, {fits_any_roll, write_roll, space_of_result, no_walk}},
 };
 
 }  // namespace
 
-std::span<const RuleRow> rearrangement_rules() { return kRules; }
-std::span<const LoneRuleRow> lone_rearrangement_rules() { return kLoneRules; }
+std::span<const RuleRow> rearrangement_rules() { return kRearrangementRules; }
+std::span<const LoneRuleRow> lone_rearrangement_rules() { return kLoneRearrangementRules; }
 
 }  // namespace npugraph::lower

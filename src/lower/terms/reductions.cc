@@ -13,7 +13,6 @@ using loop::Builder;
 using loop::Combine;
 using loop::Op;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -314,7 +313,7 @@ void write_scan(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
 constexpr Rule rows(decltype(Rule::fits) fits, decltype(Rule::write) write) {
   return {fits, write, TermKind::kRows, arg::self, walk_dims};
 }
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kReductionRules[] = {
     {aten::_softmax::kId, rows(keeps_result_type, write_softmax)},
     {aten::_log_softmax::kId, rows(keeps_result_type, write_log_softmax)},
     {aten::logsumexp::kId, rows(fits_float, write_logsumexp)},
@@ -350,7 +349,7 @@ constexpr RuleRow kRules[] = {
 
 // Extremes of rows that may have no elements, of which eager has none either: their result is what no element is beyond.
 constexpr LoneRule lone(decltype(Rule::write) write) { return {fits_any_extreme, write, space_of_self, walk_dims}; }
-constexpr LoneRuleRow kLoneRules[] = {
+constexpr LoneRuleRow kLoneReductionRules[] = {
     {aten::amax::kId, lone(write_extreme<Combine::kMax>)},
     {aten::amin::kId, lone(write_extreme<Combine::kMin>)},
     {aten::max::kId, lone(write_extreme<Combine::kMax>)},
@@ -363,7 +362,7 @@ constexpr LoneRuleRow kLoneRules[] = {
 
 }  // namespace
 
-std::span<const RuleRow> reduction_rules() { return kRules; }
-std::span<const LoneRuleRow> lone_reduction_rules() { return kLoneRules; }
+std::span<const RuleRow> reduction_rules() { return kReductionRules; }
+std::span<const LoneRuleRow> lone_reduction_rules() { return kLoneReductionRules; }
 
 }  // namespace npugraph::lower

@@ -58,8 +58,6 @@ std::span<const LoneRuleRow> lone_scatter_rules();
 std::span<const LoneRuleRow> lone_rearrangement_rules();
 std::span<const LoneRuleRow> lone_pool_rules();
 
-using TermValues = std::span<const loop::Value>;
-
 // Whether elements are real numbers of at most 8 bytes, which loops compute with.
 inline bool is_real_element(DType dtype) { return !is_complex(dtype) && size_of(dtype) <= 8; }
 
@@ -97,9 +95,9 @@ Expr limit_where_read(const Expr& size, const Expr& others);
 // Torch's message for an index out of bounds, as the message of a check.
 std::string out_of_bounds(std::string_view begin, size_t dim, const Expr& size);
 
-inline loop::Value sub(loop::Builder&, TermValues v) { return v[0] - v[1]; }
-inline loop::Value mul(loop::Builder&, TermValues v) { return v[0] * v[1]; }
-inline loop::Value div(loop::Builder&, TermValues v) { return v[0] / v[1]; }
+inline loop::Value sub(loop::Builder&, Values v) { return v[0] - v[1]; }
+inline loop::Value mul(loop::Builder&, Values v) { return v[0] * v[1]; }
+inline loop::Value div(loop::Builder&, Values v) { return v[0] / v[1]; }
 inline constexpr int kFunctionCost = 16;
 
 }  // namespace npugraph::lower

@@ -17,7 +17,6 @@ namespace npugraph::lower {
 using loop::Builder;
 using loop::Op;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -168,7 +167,7 @@ void write_only_part(TermWriter& w, const ir::Graph& graph, const ir::Node& node
 }
 
 constexpr Rule kChannels = {fits_channels, write_channels, TermKind::kElementwise};
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kChannelRules[] = {
     {quantized_decomposed::quantize_per_channel::kId, kChannels},
     {quantized_decomposed::dequantize_per_channel::kId, kChannels},
 };
@@ -176,7 +175,7 @@ constexpr RuleRow kRules[] = {
 const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   static constexpr Rule kScalar = {fits_elementwise, write_scalar, TermKind::kElementwise};
   static constexpr Rule kOnlyPart = {fits_only_part, write_only_part, TermKind::kElementwise};
-  static const ops::OperatorRows<Rule> rules = {kRules,          reduction_rules(),     index_rules(),
+  static const ops::OperatorRows<Rule> rules = {kChannelRules,   reduction_rules(),     index_rules(),
                                                 scatter_rules(), rearrangement_rules(), triangle_rules(),
                                                 window_rules()};
   static constexpr Rule kInPlace = {fits_write, write_write, TermKind::kWrite};

@@ -16,7 +16,6 @@ namespace npugraph::lower {
 
 using loop::Builder;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -71,7 +70,7 @@ std::optional<Scatter> find_even_scatter(const ir::Graph& graph, const ir::Node&
 }
 
 // The index has one element along the dimension, so that comparing each place with it is enough.
-bool fits_scatter(const ir::Graph& graph, const ir::Node& node) {
+bool fits_scatter_by_place(const ir::Graph& graph, const ir::Node& node) {
   const auto scatter = find_even_scatter(graph, node);
   if (!scatter || tensor_type(graph, node.results.front()) == nullptr) return false;
   const auto& self = self_type(graph, node)->sizes;
@@ -103,7 +102,7 @@ int checked_place(TermWriter& w, const ir::Graph& graph, const ir::Node& node, s
   return as_place(w, w.load(index), std::nullopt);
 }
 
-void write_scatter(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+void write_scatter_by_place(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   const Scatter scatter = *find_even_scatter(graph, node);
   const auto& type = *self_type(graph, node);
   const int place = checked_place(w, graph, node, scatter.dim);
@@ -139,9 +138,9 @@ void write_scatter_write(TermWriter& w, const ir::Graph& graph, const ir::Node& 
   w.write_indexed(self_of(node), changed, counted(type.sizes.size()), {{scatter.dim, place}});
 }
 
-constexpr Rule kByPlace = {fits_scatter, write_scatter, TermKind::kGather};
+constexpr Rule kByPlace = {fits_scatter_by_place, write_scatter_by_place, TermKind::kGather};
 constexpr Rule kInto = {fits_scatter_write, write_scatter_write, TermKind::kScatter, arg::index};
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kScatterRules[] = {
     {aten::index_copy_::kId, {fits_index_copy, write_index_copy, TermKind::kScatter, arg::source}},
     {aten::scatter_src::kId, kByPlace},
     {aten::scatter_value::kId, kByPlace},
@@ -153,7 +152,7 @@ constexpr RuleRow kRules[] = {
 
 }  // namespace
 
-std::span<const RuleRow> scatter_rules() { return kRules; }
+std::span<const RuleRow> scatter_rules() { return kScatterRules; }
 
 bool is_index_operand(const ir::Node& node, ir::ValueId value) {
   if (const Attr* one = arg::index.find(node)) return ops::as_value(*one) == value;

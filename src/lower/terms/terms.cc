@@ -17,7 +17,6 @@ namespace npugraph::lower {
 using loop::Builder;
 using loop::Combine;
 using loop::Value;
-using Values = std::span<const Value>;
 
 int TermWriter::add(Term term) {
   terms_.terms_.push_back(std::move(term));

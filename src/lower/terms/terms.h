@@ -43,9 +43,11 @@ struct TermAccess {
   bool is_plain() const { return part == ir::kNone && indices.empty() && scales.empty(); }
 };
 
+using Values = std::span<const loop::Value>;  // of the arguments of a term
+
 struct Term {
   enum class Kind : uint8_t { kLoad, kPlace, kMap, kReduce, kScan };
-  using Formula = std::function<loop::Value(loop::Builder&, std::span<const loop::Value>)>;
+  using Formula = std::function<loop::Value(loop::Builder&, Values)>;
   Kind kind = Kind::kLoad;
   bool row = false;
   int level = 0;

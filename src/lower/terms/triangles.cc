@@ -6,7 +6,6 @@ namespace npugraph::lower {
 
 using loop::Builder;
 using loop::Value;
-using Values = TermValues;
 
 namespace {
 
@@ -39,13 +38,13 @@ void write_triangle(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
                                   }));
 }
 
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kTriangleRules[] = {
     {aten::tril::kId, {fits_triangle, write_triangle<true>, TermKind::kElementwise}},
     {aten::triu::kId, {fits_triangle, write_triangle<false>, TermKind::kElementwise}},
 };
 
 }  // namespace
 
-std::span<const RuleRow> triangle_rules() { return kRules; }
+std::span<const RuleRow> triangle_rules() { return kTriangleRules; }
 
 }  // namespace npugraph::lower

@@ -10,7 +10,6 @@ namespace npugraph::lower {
 
 using loop::Builder;
 using loop::Value;
-using Values = TermValues;
 using Step = TermWriter::Step;
 
 namespace {
@@ -36,19 +35,19 @@ bool is_set(const Attr* argument) {
 }
 
 // Place o of the result sees the elements o * stride - padding + k * dilation, k in [0, size).
-struct Window {
+struct SlidingWindow {
   int64_t size = 1;
   int64_t stride = 1;
   int64_t padding = 0;
   int64_t dilation = 1;
 };
-using Windows = std::array<Window, 2>;
+using SlidingWindows = std::array<SlidingWindow, 2>;
 
-std::optional<Windows> find_windows(const ir::Graph& graph, const ir::Node& node) {
+std::optional<SlidingWindows> find_windows(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
   const auto* result = tensor_type(graph, node.results[0]);
   if (!is_float_tensor(self) || result == nullptr || self->sizes.size() < 3) return std::nullopt;
-  Windows windows;
+  SlidingWindows windows;
   if (aten::_adaptive_avg_pool2d::is(node)) {
     for (size_t d = 0; d < 2; ++d) {
       const auto in = self->sizes[self->sizes.size() - 2 + d].as_int();
@@ -67,14 +66,14 @@ std::optional<Windows> find_windows(const ir::Graph& graph, const ir::Node& node
     const auto at = [](const std::vector<int64_t>& list, size_t d) { return list.size() > 1 ? list[d] : list[0]; };
     for (size_t d = 0; d < 2; ++d) windows[d] = {at(*size, d), at(*stride, d), at(*padding, d), at(*dilation, d)};
   }
-  const auto is_small = [](const Window& w) { return w.size > 0 && w.size <= kLargestWindow; };
+  const auto is_small = [](const SlidingWindow& w) { return w.size > 0 && w.size <= kLargestWindow; };
   const bool fits = is_small(windows[0]) && is_small(windows[1]) && windows[0].size * windows[1].size <= kLargestWindow;
   return fits ? std::optional(windows) : std::nullopt;
 }
 
 // The term that says, for each place of dimension `dim`, whether element k of the window lies in the operand; kNone if
 // it always does.
-int element_exists(TermWriter& w, int dim, const Window& window, int64_t k, const Expr& in, const Expr& out) {
+int element_exists(TermWriter& w, int dim, const SlidingWindow& window, int64_t k, const Expr& in, const Expr& out) {
   const int64_t shift = k * window.dilation - window.padding;
   const Expr largest = (out - 1) * window.stride + shift;
   const bool below = shift < 0;
@@ -96,7 +95,7 @@ int both(TermWriter& w, int a, int b) {
 
 // The terms of all elements of a window, in the type in which floats are computed.
 std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir::Node& node, double outside) {
-  const Windows windows = *find_windows(graph, node);
+  const SlidingWindows windows = *find_windows(graph, node);
   const ir::TensorType& self = *self_type(graph, node);
   const ir::TensorType& result = graph.value(node.results[0]).tensor();
   const size_t rank = self.sizes.size();
@@ -107,7 +106,7 @@ std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir
     for (int64_t k = 0; k < windows[d].size; ++k)
       exists[d].push_back(element_exists(w, static_cast<int>(dim), windows[d], k, self.sizes[dim], result.sizes[dim]));
   }
-  const auto step = [](const Window& window, int64_t k) {
+  const auto step = [](const SlidingWindow& window, int64_t k) {
     return Step{window.stride, k * window.dilation - window.padding};
   };
   std::vector<int> elements;
@@ -127,12 +126,12 @@ std::vector<int> window_elements(TermWriter& w, const ir::Graph& graph, const ir
 bool fits_max_pool(const ir::Graph& graph, const ir::Node& node) { return find_windows(graph, node).has_value(); }
 // The place of the first of the largest elements, or of the last NaN; if all are -inf, of the first element
 // inside the operand.
-Value place_of_largest(Builder& b, Values elements, Value row, Value column, const Windows& windows,
+Value place_of_largest(Builder& b, Values elements, Value row, Value column, const SlidingWindows& windows,
                        const Expr& width) {
-  const auto at = [](Value place, const Window& w, int64_t k) {
+  const auto at = [](Value place, const SlidingWindow& w, int64_t k) {
     return place * static_cast<double>(w.stride) + static_cast<double>(k * w.dilation - w.padding);
   };
-  const auto first = [&](Value place, const Window& w) {
+  const auto first = [&](Value place, const SlidingWindow& w) {
     Value out = at(place, w, w.size - 1);
     for (int64_t k = w.size - 1; k-- > 0;) out = loop::select(at(place, w, k) >= 0.0, at(place, w, k), out);
     return out;
@@ -158,7 +157,7 @@ void write_max_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
     return out;
   }));
   if (node.results[1] == ir::kNone) return;
-  const Windows windows = *find_windows(graph, node);
+  const SlidingWindows windows = *find_windows(graph, node);
   const auto& sizes = self_type(graph, node)->sizes;
   w.reads(sizes.back());
   elements.push_back(w.place(static_cast<int>(sizes.size()) - 2));
@@ -175,7 +174,7 @@ bool fits_average_pool(const ir::Graph& graph, const ir::Node& node) {
   return !has_divisor && !is_set(arg::ceil_mode.find(node)) && find_windows(graph, node).has_value();
 }
 // How many elements of the window at each place of dimension `dim` lie in the operand.
-int count_inside(TermWriter& w, int dim, const Window& window, const Expr& in, DType dtype) {
+int count_inside(TermWriter& w, int dim, const SlidingWindow& window, const Expr& in, DType dtype) {
   w.reads(in);
   return w.map({w.place(dim)}, 4, [=](Builder& b, Values v) {
     const Value first = v[0] * static_cast<double>(window.stride) - static_cast<double>(window.padding);
@@ -184,7 +183,7 @@ int count_inside(TermWriter& w, int dim, const Window& window, const Expr& in, D
   });
 }
 void write_average_pool(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const Windows windows = *find_windows(graph, node);
+  const SlidingWindows windows = *find_windows(graph, node);
   const ir::TensorType& self = *self_type(graph, node);
   const size_t rank = self.sizes.size();
   std::vector<int> elements = window_elements(w, graph, node, 0);
@@ -227,7 +226,7 @@ void write_pad(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   for (size_t k = 0; 2 * k < pad.size(); ++k) {
     const size_t d = self.sizes.size() - 1 - k;
     steps[d].shift = -pad[2 * k];
-    const Window window = {.padding = pad[2 * k]};
+    const SlidingWindow window = {.padding = pad[2 * k]};
     inside = both(w, inside, element_exists(w, static_cast<int>(d), window, 0, self.sizes[d], result.sizes[d]));
   }
   const double value = aten::constant_pad_nd::value.as_constant(node)->as_float();
@@ -254,7 +253,7 @@ void write_flip(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
   w.result(node.results[0], w.load_stepped(self_of(node), steps, ir::kNone, 0));
 }
 
-constexpr RuleRow kRules[] = {
+constexpr RuleRow kWindowRules[] = {
     {aten::max_pool2d_with_indices::kId, {fits_max_pool, write_max_pool, TermKind::kWindow}},
     {aten::avg_pool2d::kId, {fits_average_pool, write_average_pool, TermKind::kWindow}},
     {aten::_adaptive_avg_pool2d::kId, {fits_average_pool, write_average_pool, TermKind::kWindow}},
@@ -264,6 +263,6 @@ constexpr RuleRow kRules[] = {
 
 }  // namespace
 
-std::span<const RuleRow> window_rules() { return kRules; }
+std::span<const RuleRow> window_rules() { return kWindowRules; }
 
 }  // namespace npugraph::lower

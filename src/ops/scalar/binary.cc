@@ -11,7 +11,6 @@ namespace {
 
 using loop::Op;
 using loop::Value;
-using Args = const ScalarArgs&;
 
 // e^t, or 0 where scale * e^t is below the smallest normal number: processors compute with such numbers a hundred times
 // slower, and ATen's vector code has 0 there, too.

@@ -6,87 +6,89 @@
 
 namespace npugraph::ops::formulas {
 
+using Args = const ScalarArgs&;
+
 template <loop::Op op>
-loop::Value function(const ScalarArgs& a) {
+loop::Value function(Args a) {
   return loop::unary(op, a[0]);
 }
 template <loop::Op op>
-loop::Value compare(const ScalarArgs& a) {
+loop::Value compare(Args a) {
   return loop::binary(op, a[0], a[1]);
 }
 
 // One tensor.
-loop::Value sign(const ScalarArgs& a);
-loop::Value relu(const ScalarArgs& a);
-loop::Value square(const ScalarArgs& a);
-loop::Value frac(const ScalarArgs& a);
-loop::Value hardtanh(const ScalarArgs& a);
-loop::Value relu6(const ScalarArgs& a);
-loop::Value leaky_relu(const ScalarArgs& a);
-loop::Value elu(const ScalarArgs& a);
-loop::Value celu(const ScalarArgs& a);
-loop::Value selu(const ScalarArgs& a);
-loop::Value silu(const ScalarArgs& a);
-loop::Value mish(const ScalarArgs& a);
-loop::Value hard_gate(const ScalarArgs& a);
-loop::Value hardswish(const ScalarArgs& a);
-loop::Value softplus(const ScalarArgs& a);
-loop::Value log_sigmoid(const ScalarArgs& a);
-loop::Value softshrink(const ScalarArgs& a);
-loop::Value hardshrink(const ScalarArgs& a);
-loop::Value threshold(const ScalarArgs& a);
-loop::Value gelu(const ScalarArgs& a);
+loop::Value sign(Args a);
+loop::Value relu(Args a);
+loop::Value square(Args a);
+loop::Value frac(Args a);
+loop::Value hardtanh(Args a);
+loop::Value relu6(Args a);
+loop::Value leaky_relu(Args a);
+loop::Value elu(Args a);
+loop::Value celu(Args a);
+loop::Value selu(Args a);
+loop::Value silu(Args a);
+loop::Value mish(Args a);
+loop::Value hard_gate(Args a);
+loop::Value hardswish(Args a);
+loop::Value softplus(Args a);
+loop::Value log_sigmoid(Args a);
+loop::Value softshrink(Args a);
+loop::Value hardshrink(Args a);
+loop::Value threshold(Args a);
+loop::Value gelu(Args a);
 bool is_known_gelu(const Call& call);
-loop::Value clamp_args(const ScalarArgs& a);
-loop::Value clamp_min(const ScalarArgs& a);
-loop::Value clamp_max(const ScalarArgs& a);
-loop::Value is_nan(const ScalarArgs& a);
-loop::Value is_infinite(const ScalarArgs& a);
-loop::Value is_finite(const ScalarArgs& a);
-loop::Value same(const ScalarArgs& a);
-loop::Value bit_not(const ScalarArgs& a);
-loop::Value zero(const ScalarArgs& a);
-loop::Value filled(const ScalarArgs& a);
+loop::Value clamp_args(Args a);
+loop::Value clamp_min(Args a);
+loop::Value clamp_max(Args a);
+loop::Value is_nan(Args a);
+loop::Value is_infinite(Args a);
+loop::Value is_finite(Args a);
+loop::Value same(Args a);
+loop::Value bit_not(Args a);
+loop::Value zero(Args a);
+loop::Value filled(Args a);
 
 // Several tensors, or a tensor and a number in its place.
-loop::Value add(const ScalarArgs& a);
-loop::Value sub(const ScalarArgs& a);
-loop::Value rsub(const ScalarArgs& a);
-loop::Value mul(const ScalarArgs& a);
-loop::Value div(const ScalarArgs& a);
-loop::Value divide_by_mode(const ScalarArgs& a);
-loop::Value floor_divide(const ScalarArgs& a);
-loop::Value remainder(const ScalarArgs& a);
-loop::Value fmod(const ScalarArgs& a);
-loop::Value maximum(const ScalarArgs& a);
-loop::Value minimum(const ScalarArgs& a);
-loop::Value fmax(const ScalarArgs& a);
-loop::Value fmin(const ScalarArgs& a);
-loop::Value power(const ScalarArgs& a);
+loop::Value add(Args a);
+loop::Value sub(Args a);
+loop::Value rsub(Args a);
+loop::Value mul(Args a);
+loop::Value div(Args a);
+loop::Value divide_by_mode(Args a);
+loop::Value floor_divide(Args a);
+loop::Value remainder(Args a);
+loop::Value fmod(Args a);
+loop::Value maximum(Args a);
+loop::Value minimum(Args a);
+loop::Value fmax(Args a);
+loop::Value fmin(Args a);
+loop::Value power(Args a);
 bool is_float_power(const Call& call);
-loop::Value atan2(const ScalarArgs& a);
-loop::Value bit_and(const ScalarArgs& a);
-loop::Value bit_or(const ScalarArgs& a);
-loop::Value bit_xor(const ScalarArgs& a);
-loop::Value where(const ScalarArgs& a);
-loop::Value masked_fill(const ScalarArgs& a);
+loop::Value atan2(Args a);
+loop::Value bit_and(Args a);
+loop::Value bit_or(Args a);
+loop::Value bit_xor(Args a);
+loop::Value where(Args a);
+loop::Value masked_fill(Args a);
 bool is_bool_first(const Call& call);
 bool is_bool_second(const Call& call);
-loop::Value lerp(const ScalarArgs& a);
-loop::Value multiply_add(const ScalarArgs& a);
-loop::Value addcmul(const ScalarArgs& a);
-loop::Value addcdiv(const ScalarArgs& a);
-loop::Value tanh_backward(const ScalarArgs& a);
-loop::Value sigmoid_backward(const ScalarArgs& a);
-loop::Value silu_backward(const ScalarArgs& a);
-loop::Value threshold_backward(const ScalarArgs& a);
-loop::Value gelu_backward(const ScalarArgs& a);
+loop::Value lerp(Args a);
+loop::Value multiply_add(Args a);
+loop::Value addcmul(Args a);
+loop::Value addcdiv(Args a);
+loop::Value tanh_backward(Args a);
+loop::Value sigmoid_backward(Args a);
+loop::Value silu_backward(Args a);
+loop::Value threshold_backward(Args a);
+loop::Value gelu_backward(Args a);
 
 // Quantisation.
-loop::Value quantize_by_number(const ScalarArgs& a);
-loop::Value quantize_by_element(const ScalarArgs& a);
-loop::Value dequantize(const ScalarArgs& a);
-loop::Value dequantize_channel(const ScalarArgs& a);
+loop::Value quantize_by_number(Args a);
+loop::Value quantize_by_element(Args a);
+loop::Value dequantize(Args a);
+loop::Value dequantize_channel(Args a);
 bool fits_quantize_by_number(const Call& call);
 bool fits_quantize_by_element(const Call& call);
 bool fits_quantize_by_channel(const Call& call);

@@ -9,7 +9,6 @@ namespace npugraph::ops::formulas {
 namespace {
 
 using loop::Value;
-using Args = const ScalarArgs&;
 
 // Positions of the leading arguments, the same for all operators. Those by channel have an `axis` before the limits.
 constexpr size_t kInput = 0, kScale = 1, kZeroPoint = 2;

@@ -30,39 +30,39 @@ std::optional<DType> common_type(const Call& call) {
   return result_type(call, args);
 }
 
-struct Types {
+struct ScalarTypes {
   DType common;
   DType compute;
   DType result;
 };
 
-std::optional<Types> types_of(const Call& call, Domain domain, DType result) {
-  const auto with = [&](DType common) { return Types{common, compute_type(common), result}; };
+std::optional<ScalarTypes> types_of(const Call& call, Domain domain, DType result) {
+  const auto with = [&](DType common) { return ScalarTypes{common, compute_type(common), result}; };
   switch (domain) {
-    case Domain::kSame: return Types{result, result, result};
-    case Domain::kTruth: return Types{DType::kBool, DType::kBool, result};
+    case Domain::kSame: return ScalarTypes{result, result, result};
+    case Domain::kTruth: return ScalarTypes{DType::kBool, DType::kBool, result};
     case Domain::kBits:
       return is_integral(result) && call.tensor(0) != nullptr && call.tensor(0)->dtype == result
-                 ? std::optional(Types{result, result, result})
+                 ? std::optional(ScalarTypes{result, result, result})
                  : std::nullopt;
     case Domain::kFloat: {
-      const Types types = with(result);
+      const ScalarTypes types = with(result);
       return is_floating(result) && is_compute_number(types.compute) ? std::optional(types) : std::nullopt;
     }
     case Domain::kNumber: {
-      const Types types = with(result);
+      const ScalarTypes types = with(result);
       return is_compute_number(types.compute) ? std::optional(types) : std::nullopt;
     }
     case Domain::kPredicate: {
       const auto* self = call.tensor(0);
       if (self == nullptr || !is_floating(self->dtype)) return std::nullopt;
-      const Types types = with(self->dtype);
+      const ScalarTypes types = with(self->dtype);
       return is_compute_number(types.compute) ? std::optional(types) : std::nullopt;
     }
     case Domain::kCompare: {
       const auto common = common_type(call);
       if (!common) return std::nullopt;
-      const Types types = with(*common);
+      const ScalarTypes types = with(*common);
       const bool fits = is_compute_number(types.compute) || types.compute == DType::kBool;
       return fits ? std::optional(types) : std::nullopt;
     }
@@ -73,7 +73,7 @@ std::optional<Types> types_of(const Call& call, Domain domain, DType result) {
 struct Meaning {
   const ScalarRule* rule;
   Numbers numbers;
-  Types types;
+  ScalarTypes types;
 };
 
 bool is_scalar_type(DType dtype) { return !is_complex(dtype) && size_of(dtype) <= 8; }

@@ -10,7 +10,6 @@ namespace {
 
 using loop::Op;
 using loop::Value;
-using Args = const ScalarArgs&;
 
 Value sigmoid(Value x) { return loop::unary(Op::kSigmoid, x); }
 

@@ -14,7 +14,7 @@ struct Attention {
 };
 
 // The arguments query, key and value. UserError if their rank is below 2, or, with `is_batch`, not 4.
-std::optional<Attention> arguments(const Call& call, bool is_batch) {
+std::optional<Attention> attention_arguments(const Call& call, bool is_batch) {
   const Attention a{call.tensor(*call.find("query")), call.tensor(*call.find("key")), call.tensor(*call.find("value"))};
   for (const auto* type : {a.query, a.key, a.value}) {
     if (type == nullptr) return std::nullopt;
@@ -82,7 +82,7 @@ bool may_be_fused(const Call& call, const Attention& a) {
 }  // namespace
 
 Types attention(const Call& call) {
-  const auto a = arguments(call, true);
+  const auto a = attention_arguments(call, true);
   if (!a) return std::nullopt;
   const Expr difference = a->value->sizes.back() - a->query->sizes.back();
   if (difference.is_int(0)) return like_query(call, *a);
@@ -93,7 +93,7 @@ Types attention(const Call& call) {
 }
 
 Types attention_fused(const Call& call) {
-  const auto a = arguments(call, true);
+  const auto a = attention_arguments(call, true);
   auto types = a ? like_query(call, *a) : std::nullopt;
   if (!types) return std::nullopt;
   const std::vector<Expr> sizes(a->query->sizes.begin(), a->query->sizes.end() - 1);
@@ -103,19 +103,19 @@ Types attention_fused(const Call& call) {
 }
 
 Types attention_fused_backward(const Call& call) {
-  const auto a = arguments(call, true);
+  const auto a = attention_arguments(call, true);
   if (!a) return std::nullopt;
   return std::vector<ir::Type>{rows_outside_heads(*a->query), rows_outside_heads(*a->key),
                                rows_outside_heads(*a->value)};
 }
 
 Types attention_written_out(const Call& call) {
-  const auto a = arguments(call, false);
+  const auto a = attention_arguments(call, false);
   return a ? written_out(call, *a) : std::nullopt;
 }
 
 Types attention_either(const Call& call) {
-  const auto a = arguments(call, false);
+  const auto a = attention_arguments(call, false);
   auto types = a ? written_out(call, *a) : std::nullopt;
   if (!types) return std::nullopt;
   types->pop_back();

@@ -23,7 +23,7 @@ struct Convolution {
 };
 
 // A list argument; a single number stands for all spatial dimensions.
-std::optional<std::vector<Expr>> per_dim(const Call& call, std::string_view name, size_t count) {
+std::optional<std::vector<Expr>> integers_per_dim(const Call& call, std::string_view name, size_t count) {
   auto list = call.integers(*call.find(name));
   if (list && list->size() == 1) list->resize(count, list->front());
   if (list && list->size() != count) {
@@ -33,7 +33,7 @@ std::optional<std::vector<Expr>> per_dim(const Call& call, std::string_view name
   return list;
 }
 
-std::optional<Convolution> arguments(const Call& call) {
+std::optional<Convolution> convolution_arguments(const Call& call) {
   Convolution conv;
   conv.input = call.tensor(*call.find("input"));
   conv.weight = call.tensor(*call.find("weight"));
@@ -45,10 +45,10 @@ std::optional<Convolution> arguments(const Call& call) {
     throw UserError(npugraph::cat(call.op.name, ": an input of rank ", rank, " and a weight of rank ",
                                   conv.weight->sizes.size(), "; both must be of the same rank from 3 to 5"));
   }
-  auto stride = per_dim(call, "stride", rank - 2);
-  auto padding = per_dim(call, "padding", rank - 2);
-  auto dilation = per_dim(call, "dilation", rank - 2);
-  auto output_padding = *transposed ? per_dim(call, "output_padding", rank - 2) : std::vector<Expr>(rank - 2);
+  auto stride = integers_per_dim(call, "stride", rank - 2);
+  auto padding = integers_per_dim(call, "padding", rank - 2);
+  auto dilation = integers_per_dim(call, "dilation", rank - 2);
+  auto output_padding = *transposed ? integers_per_dim(call, "output_padding", rank - 2) : std::vector<Expr>(rank - 2);
   if (!stride || !padding || !dilation || !output_padding) return std::nullopt;
   conv.stride = std::move(*stride);
   conv.padding = std::move(*padding);
@@ -151,14 +151,14 @@ ir::Type in_format(DType dtype, const std::vector<Expr>& sizes, MemoryFormat for
 }  // namespace
 
 Types convolution(const Call& call) {
-  const auto conv = arguments(call);
+  const auto conv = convolution_arguments(call);
   const auto format = conv ? format_of(call, *conv) : std::nullopt;
   if (!format) return std::nullopt;
   return std::vector<ir::Type>{in_format(conv->input->dtype, result_sizes(*conv), *format, conv->input->device)};
 }
 
 Types convolution_backward(const Call& call) {
-  const auto conv = arguments(call);
+  const auto conv = convolution_arguments(call);
   const auto* grad = call.tensor(*call.find("grad_output"));
   const auto format = conv ? format_of(call, *conv) : std::nullopt;
   if (!format || grad == nullptr) return std::nullopt;

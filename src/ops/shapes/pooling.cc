@@ -5,10 +5,8 @@
 namespace npugraph::ops::shapes {
 namespace {
 
-using Numbers = std::optional<std::vector<int64_t>>;
-
 // The argument `name` as one number for each of `count` spatial dimensions; a single number stands for all.
-Numbers per_dim(const Call& call, std::string_view name, size_t count) {
+std::optional<std::vector<int64_t>> known_per_dim(const Call& call, std::string_view name, size_t count) {
   const auto arg = call.find(name);
   auto numbers = arg ? call.known_integers(*arg) : std::vector<int64_t>{1};
   if (numbers && numbers->size() == 1) numbers->resize(count, numbers->front());
@@ -43,7 +41,7 @@ void require_rank(const Call& call, const ir::TensorType& self, size_t spatial) 
 }
 
 // Sizes of the first argument with its last `spatial` sizes replaced.
-Sizes with_spatial(const Call& call, size_t spatial, const Sizes& replaced) {
+Sizes with_last_sizes(const Call& call, size_t spatial, const Sizes& replaced) {
   const auto* self = call.tensor(0);
   if (self == nullptr || !replaced) return std::nullopt;
   if (replaced->size() != spatial) {
@@ -57,10 +55,10 @@ Sizes with_spatial(const Call& call, size_t spatial, const Sizes& replaced) {
 
 Sizes pooled_sizes(const Call& call, size_t spatial) {
   const auto* self = call.tensor(0);
-  const auto kernel = per_dim(call, "kernel_size", spatial);
-  auto stride = per_dim(call, "stride", spatial);
-  const auto padding = per_dim(call, "padding", spatial);
-  const auto dilation = per_dim(call, "dilation", spatial);
+  const auto kernel = known_per_dim(call, "kernel_size", spatial);
+  auto stride = known_per_dim(call, "stride", spatial);
+  const auto padding = known_per_dim(call, "padding", spatial);
+  const auto dilation = known_per_dim(call, "dilation", spatial);
   const auto ceil_mode = call.boolean(*call.find("ceil_mode"));
   if (self == nullptr || !kernel || !stride || !padding || !dilation || !ceil_mode) return std::nullopt;
   require_rank(call, *self, spatial);
@@ -76,11 +74,11 @@ Sizes pooled_sizes(const Call& call, size_t spatial) {
     if (!count) return std::nullopt;
     counts.push_back(std::move(*count));
   }
-  return with_spatial(call, spatial, counts);
+  return with_last_sizes(call, spatial, counts);
 }
 
 Sizes output_sizes(const Call& call, size_t spatial) {
-  return with_spatial(call, spatial, call.integers(*call.find("output_size")));
+  return with_last_sizes(call, spatial, call.integers(*call.find("output_size")));
 }
 
 // `type` with a dimension of size 1 before `dim`, as unsqueeze makes it.

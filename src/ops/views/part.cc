@@ -10,8 +10,6 @@
 namespace npugraph::ops::views {
 namespace {
 
-Views one(ViewResult result) { return std::vector<ViewResult>{std::move(result)}; }
-
 bool proven(const Call& call, const Expr& nonnegative) { return ir::is_nonnegative(nonnegative, call.graph.symbols); }
 
 // Whether `e` is at least 0 for all sizes of at least 1. If it is not, torch writes max(0, e).

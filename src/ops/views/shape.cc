@@ -12,12 +12,6 @@
 namespace npugraph::ops::views {
 namespace {
 
-Views one(std::vector<Expr> sizes, std::vector<Expr> strides, Expr offset = 0) {
-  std::vector<ViewResult> results;
-  results.push_back({std::move(sizes), std::move(strides), std::move(offset)});
-  return results;
-}
-
 Views permuted(const ir::TensorType& base, const std::vector<int64_t>& order) {
   std::vector<Expr> sizes;
   std::vector<Expr> strides;
@@ -25,7 +19,7 @@ Views permuted(const ir::TensorType& base, const std::vector<int64_t>& order) {
     sizes.push_back(base.sizes[dim]);
     strides.push_back(base.strides[dim]);
   }
-  return one(std::move(sizes), std::move(strides));
+  return one({std::move(sizes), std::move(strides)});
 }
 
 std::vector<int64_t> identity(size_t rank) {
@@ -58,7 +52,7 @@ std::optional<Expr> divided(const Expr& e, int64_t divisor) {
 Views part_of_complex(const Call& call, int64_t offset) {
   const auto* base = call.tensor(0);
   if (base == nullptr || !is_complex(base->dtype)) return std::nullopt;
-  return one(base->sizes, scaled(base->strides, 2), offset);
+  return one({base->sizes, scaled(base->strides, 2), offset});
 }
 
 }  // namespace
@@ -122,7 +116,7 @@ Views view(const Call& call) {
   if (!sizes) return std::nullopt;
   auto strides = reshape_strides(*base, *sizes);
   if (!strides) return std::nullopt;
-  return one(std::move(*sizes), std::move(*strides));
+  return one({std::move(*sizes), std::move(*strides)});
 }
 
 Views view_as(const Call& call) {
@@ -131,20 +125,20 @@ Views view_as(const Call& call) {
   if (base == nullptr || other == nullptr) return std::nullopt;
   auto strides = reshape_strides(*base, other->sizes);
   if (!strides) return std::nullopt;
-  return one(other->sizes, std::move(*strides));
+  return one({other->sizes, std::move(*strides)});
 }
 
 Views reshape_alias(const Call& call) {
   auto sizes = call.integers(1);
   auto strides = call.integers(2);
   if (!sizes || !strides) return std::nullopt;
-  return one(std::move(*sizes), std::move(*strides));
+  return one({std::move(*sizes), std::move(*strides)});
 }
 
 Views alias(const Call& call) {
   const auto* base = call.tensor(0);
   if (base == nullptr) return std::nullopt;
-  return one(base->sizes, base->strides);
+  return one({base->sizes, base->strides});
 }
 
 Views t(const Call& call) {
@@ -235,7 +229,7 @@ Views view_dtype(const Call& call) {
     if (!value) return std::nullopt;
     changed = *value;
   }
-  return one(std::move(sizes), std::move(strides));
+  return one({std::move(sizes), std::move(strides)});
 }
 
 Views real(const Call& call) { return part_of_complex(call, 0); }
@@ -260,7 +254,7 @@ Views view_as_complex(const Call& call) {
     if (!stride) return std::nullopt;
     strides.push_back(*stride);
   }
-  return one({base->sizes.begin(), base->sizes.end() - 1}, std::move(strides));
+  return one({{base->sizes.begin(), base->sizes.end() - 1}, std::move(strides)});
 }
 
 std::optional<DType> result_dtype(ViewRule rule, const Call& call) {

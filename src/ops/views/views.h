@@ -3,9 +3,15 @@
 // answer open. Internal to ops/.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "ops/row.h"
 
 namespace npugraph::ops::views {
+
+// `result` alone.
+inline Views one(ViewResult result) { return std::vector<ViewResult>{std::move(result)}; }
 
 Views view(const Call& call);
 Views view_as(const Call& call);

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 
-#include "ops/operators.h"
+#include "passes/attention/flash.h"
 #include "passes/attention/key_mask.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 
 namespace npugraph::passes {
 namespace {
-
-using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
 
 // Bounds in the form of the arguments of npugraph.attention.
 struct Bounds {

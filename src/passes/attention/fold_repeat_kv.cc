@@ -3,15 +3,13 @@
 
 #include <optional>
 
-#include "ops/operators.h"
+#include "passes/attention/flash.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"
 #include "tensor/shape.h"
 
 namespace npugraph::passes {
 namespace {
-
-using Sizes = std::vector<Expr>;
 
 // A tensor [b, h, s, d] and the number of times that each of its heads was repeated.
 struct Repeat {
@@ -64,8 +62,8 @@ class Matcher {
 
   // n, when `expanded` is [b, h, n, s, d] with n repetitions of the same memory, and `repeated` is [b, h * n, s, d].
   static std::optional<Expr> times_repeated(const ir::TensorType& repeated, const ir::TensorType& expanded) {
-    const Sizes& from = expanded.sizes;
-    const Sizes& to = repeated.sizes;
+    const std::vector<Expr>& from = expanded.sizes;
+    const std::vector<Expr>& to = repeated.sizes;
     const bool same = from[0] == to[0] && from[1] * from[2] == to[1] && from[3] == to[2] && from[4] == to[3];
     if (!same || !expanded.strides[2].is_int(0) || !expanded.strides[4].is_int(1)) return std::nullopt;
     return from[2];
@@ -98,7 +96,6 @@ class Matcher {
 }  // namespace
 
 int fold_repeat_kv(ir::Graph& graph, PassContext& context) {
-  using Flash = aten::_scaled_dot_product_flash_attention_for_cpu;
   const MemoryTrace trace(graph);
   const Matcher matcher(graph, trace);
   int hits = 0;

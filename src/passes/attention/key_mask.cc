@@ -29,7 +29,7 @@ const ir::TensorType* tensor(const ir::Graph& graph, ir::ValueId id) {
   return id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
 }
 
-bool is_one(const Expr& size) { return size.is_int(1); }
+bool is_size_one(const Expr& size) { return size.is_int(1); }
 
 // The number that all elements equal, or nullopt if the node that makes them does not tell.
 std::optional<Scalar> constant_elements(const ir::Graph& graph, const Attr& attr) {
@@ -88,13 +88,13 @@ class Reader {
     const size_t rank = from.sizes.size();
     if (rank < 1 || to.sizes.size() < 2 || from.dtype != to.dtype) return false;
     for (size_t d = 0; d + 2 < rank; ++d) {
-      if (!is_one(from.sizes[d])) return false;
+      if (!is_size_one(from.sizes[d])) return false;
     }
     for (size_t d = 1; d <= 2; ++d) {
       const Expr& other = to.sizes[to.sizes.size() - d];
-      if (d > rank) return is_one(other);
+      if (d > rank) return is_size_one(other);
       if (from.sizes[rank - d] != other) return false;
-      if (!is_one(other) && from.strides[rank - d] != to.strides[to.sizes.size() - d]) return false;
+      if (!is_size_one(other) && from.strides[rank - d] != to.strides[to.sizes.size() - d]) return false;
     }
     return true;
   }
@@ -132,7 +132,7 @@ class Reader {
     // A bound that is the same for all queries is a bound on positions if there is one query.
     const auto bounds = [&](const Positions& keys, const Positions& other) {
       return keys.along_keys && !keys.along_queries && keys.base == ir::kNone && !other.along_keys &&
-             (other.along_queries || is_one(queries_));
+             (other.along_queries || is_size_one(queries_));
     };
     if (bounds(*low, *high)) return add_bound(said.after, room, high->base, said);
     if (bounds(*high, *low)) return add_bound(said.before, room, low->base, said);
@@ -184,7 +184,7 @@ class Reader {
   std::optional<Positions> positions(ir::ValueId id) {
     const ir::TensorType* type = tensor(graph_, id);
     if (type == nullptr || type->dtype != DType::kI64 || ++nodes_ > kMostNodes) return {};
-    const bool one = std::all_of(type->sizes.begin(), type->sizes.end(), is_one);
+    const bool one = std::all_of(type->sizes.begin(), type->sizes.end(), is_size_one);
     const Positions itself{.first = Expr(0), .base = id};
     const auto made = made_positions(id);
     // A copy of a base is used as a base itself: it is not written when a cache advances its position.
@@ -218,7 +218,7 @@ class Reader {
     if (step != nullptr && ops::as_int(*step) != 1) return {};
     const Expr* number = ops::as_number(start == nullptr ? arg::end(arange) : *start);
     if (number == nullptr || (number->is_constant() && number->value().kind != ScalarKind::kInt)) return {};
-    return Positions{.along_keys = !is_one(type.sizes[0]), .first = start == nullptr ? Expr(0) : *number};
+    return Positions{.along_keys = !is_size_one(type.sizes[0]), .first = start == nullptr ? Expr(0) : *number};
   }
 
   // A view counts along the dimension whose steps in memory are those in which its base counts.
@@ -234,11 +234,11 @@ class Reader {
     const size_t counted = from->along_keys ? rank - 1 : rank - 2;
     // Steps through memory must stay in the counted dimension: the others have size 1 or stride 0.
     for (size_t d = 0; d < rank; ++d) {
-      if (d != counted && !is_one(base_type->sizes[d]) && !base_type->strides[d].is_int(0)) return {};
+      if (d != counted && !is_size_one(base_type->sizes[d]) && !base_type->strides[d].is_int(0)) return {};
     }
     if (!base_type->strides[counted].is_int(1)) return {};
     for (size_t d = 0; d < type.sizes.size(); ++d) {
-      if (is_one(type.sizes[d]) || type.strides[d].is_int(0)) continue;
+      if (is_size_one(type.sizes[d]) || type.strides[d].is_int(0)) continue;
       const size_t from_end = type.sizes.size() - d;
       if (!type.strides[d].is_int(1) || from_end > 2) return {};
       (from_end == 1 ? to.along_keys : to.along_queries) = true;

@@ -14,9 +14,6 @@
 namespace npugraph::passes {
 namespace {
 
-using Kind = MemoryTrace::Kind;
-constexpr int32_t kNever = MemoryTrace::kNever;
-
 // Nested slices need one round for each level; deeper nests keep a copy.
 constexpr int kMaxRounds = 16;
 
@@ -57,6 +54,7 @@ bool lands_on_destination(const MemoryTrace& trace, const ir::Graph& graph, cons
 
 // Null if the producer may write the destination at its own place in the order, else the reason why not.
 const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const Sink& sink, const InPlaceForm& form) {
+  using Kind = MemoryTrace::Kind;
   const int32_t computed = trace.position(sink.producer);
   const int32_t copied = trace.position(sink.copy);
   if (trace.root(form.target) != trace.root(sink.destination)) return "the new value is not computed from the old one";
@@ -67,9 +65,11 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   if (!operands_permit(trace, graph, sink.producer, form)) return "another operand overlaps what is written";
   if (trace.is_accessed(form.target, computed, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(sink.result)) return "the new value is returned as well";
-  if (trace.is_accessed(sink.result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
+  if (trace.is_accessed(sink.result, copied, MemoryTrace::kNever, Kind::kWrite))
+    return "the new value is overwritten later";
   const int32_t next_write = trace.first_access(sink.destination, copied, Kind::kWrite);
-  if (next_write != kNever && trace.is_accessed(sink.result, next_write - 1, kNever, Kind::kAny)) {
+  if (next_write != MemoryTrace::kNever &&
+      trace.is_accessed(sink.result, next_write - 1, MemoryTrace::kNever, Kind::kAny)) {
     return "the new value is read after the next write";
   }
   // Fresh memory is lost after an error anyway.

@@ -8,10 +8,6 @@
 #include "passes/rewrite.h"
 
 namespace npugraph::passes {
-
-using Kind = MemoryTrace::Kind;
-constexpr int32_t kNever = MemoryTrace::kNever;
-
 namespace {
 
 // Whether nothing depends on the strides of `result`: only operators of users take it, which take any strides and make
@@ -24,11 +20,6 @@ bool fits_any_strides(const MemoryTrace& trace, const ir::Graph& graph, ir::Valu
            const bool is_of_user = node.op->is(ir::Trait::kForeign) && node.results.empty();
            return is_of_user || aten::clone::is(node) || aten::copy_::is(node);
          });
-}
-
-// Whether the types are the same, but for strides.
-bool have_same_elements(const ir::TensorType& a, const ir::TensorType& b) {
-  return a.dtype == b.dtype && a.sizes == b.sizes && a.device == b.device;
 }
 
 // Whether the original may stand for its copy `result`, of which `source` is a view.
@@ -82,6 +73,7 @@ ir::NodeId node_at(const MemoryTrace& trace, const WorkingCopy& working, int32_t
 
 const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, const WorkingCopy& working, ir::NodeId copy,
                           bool may_move) {
+  using Kind = MemoryTrace::Kind;
   const auto& [clone, original, result] = working;
   const int32_t copied = trace.position(copy);
   const int32_t written = std::min(trace.first_access(result, trace.position(clone), Kind::kWrite), copied);
@@ -92,11 +84,11 @@ const char* find_obstacle(const MemoryTrace& trace, const ir::Graph& graph, cons
   if (trace.is_accessed(original, trace.position(clone), written, Kind::kWrite)) return "the old value is overwritten";
   if (trace.is_accessed(original, written - 1, copied, Kind::kAny)) return "the old value is used after the write";
   if (trace.is_returned(result)) return "the new value is returned as well";
-  if (trace.is_accessed(result, copied, kNever, Kind::kWrite)) return "the new value is overwritten later";
+  if (trace.is_accessed(result, copied, MemoryTrace::kNever, Kind::kWrite)) return "the new value is overwritten later";
   const int32_t next_write = trace.first_access(original, copied, Kind::kWrite);
   // With several streams, a reader after the copy may run in parallel with that write.
   const int32_t overwritten = trace.has_streams() ? copied : next_write - 1;
-  if (next_write != kNever && trace.is_accessed(result, overwritten, kNever, Kind::kAny)) {
+  if (next_write != MemoryTrace::kNever && trace.is_accessed(result, overwritten, MemoryTrace::kNever, Kind::kAny)) {
     return "the new value is read after the next write";
   }
   const int32_t failing = fails_before_writing(*graph.node(writer).op) ? written + 1 : written;

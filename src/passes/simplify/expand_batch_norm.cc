@@ -13,9 +13,9 @@ namespace {
 
 using Norm = aten::_native_batch_norm_legit_no_training;
 
-class Expander {
+class BatchNormExpander {
  public:
-  Expander(ir::Graph& graph, Replacements& replacements)
+  BatchNormExpander(ir::Graph& graph, Replacements& replacements)
       : graph_(graph), replacements_(replacements), uses_(ir::find_uses(graph)) {}
 
   bool expand(ir::NodeId id) {
@@ -102,7 +102,7 @@ class Expander {
 int expand_batch_norm(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
   Replacements replacements(graph);
-  Expander expander(graph, replacements);
+  BatchNormExpander expander(graph, replacements);
   return rewrite_each(graph, replacements, context, "factor and summand of each channel computed first",
                       [&](ir::NodeId id) { return expander.expand(id); });
 }

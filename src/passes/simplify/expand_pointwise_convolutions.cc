@@ -13,9 +13,9 @@ namespace {
 
 using Conv = aten::convolution;
 
-class Expander {
+class ConvolutionExpander {
  public:
-  Expander(ir::Graph& graph, Replacements& replacements) : graph_(graph), replacements_(replacements) {}
+  ConvolutionExpander(ir::Graph& graph, Replacements& replacements) : graph_(graph), replacements_(replacements) {}
 
   bool expand(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
@@ -102,7 +102,7 @@ class Expander {
 int expand_pointwise_convolutions(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
   Replacements replacements(graph);
-  Expander expander(graph, replacements);
+  ConvolutionExpander expander(graph, replacements);
   return rewrite_each(graph, replacements, context, "is a product of pixels and weights",
                       [&](ir::NodeId id) { return expander.expand(id); });
 }

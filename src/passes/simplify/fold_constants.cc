@@ -26,9 +26,9 @@ std::optional<int64_t> known_bytes(const ir::Type& type) {
   return *elements * size_of(tensor->dtype);
 }
 
-class Folder {
+class ConstantFolder {
  public:
-  Folder(ir::Graph& graph, PassContext& context)
+  ConstantFolder(ir::Graph& graph, PassContext& context)
       : graph_(graph),
         context_(context),
         trace_(graph),
@@ -121,7 +121,7 @@ class Folder {
 
 int fold_constants(ir::Graph& graph, PassContext& context) {
   if (!context.evaluate) return 0;
-  return Folder(graph, context).run();
+  return ConstantFolder(graph, context).run();
 }
 
 }  // namespace npugraph::passes

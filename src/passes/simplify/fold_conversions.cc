@@ -17,9 +17,9 @@ constexpr int64_t kMostElements = 4096;
 // Whether the node computes in the common type of its operands, which is also the type of its result.
 bool is_arithmetic(const ir::Node& node) { return ops::is_any<aten::mul_Tensor, aten::div_Tensor>(node); }
 
-class Folder {
+class ConversionFolder {
  public:
-  explicit Folder(ir::Graph& graph) : graph_(graph), trace_(graph), uses_(ir::find_uses(graph)) {}
+  explicit ConversionFolder(ir::Graph& graph) : graph_(graph), trace_(graph), uses_(ir::find_uses(graph)) {}
 
   bool fold(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
@@ -70,7 +70,7 @@ class Folder {
 }  // namespace
 
 int fold_conversions(ir::Graph& graph, PassContext&) {
-  Folder folder(graph);
+  ConversionFolder folder(graph);
   int hits = 0;
   for (const ir::NodeId id : graph.order()) {
     if (!graph.node(id).dead && folder.fold(id)) ++hits;

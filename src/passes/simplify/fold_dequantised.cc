@@ -19,9 +19,9 @@ struct Weights {
   ir::ValueId codes = ir::kNone, scales = ir::kNone, zeros = ir::kNone;
 };
 
-class Folder {
+class DequantisedFolder {
  public:
-  Folder(ir::Graph& graph, Replacements& replacements)
+  DequantisedFolder(ir::Graph& graph, Replacements& replacements)
       : graph_(graph), replacements_(replacements), trace_(graph), known_(graph.num_values()) {}
 
   bool fold(ir::NodeId id) {
@@ -155,7 +155,7 @@ class Folder {
 int fold_dequantised(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
   Replacements replacements(graph);
-  Folder folder(graph, replacements);
+  DequantisedFolder folder(graph, replacements);
   return rewrite_each(graph, replacements, context, "reads the codes of its weights",
                       [&](ir::NodeId id) { return folder.fold(id); });
 }

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kShift = 128;
 
-class Folder {
+class ShiftFolder {
  public:
-  explicit Folder(ir::Graph& graph) : graph_(graph), trace_(graph), uses_(ir::find_uses(graph)) {}
+  explicit ShiftFolder(ir::Graph& graph) : graph_(graph), trace_(graph), uses_(ir::find_uses(graph)) {}
 
   bool fold(ir::NodeId id) {
     ir::Node& node = graph_.node(id);
@@ -88,7 +88,7 @@ class Folder {
 
 int fold_shifted_products(ir::Graph& graph, PassContext& context) {
   if (!context.fuses) return 0;
-  Folder folder(graph);
+  ShiftFolder folder(graph);
   int hits = 0;
   for (const ir::NodeId id : graph.order()) {
     if (graph.node(id).dead || !folder.fold(id)) continue;

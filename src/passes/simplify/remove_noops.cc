@@ -67,7 +67,7 @@ ir::ValueId integer_plus_zero(const ir::Graph& graph, const ir::Node& node) {
   return operand != ir::kNone && is_integer(graph, operand) ? operand : ir::kNone;
 }
 
-constexpr ops::OperatorRow<FindOperand> kRules[] = {
+constexpr ops::OperatorRow<FindOperand> kNoopRules[] = {
     {aten::mul_Tensor::kId, beside_neutral<is_one>},
     {aten::mul_Scalar::kId, beside_neutral<is_one>},
     {aten::div_Tensor::kId, beside_neutral<is_one>},
@@ -95,7 +95,7 @@ int remove_noops(ir::Graph& graph, PassContext& context) {
   MemoryTrace trace(graph);
   const EpilogueSources epilogue_sources(graph, trace, context);
   Replacements replacements(graph);
-  static const ops::OperatorRows<FindOperand> rules({kRules});
+  static const ops::OperatorRows<FindOperand> rules({kNoopRules});
   int hits = 0;
   walk(graph, replacements, [&](ir::NodeId id) {
     const ir::Node& node = graph.node(id);

@@ -141,7 +141,7 @@ bool respell_select(ir::Graph& graph, ir::Node& node) {
 
 using Respell = bool (*)(ir::Graph&, ir::Node&);
 
-constexpr ops::OperatorRow<Respell> kRules[] = {
+constexpr ops::OperatorRow<Respell> kRespellRules[] = {
     {aten::view::kId, respell_reshape},       {aten::_unsafe_view::kId, respell_reshape},
     {aten::reshape::kId, respell_reshape},    {aten::transpose_int::kId, respell_transpose},
     {aten::permute::kId, respell_permute},    {aten::unsqueeze::kId, respell_unsqueeze},
@@ -152,7 +152,7 @@ constexpr ops::OperatorRow<Respell> kRules[] = {
 }  // namespace
 
 bool respell_view(ir::Graph& graph, ir::Node& node) {
-  static const ops::OperatorRows<Respell> rules({kRules});
+  static const ops::OperatorRows<Respell> rules({kRespellRules});
   const Respell* rule = rules.find(*node.op);
   return rule != nullptr && node.results.size() == 1 && (*rule)(graph, node);
 }

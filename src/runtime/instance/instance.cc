@@ -31,7 +31,7 @@ std::vector<bool> written_inputs(const program::Program& program) {
   return written;
 }
 
-int64_t round_up(int64_t bytes) {
+int64_t arena_aligned(int64_t bytes) {
   return (bytes + program::kArenaAlignment - 1) / program::kArenaAlignment * program::kArenaAlignment;
 }
 
@@ -301,7 +301,7 @@ void Instance::plan_red_zones(std::span<const int64_t> bytes) {
   if (!has_red_zones()) return;
   std::vector<program::Lifetime> lives;
   std::vector<int64_t> zoned;
-  for (const int64_t size : bytes) zoned.push_back(size > 0 ? round_up(size) + 2 * red_zone_ : 0);
+  for (const int64_t size : bytes) zoned.push_back(size > 0 ? arena_aligned(size) + 2 * red_zone_ : 0);
   for (const auto& [b, offset] : arena_offsets_) {
     const program::Buffer& buffer = blueprint_.program->buffers[b];
     lives.push_back({buffer.cls == BufferClass::kArena ? buffer.first_task : 0, buffer.last_task});
@@ -544,7 +544,7 @@ int64_t Instance::place_in_scratch(std::byte* scratch) {
     for (const int32_t t : late.tasks) {
       const bool has_place = scratch != nullptr && workspace_[t] > 0;
       calls_[t].workspace = has_place ? scratch + offset : nullptr;
-      if (blueprint_.has_strands()) offset += round_up(workspace_[t]) + (workspace_[t] > 0 ? 2 * red_zone_ : 0);
+      if (blueprint_.has_strands()) offset += arena_aligned(workspace_[t]) + (workspace_[t] > 0 ? 2 * red_zone_ : 0);
     }
   }
   return offset;

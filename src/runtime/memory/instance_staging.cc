@@ -11,16 +11,6 @@ namespace npugraph::runtime {
 
 using program::kNone;
 
-namespace {
-
-bool overlap(const void* a, int64_t a_bytes, const void* b, int64_t b_bytes) {
-  const auto* first = static_cast<const std::byte*>(a);
-  const auto* second = static_cast<const std::byte*>(b);
-  return first < second + b_bytes && second < first + a_bytes;
-}
-
-}  // namespace
-
 void Instance::plan_staging(const StagingRule& rule) {
   const program::Program& program = *blueprint_.program;
   staged_of_.assign(inputs_.size(), kNone);
@@ -60,13 +50,14 @@ bool Instance::is_first_there(const Staged& staged) const {
 
 // Whether its memory overlaps an input of this call. False if the call passes the same tensor again.
 bool Instance::is_first_in_use(const Staged& staged) const {
-  const int64_t bytes = inputs_[staged.input].bytes;
   if (bound_[staged.input].data == staged.first) return false;
+  const std::span first(static_cast<const std::byte*>(staged.first), inputs_[staged.input].bytes);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const TensorInput& tensor = inputs_[i];
     const auto* begin = static_cast<const std::byte*>(bound_[i].data);
     if (begin == nullptr) continue;
-    if (overlap(staged.first, bytes, begin - tensor.before, tensor.before + tensor.reach)) return true;
+    const std::span now(begin - tensor.before, tensor.before + tensor.reach);
+    if (overlap(first, now)) return true;
   }
   return false;
 }

@@ -5,11 +5,17 @@
 // Not thread-safe: belongs to one Instance.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace npugraph::runtime {
+
+// Whether the ranges overlap. An empty range overlaps what it lies inside of.
+inline bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
 
 class OverlapCheck {
  public:

@@ -10,12 +10,12 @@
 namespace npugraph::runtime {
 namespace {
 
-constexpr int kPoolsRank = 2;  // the highest: callers may hold a mutex of their own
+constexpr int kPoolListRank = 2;  // the highest: callers may hold a mutex of their own
 
 struct Registry {
   std::mutex mutex;
   std::vector<const PoolRecord*> records;  // in the order of creation
-  const HeldAcrossFork held_across_fork{mutex, kPoolsRank};
+  const HeldAcrossFork held_across_fork{mutex, kPoolListRank};
 };
 
 // Leaked on purpose: pools may outlive static destruction.

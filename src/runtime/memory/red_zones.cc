@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "runtime/memory/overlap.h"
 
 namespace npugraph::runtime {
 
@@ -38,10 +39,6 @@ std::span<const std::byte> extent(const ng_buffer& buffer) {
   }
   if (buffer.data == nullptr) return {};
   return {static_cast<const std::byte*>(buffer.data) + first * size, static_cast<size_t>((last - first + 1) * size)};
-}
-
-bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
 
 size_t hash_of(std::span<const std::byte> bytes) {

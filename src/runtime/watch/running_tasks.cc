@@ -62,23 +62,23 @@ class File {
 };
 
 std::atomic<bool> is_recorded{false};
-std::mutex mutex;  // guards what follows
+std::mutex file_mutex;  // guards what follows
 std::shared_ptr<File> file;
 std::array<bool, kLines> taken;
 
 // A thread's line in the file, reserved while the thread lives, and the texts of what it is doing.
 struct Thread {
   Thread() {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(file_mutex);
     line = static_cast<size_t>(std::ranges::find(taken, false) - taken.begin());
     if (line < kLines) taken[line] = true;
   }
   ~Thread() {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(file_mutex);
     if (line < kLines) taken[line] = false;
   }
   void show() const {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(file_mutex);
     if (file != nullptr && line < kLines && file->is_ours()) file->write(line, running.empty() ? "" : running.back());
   }
 
@@ -104,7 +104,7 @@ std::string time_of_day() {
 
 void record_running_tasks(const std::string& path) {
   auto next = path.empty() ? nullptr : std::make_shared<File>(path);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(file_mutex);
   is_recorded.store(next != nullptr, std::memory_order_relaxed);
   file.swap(next);
 }

@@ -9,7 +9,7 @@ namespace npugraph::runtime {
 namespace {
 
 std::atomic<bool> is_set{false};
-std::mutex mutex;
+std::mutex watch_mutex;
 std::shared_ptr<const TaskWatch> current;
 
 }  // namespace
@@ -17,7 +17,7 @@ std::shared_ptr<const TaskWatch> current;
 void set_task_watch(TaskWatch watch) {
   auto next = watch ? std::make_shared<const TaskWatch>(std::move(watch)) : nullptr;
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(watch_mutex);
     is_set.store(next != nullptr, std::memory_order_relaxed);
     current.swap(next);
   }  // the old one is destroyed without the lock
@@ -25,7 +25,7 @@ void set_task_watch(TaskWatch watch) {
 
 std::shared_ptr<const TaskWatch> task_watch() {
   if (!is_set.load(std::memory_order_relaxed)) return nullptr;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(watch_mutex);
   return current;
 }
 

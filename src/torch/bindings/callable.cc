@@ -112,7 +112,7 @@ PyObject* time_tasks(PyObject* self, PyObject* const* args, Py_ssize_t positiona
   });
 }
 
-PyObject* watch(PyObject* self, PyObject* args) {
+PyObject* callable_watch(PyObject* self, PyObject* args) {
   Py_ssize_t index = 0;
   PyObject* hook = nullptr;
   if (PyArg_ParseTuple(args, "nO", &index, &hook) == 0) return nullptr;
@@ -134,7 +134,7 @@ PyObject* forget(PyObject* self, PyObject*) {
   return Py_NewRef(Py_None);
 }
 
-PyObject* repr(PyObject* self) {
+PyObject* callable_repr(PyObject* self) {
   return PyUnicode_FromString(
       cat("<npugraph.Callable of ", reinterpret_cast<CallableObject*>(self)->call->name(), ">").c_str());
 }
@@ -143,7 +143,7 @@ PyMethodDef methods[] = {
     {"time_tasks", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(time_tasks)), METH_FASTCALL | METH_KEYWORDS,
      "time_tasks(times, *args, **kwargs)\n\nNanoseconds of the tasks of such a call alone, the mean of `times` runs. "
      "Each of them writes what a call writes."},
-    {"watch", watch, METH_VARARGS,
+    {"watch", callable_watch, METH_VARARGS,
      "watch(index, hook)\n\nCalls hook(args) at the start of each call whose input `index` is another "
      "object than in the call before."},
     {"fall_back_on", fall_back_on, METH_O,
@@ -164,7 +164,7 @@ PyGetSetDef properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_Gener
 PyType_Slot slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
+    {Py_tp_repr, reinterpret_cast<void*>(callable_repr)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_methods, methods},

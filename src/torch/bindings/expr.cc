@@ -57,7 +57,7 @@ const std::map<std::string, ExprOp>& operators() {
   return table;
 }
 
-std::string name_of(ExprOp op) {
+std::string op_name(ExprOp op) {
   for (const auto& [name, entry] : operators()) {
     if (entry == op) return name;
   }
@@ -84,7 +84,7 @@ void init_expr(py::module_& module) {
       .def_static("symbol", &Expr::symbol)
       .def_static("make", &make)
       // "constant", "symbol", or a name that make() takes.
-      .def_property_readonly("op", [](const Expr& e) { return e.is_constant() ? "constant" : name_of(e.op()); })
+      .def_property_readonly("op", [](const Expr& e) { return e.is_constant() ? "constant" : op_name(e.op()); })
       .def_property_readonly("args", [](const Expr& e) { return std::vector<Expr>(e.args().begin(), e.args().end()); })
       .def("__eq__", [](const Expr& a, const Expr& b) { return a == b; })
       .def("__hash__", &Expr::hash)

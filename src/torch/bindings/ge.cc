@@ -36,7 +36,7 @@ std::string schema_of_torch(std::string_view name) {
 }
 
 // The first graph of a serialised model for tensors of `device`.
-std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest request, const c10::Device& device) {
+std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileRequest request, const c10::Device& device) {
   auto bytes = std::make_shared<const std::string>(model_def);
   const py::gil_scoped_release release;
   std::vector<compiler::PhaseTime> phases;
@@ -52,7 +52,7 @@ std::shared_ptr<Artifact> compile(const py::bytes& model_def, CompileRequest req
                                     std::vector<compiler::Partition>{}, std::move(phases));
 }
 
-constexpr const char* name_of(ge::Arity arity) {
+constexpr const char* arity_name(ge::Arity arity) {
   constexpr const char* kNames[] = {"required", "optional", "dynamic"};
   return kNames[static_cast<size_t>(arity)];
 }
@@ -64,7 +64,7 @@ py::object find_operator(const std::string& name) {
   const auto tensors = [](const std::vector<ge::IrTensor>& all) {
     py::list list;
     for (const ge::IrTensor& tensor : all)
-      list.append(py::make_tuple(tensor.name, name_of(tensor.arity), tensor.types));
+      list.append(py::make_tuple(tensor.name, arity_name(tensor.arity), tensor.types));
     return list;
   };
   py::list attributes;
@@ -77,7 +77,7 @@ py::object find_operator(const std::string& name) {
 
 void init_ge(py::module_& module) {
   py::module_ ge = module.def_submodule("ge", "Models of Ascend's graph engine.");
-  ge.def("compile", &compile, py::arg("model_def"), py::arg("request"), py::arg("device"));
+  ge.def("compile", &compile_model, py::arg("model_def"), py::arg("request"), py::arg("device"));
   ge.def("find_operator", &find_operator, py::arg("name"));
   ge.def("add_operator", &ge::add_operator, py::arg("line"));
   ge.def("operator_names", &ge::operator_names);

@@ -29,7 +29,7 @@ using runtime::TaskRecord;
 
 namespace {
 
-const char* name_of(runtime::RunMode mode) {
+const char* mode_name(runtime::RunMode mode) {
   switch (mode) {
     case runtime::RunMode::kEager: return "eager";
     case runtime::RunMode::kCapture: return "capture";
@@ -38,16 +38,16 @@ const char* name_of(runtime::RunMode mode) {
   return "";
 }
 
-std::string repr(const TaskRecord& record) {
+std::string record_repr(const TaskRecord& record) {
   return cat("<npugraph.TaskRecord ", record.sequence, " of ", record.artifact, ": ", record.name, ", ", record.kind,
-             ", ", name_of(record.mode), ", ", record.end_ns - record.begin_ns, " ns>");
+             ", ", mode_name(record.mode), ", ", record.end_ns - record.begin_ns, " ns>");
 }
 
-std::string repr(const PoolInfo& pool) {
+std::string record_repr(const PoolInfo& pool) {
   return cat("<npugraph.PoolInfo ", pool.name, ": ", pool.live_bytes, " bytes live, ", pool.peak_bytes, " at most>");
 }
 
-std::string repr(const PoolEvent& event) {
+std::string record_repr(const PoolEvent& event) {
   return cat("<npugraph.PoolEvent ", event.what, " ", event.bytes, " bytes at ", event.ns, " ns>");
 }
 
@@ -59,7 +59,7 @@ void init_task_log(py::module_& module) {
       .def_readonly("task", &TaskRecord::task)
       .def_readonly("name", &TaskRecord::name)
       .def_readonly("kind", &TaskRecord::kind)
-      .def_property_readonly("mode", [](const TaskRecord& r) { return name_of(r.mode); })
+      .def_property_readonly("mode", [](const TaskRecord& r) { return mode_name(r.mode); })
       .def_readonly("stream", &TaskRecord::stream)
       .def_readonly("stream_id", &TaskRecord::stream_id)
       .def_readonly("device", &TaskRecord::device)
@@ -69,7 +69,7 @@ void init_task_log(py::module_& module) {
       .def_readonly("begin_ns", &TaskRecord::begin_ns)
       .def_readonly("end_ns", &TaskRecord::end_ns)
       .def_readonly("waits", &TaskRecord::waits)
-      .def("__repr__", [](const TaskRecord& record) { return repr(record); });
+      .def("__repr__", [](const TaskRecord& record) { return record_repr(record); });
   module.def("task_log_start", [] { runtime::TaskLog::instance().start(); });
   module.def("task_log_stop", [] { return runtime::TaskLog::instance().stop(); });
 }
@@ -79,14 +79,14 @@ void init_pools(py::module_& module) {
       .def_readonly("ns", &PoolEvent::ns)
       .def_readonly("what", &PoolEvent::what)
       .def_readonly("bytes", &PoolEvent::bytes)
-      .def("__repr__", [](const PoolEvent& event) { return repr(event); });
+      .def("__repr__", [](const PoolEvent& event) { return record_repr(event); });
   py::class_<PoolInfo>(module, "PoolInfo")
       .def_readonly("name", &PoolInfo::name)
       .def_readonly("owners", &PoolInfo::owners)
       .def_readonly("live_bytes", &PoolInfo::live_bytes)
       .def_readonly("peak_bytes", &PoolInfo::peak_bytes)
       .def_readonly("history", &PoolInfo::history)
-      .def("__repr__", [](const PoolInfo& pool) { return repr(pool); });
+      .def("__repr__", [](const PoolInfo& pool) { return record_repr(pool); });
   module.def("pools", &runtime::pools);
   module.def("set_poison", &runtime::set_poison);
   module.def("record_running_tasks", &runtime::record_running_tasks);
@@ -114,7 +114,7 @@ at::Tensor copy_of(const runtime::WatchedOperand& watched, bool done) {
   return copy_of(bridge::tensor_over(window.data, sizes, strides, watched.operand.dtype, nullptr), watched.buffer);
 }
 
-const char* name_of(program::Access access) {
+const char* access_name(program::Access access) {
   switch (access) {
     case program::Access::kRead: return "read";
     case program::Access::kWrite: return "write";
@@ -153,7 +153,7 @@ void show_to_python(const py::object& function, const runtime::WatchedTask& watc
   try {
     py::list operands;
     for (const runtime::WatchedOperand& operand : watched.operands) {
-      operands.append(py::make_tuple(operand.buffer.name, name_of(operand.operand.access),
+      operands.append(py::make_tuple(operand.buffer.name, access_name(operand.operand.access),
                                      or_none(copy_of(operand, watched.done))));
     }
     function(watched.artifact, watched.task, watched.done, operands, start_of(watched));

@@ -11,9 +11,11 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
-namespace {
+namespace npugraph::bindings {
 
 namespace py = pybind11;
+
+namespace {
 
 // The object that Dynamo keeps under a number for the running call; None if there is none, as in a standalone dump.
 py::object object_of_call(int64_t number) {
@@ -79,3 +81,5 @@ TORCH_LIBRARY(npugraph_ex, library) {
   define("record_tagged_on_stream(Tensor input, str stream) -> ()", TORCH_FN(keep));
   define("record_tagged_on_stream_(Tensor input, str stream) -> ()", TORCH_FN(keep));
 }
+
+}  // namespace npugraph::bindings

@@ -42,7 +42,7 @@ int32_t first_equal_window(const program::Task& task, int32_t operand) {
 }
 
 // The state of one Instance: one tensor per operand, and the argument list over them.
-struct State {
+struct AtenState {
   std::vector<std::optional<BorrowedTensor>> tensors;
   std::vector<c10::IValue> args;
   std::vector<ng_scalar> scalars;  // the values that `args` were made with
@@ -54,9 +54,9 @@ class AtenTask {
   AtenTask(const program::Program& program, const program::Task& task, c10::OperatorHandle op,
            std::span<const FixedArgument> fixed);
 
-  void bind(State& state, const ng_call* call) const;
-  void run(State& state, ng_call* call) const;
-  void finish(State& state, const ng_call* call) const noexcept;
+  void bind(AtenState& state, const ng_call* call) const;
+  void run(AtenState& state, ng_call* call) const;
+  void finish(AtenState& state, const ng_call* call) const noexcept;
 
  private:
   struct Variable {
@@ -68,11 +68,11 @@ class AtenTask {
   void note_arg(const program::Program& program, const program::Task& task, size_t arg, int32_t& next_scalar);
   template <typename FindTensor>
   c10::IValue make_arg(const Variable& variable, const ng_scalar* scalars, FindTensor find) const;
-  void make_tensors(State& state) const;
-  void make_args(State& state, const ng_call* call, bool only_with_scalars) const;
-  void push_args(State& state, const ng_call* call) const;
-  void store_results(State& state, ng_call* call) const;
-  void check_written(State& state, const ng_call* call) const;
+  void make_tensors(AtenState& state) const;
+  void make_args(AtenState& state, const ng_call* call, bool only_with_scalars) const;
+  void push_args(AtenState& state, const ng_call* call) const;
+  void store_results(AtenState& state, ng_call* call) const;
+  void check_written(AtenState& state, const ng_call* call) const;
 
   c10::OperatorHandle op_;
   Declared declared_;
@@ -171,7 +171,7 @@ c10::IValue AtenTask::make_arg(const Variable& variable, const ng_scalar* scalar
   return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar, on_npu_});
 }
 
-void AtenTask::make_tensors(State& state) const {
+void AtenTask::make_tensors(AtenState& state) const {
   state.tensors.clear();
   state.tensors.resize(declared_.operands().size());
   for (const int32_t i : moving_) {
@@ -180,7 +180,7 @@ void AtenTask::make_tensors(State& state) const {
   }
 }
 
-void AtenTask::bind(State& state, const ng_call* call) const {
+void AtenTask::bind(AtenState& state, const ng_call* call) const {
   const BelowAutograd below;
   if (state.args.empty()) {
     state.args = constants_;
@@ -196,7 +196,7 @@ void AtenTask::bind(State& state, const ng_call* call) const {
 }
 
 // Makes the arguments that contain tensors or symbolic scalars, or only those that contain symbolic scalars.
-void AtenTask::make_args(State& state, const ng_call* call, bool only_with_scalars) const {
+void AtenTask::make_args(AtenState& state, const ng_call* call, bool only_with_scalars) const {
   state.scalars.assign(call->scalars, call->scalars + call->num_scalars);
   if (fresh_tensors_) return;
   for (const Variable& variable : variables_) {
@@ -206,7 +206,7 @@ void AtenTask::make_args(State& state, const ng_call* call, bool only_with_scala
   }
 }
 
-void AtenTask::push_args(State& state, const ng_call* call) const {
+void AtenTask::push_args(AtenState& state, const ng_call* call) const {
   if (!fresh_tensors_) {
     // Scalars that are not part of an Instance's key change without a new bind.
     const size_t bytes = state.scalars.size() * sizeof(ng_scalar);
@@ -226,7 +226,7 @@ void AtenTask::push_args(State& state, const ng_call* call) const {
 
 // InternalError if the operator gave a tensor other sizes or another storage, and so did not write the operand's memory.
 // Out-variants may give it the strides that they prefer; then the elements are put where the Program reads them.
-void AtenTask::check_written(State& state, const ng_call* call) const {
+void AtenTask::check_written(AtenState& state, const ng_call* call) const {
   for (const int32_t i : written_) {
     const ng_buffer& buffer = call->buffers[i];
     const auto rank = static_cast<size_t>(buffer.rank);
@@ -240,7 +240,7 @@ void AtenTask::check_written(State& state, const ng_call* call) const {
   }
 }
 
-void AtenTask::store_results(State& state, ng_call* call) const {
+void AtenTask::store_results(AtenState& state, ng_call* call) const {
   size_t number = 0;
   size_t position = 0;
   const auto store = [&](at::Tensor tensor) {
@@ -264,7 +264,7 @@ void AtenTask::store_results(State& state, ng_call* call) const {
   }
 }
 
-void AtenTask::run(State& state, ng_call* call) const {
+void AtenTask::run(AtenState& state, ng_call* call) const {
   const BelowAutograd below(foreign_);
   const TaskScope scope(declared_.name());
   for (const int32_t i : moving_) state.tensors[i]->point_to(call->buffers[i].data);
@@ -281,7 +281,7 @@ void AtenTask::run(State& state, ng_call* call) const {
 }
 
 // Arguments may have been kept, for example by the frames that a Python exception passed through.
-void AtenTask::finish(State& state, const ng_call* call) const noexcept {
+void AtenTask::finish(AtenState& state, const ng_call* call) const noexcept {
   state.stack.clear();
   if (!fresh_tensors_) return;
   for (const int32_t i : moving_) count_copied(call, state.tensors[i]->leave_copy_to_keepers());
@@ -299,7 +299,7 @@ ng_task build_aten_task(const program::Program& program, const program::Task& ta
     throw UserError(cat("the Program was made for the operator ", task.schema, "; in this process it is ", schema));
   }
   auto context = std::make_unique<AtenTask>(program, task, *op, fixed);
-  return task_of<State>(std::move(context));
+  return task_of<AtenState>(std::move(context));
 }
 
 }  // namespace npugraph::bridge

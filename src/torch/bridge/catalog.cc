@@ -57,7 +57,7 @@ bool is_unchecked(const c10::OperatorName& variant) {
          (variant.name == ops::min_unary_out::name && variant.overload_name == ops::min_unary_out::overload_name);
 }
 
-bool is_tensor(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
+bool is_tensor_type(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
 bool is_written(const c10::AliasInfo* alias) { return alias != nullptr && alias->isWrite(); }
 
 // Whether results are fresh tensors whose number and sizes do not depend on data.
@@ -65,7 +65,7 @@ bool is_functional(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   const auto writes = [](const c10::Argument& arg) { return is_written(arg.alias_info()); };
   const auto fresh = [](const c10::Argument& result) {
-    return is_tensor(result.type()) && result.alias_info() == nullptr;
+    return is_tensor_type(result.type()) && result.alias_info() == nullptr;
   };
   return std::none_of(schema.arguments().begin(), schema.arguments().end(), writes) && !schema.returns().empty() &&
          std::all_of(schema.returns().begin(), schema.returns().end(), fresh) &&
@@ -80,7 +80,7 @@ std::optional<std::vector<int32_t>> pair(const c10::FunctionSchema& functional, 
   for (size_t i = 0; i < out.arguments().size(); ++i) {
     const c10::Argument& arg = out.arguments()[i];
     if (is_written(arg.alias_info())) {
-      if (!is_tensor(arg.type())) return std::nullopt;
+      if (!is_tensor_type(arg.type())) return std::nullopt;
       out_args.push_back(static_cast<int32_t>(i));
       continue;
     }

@@ -46,7 +46,7 @@ ReduceOp reduction(const std::string& task, const std::string& name) {
   throw UserError(cat(task, ": there is no reduction '", name, "'; allowed are ", known));
 }
 
-struct State {};
+struct NoState {};
 
 // The arguments of a collective except its tensors.
 struct Settings {
@@ -231,9 +231,9 @@ class BeginTask {
     for (const int32_t result : task.results) outputs_.push_back(result);
   }
 
-  void bind(State&, const ng_call*) const {}
+  void bind(NoState&, const ng_call*) const {}
 
-  void run(State&, ng_call* call) const {
+  void run(NoState&, ng_call* call) const {
     const BelowAutograd below;
     const at::NoGradGuard no_grad;
     const TaskScope scope(declared_.name());
@@ -256,7 +256,7 @@ class BeginTask {
     object.object = under_way.release();
   }
 
-  void finish(State&, const ng_call*) const noexcept {}
+  void finish(NoState&, const ng_call*) const noexcept {}
 
  private:
   // The numbers among the arguments before the ranks.
@@ -287,13 +287,13 @@ class WaitTask {
  public:
   explicit WaitTask(const program::Task& task) : object_(task.operands.size() - 1) {}
 
-  void bind(State&, const ng_call*) const {}
-  void run(State&, ng_call* call) const {
+  void bind(NoState&, const ng_call*) const {}
+  void run(NoState&, ng_call* call) const {
     const BelowAutograd below;
     const at::NoGradGuard no_grad;
     static_cast<UnderWay*>(static_cast<c10::TensorImpl*>(call->buffers[object_].object))->wait();
   }
-  void finish(State&, const ng_call*) const noexcept {}
+  void finish(NoState&, const ng_call*) const noexcept {}
 
  private:
   size_t object_;
@@ -302,10 +302,10 @@ class WaitTask {
 }  // namespace
 
 ng_task build_collective_task(const program::Program& program, const program::Task& task) {
-  if (task.name != program::kWaitTask) return task_of<State>(std::make_unique<BeginTask>(program, task));
+  if (task.name != program::kWaitTask) return task_of<NoState>(std::make_unique<BeginTask>(program, task));
   const bool waits = !task.operands.empty() && program.buffers.at(task.operands.back().buffer).opaque;
   if (!waits) throw UserError(cat("a task ", program::kWaitTask, " has nothing to wait for"));
-  return task_of<State>(std::make_unique<WaitTask>(task));
+  return task_of<NoState>(std::make_unique<WaitTask>(task));
 }
 
 void rename_groups(program::Program& program,

@@ -194,7 +194,7 @@ class Converter {
   const ArgumentSource& source_;
 };
 
-bool is_convertible(const c10::Type& type) {
+bool is_convertible_type(const c10::Type& type) {
   switch (type.kind()) {
     case TypeKind::TensorType:
     case TypeKind::NumberType:
@@ -210,7 +210,7 @@ bool is_convertible(const c10::Type& type) {
       if (element.kind() == TypeKind::OptionalType) {
         return element.castRaw<c10::OptionalType>()->getElementType()->kind() == TypeKind::TensorType;
       }
-      return element.kind() != TypeKind::ListType && is_convertible(element);
+      return element.kind() != TypeKind::ListType && is_convertible_type(element);
     }
     default: return is_int(type.kind()) || is_float(type.kind()) || is_bool(type.kind());
   }
@@ -266,7 +266,7 @@ c10::IValue to_ivalue(const Attr& attr, const c10::Argument& argument, const Arg
   return Converter(argument, source).convert(attr, *argument.real_type());
 }
 
-bool is_convertible(const c10::Argument& argument) { return is_convertible(*argument.real_type()); }
+bool is_convertible(const c10::Argument& argument) { return is_convertible_type(*argument.real_type()); }
 
 std::optional<c10::OperatorHandle> find_operator(std::string_view fx_name) {
   const size_t dot = fx_name.find('.');

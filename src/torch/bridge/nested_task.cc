@@ -22,24 +22,24 @@ namespace {
 
 using Kind = NestedPrograms::Kind;
 
-struct Table {
+struct NestedTable {
   std::mutex mutex;
   std::unordered_map<int32_t, NestedPrograms> programs;
 };
 
-Table& table() {
-  static auto* table = new Table;  // never destroyed: callables may be unregistered while the process ends
+NestedTable& nested_table() {
+  static auto* table = new NestedTable;  // never destroyed: callables may be unregistered while the process ends
   return *table;
 }
 
 NestedPrograms programs_of(const program::Task& task) {
-  const std::lock_guard lock(table().mutex);
-  const auto found = table().programs.find(task.callable);
-  if (found != table().programs.end()) return found->second;
+  const std::lock_guard lock(nested_table().mutex);
+  const auto found = nested_table().programs.find(task.callable);
+  if (found != nested_table().programs.end()) return found->second;
   throw UserError(cat("the graphs of ", task.name, " (", task.source, ") are not registered"));
 }
 
-struct State {
+struct NestedState {
   std::deque<NestedRun> runs;  // one for each part
 };
 
@@ -64,9 +64,9 @@ class NestedTask {
  public:
   NestedTask(const program::Program& program, const program::Task& task, NestedPrograms programs);
 
-  void bind(State& state, const ng_call* call) const;
-  void run(State& state, ng_call* call) const;
-  void finish(State& state, const ng_call*) const noexcept {
+  void bind(NestedState& state, const ng_call* call) const;
+  void run(NestedState& state, ng_call* call) const;
+  void finish(NestedState& state, const ng_call*) const noexcept {
     for (NestedRun& run : state.runs) run.clear();
   }
 
@@ -81,9 +81,9 @@ class NestedTask {
   void take_turn(NestedRun& body, std::vector<Carried>& carried) const;
   void store(ng_call* call, size_t number, Carried result) const;
 
-  void run_cond(State& state, ng_call* call) const;
-  void run_while_loop(State& state, ng_call* call) const;
-  void run_scan(State& state, ng_call* call) const;
+  void run_cond(NestedState& state, ng_call* call) const;
+  void run_while_loop(NestedState& state, ng_call* call) const;
+  void run_scan(NestedState& state, ng_call* call) const;
   std::vector<at::Tensor> rows_of_results(const ng_call* call, size_t results) const;
 
   NestedPrograms programs_;
@@ -98,7 +98,7 @@ NestedTask::NestedTask(const program::Program& program, const program::Task& tas
   }
 }
 
-void NestedTask::bind(State& state, const ng_call*) const {
+void NestedTask::bind(NestedState& state, const ng_call*) const {
   if (!state.runs.empty()) return;
   for (const NestedPrograms::Part& part : programs_.parts) state.runs.emplace_back(part.executable);
 }
@@ -127,16 +127,16 @@ void NestedTask::store(ng_call* call, size_t number, Carried result) const {
   if (declared_.keeps(number)) declared_.store(call, number, std::move(result.tensor), nullptr);
 }
 
-bool is_tensor(const NestedRun& run, size_t result) {
+bool is_tensor_result(const NestedRun& run, size_t result) {
   return run.program().outputs[result].kind != program::Output::Kind::kScalar;
 }
 
 Carried result_of(NestedRun& run, size_t number) {
-  if (is_tensor(run, number)) return {.tensor = run.take(number), .scalar = {}};
+  if (is_tensor_result(run, number)) return {.tensor = run.take(number), .scalar = {}};
   return {.tensor = {}, .scalar = run.scalar(number)};
 }
 
-void NestedTask::run_cond(State& state, ng_call* call) const {
+void NestedTask::run_cond(NestedState& state, ng_call* call) const {
   const size_t branch = predicate(call) ? 0 : 1;
   NestedRun& run = state.runs[branch];
   run.run(values(call, branch));
@@ -168,7 +168,7 @@ Carried initial(const NestedRun& body, size_t number, const NestedValue& value) 
   return {.tensor = made, .scalar = {}};
 }
 
-void NestedTask::run_while_loop(State& state, ng_call* call) const {
+void NestedTask::run_while_loop(NestedState& state, ng_call* call) const {
   const auto count = static_cast<size_t>(programs_.carried);
   std::vector<NestedValue> for_condition = values(call, 0), for_body = values(call, 1);
   std::vector<Carried> carried;
@@ -203,7 +203,7 @@ std::vector<at::Tensor> NestedTask::rows_of_results(const ng_call* call, size_t 
   return rows;
 }
 
-void NestedTask::run_scan(State& state, ng_call* call) const {
+void NestedTask::run_scan(NestedState& state, ng_call* call) const {
   NestedRun& body = state.runs[0];
   const auto count = static_cast<size_t>(programs_.carried), sliced = static_cast<size_t>(programs_.sliced);
   const size_t results = body.program().outputs.size();
@@ -235,7 +235,7 @@ void NestedTask::run_scan(State& state, ng_call* call) const {
   }
 }
 
-void NestedTask::run(State& state, ng_call* call) const {
+void NestedTask::run(NestedState& state, ng_call* call) const {
   for (NestedRun& run : state.runs) run.keep_keys();
   const BelowAutograd below;
   const TaskScope scope(declared_.name());
@@ -249,20 +249,20 @@ void NestedTask::run(State& state, ng_call* call) const {
 }  // namespace
 
 ng_task build_nested_task(const program::Program& program, const program::Task& task) {
-  return task_of<State>(std::make_unique<NestedTask>(program, task, programs_of(task)));
+  return task_of<NestedState>(std::make_unique<NestedTask>(program, task, programs_of(task)));
 }
 
 void register_nested(int32_t callable, NestedPrograms programs) {
-  const std::lock_guard lock(table().mutex);
-  table().programs.insert_or_assign(callable, std::move(programs));
+  const std::lock_guard lock(nested_table().mutex);
+  nested_table().programs.insert_or_assign(callable, std::move(programs));
 }
 
 void unregister_nested(int32_t callable) {
   NestedPrograms dropped;  // destroyed after the lock is released: Executables may hold much
-  const std::lock_guard lock(table().mutex);
-  if (const auto found = table().programs.find(callable); found != table().programs.end()) {
+  const std::lock_guard lock(nested_table().mutex);
+  if (const auto found = nested_table().programs.find(callable); found != nested_table().programs.end()) {
     dropped = std::move(found->second);
-    table().programs.erase(found);
+    nested_table().programs.erase(found);
   }
 }
 

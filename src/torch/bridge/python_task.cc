@@ -43,18 +43,18 @@ Reference checked(PyObject* object) {
 }
 
 // The callables by id. No thread waits for the GIL while it holds the mutex.
-struct Table {
+struct CallableTable {
   std::mutex mutex;
   std::unordered_map<int32_t, PyObject*> callables;
   int32_t next_id = 0;
 };
 
-Table& table() {
-  static auto* table = new Table;  // outlives the interpreter's shutdown
+CallableTable& callable_table() {
+  static auto* table = new CallableTable;  // outlives the interpreter's shutdown
   return *table;
 }
 
-struct State {
+struct PythonState {
   std::vector<BorrowedTensor> tensors;  // one per tensor argument
 };
 
@@ -63,12 +63,12 @@ class PythonTask {
   PythonTask(const program::Program& program, const program::Task& task, Reference callable);
   ~PythonTask();
 
-  void bind(State& state, const ng_call* call) const;
-  void run(State& state, ng_call* call) const;
-  void finish(State& state, const ng_call* call) const noexcept;
+  void bind(PythonState& state, const ng_call* call) const;
+  void run(PythonState& state, ng_call* call) const;
+  void finish(PythonState& state, const ng_call* call) const noexcept;
 
  private:
-  Reference make_arguments(State& state, const ng_call* call) const;
+  Reference make_arguments(PythonState& state, const ng_call* call) const;
   void store_results(ng_call* call, Reference returned) const;
   void store_result(ng_call* call, Reference item, size_t number, size_t& symbols) const;
 
@@ -92,7 +92,7 @@ PythonTask::~PythonTask() {
   Py_DECREF(callable_);
 }
 
-void PythonTask::bind(State& state, const ng_call* call) const {
+void PythonTask::bind(PythonState& state, const ng_call* call) const {
   if (state.tensors.empty()) {
     for (const int32_t operand : tensor_operands_) {
       const DeclaredOperand& declared = declared_.operands()[operand];
@@ -107,7 +107,7 @@ void PythonTask::bind(State& state, const ng_call* call) const {
   }
 }
 
-Reference PythonTask::make_arguments(State& state, const ng_call* call) const {
+Reference PythonTask::make_arguments(PythonState& state, const ng_call* call) const {
   const size_t tensors = tensor_operands_.size();
   Reference arguments = checked(PyTuple_New(static_cast<Py_ssize_t>(tensors + scalar_kinds_.size())));
   for (size_t i = 0; i < tensors; ++i) {
@@ -169,7 +169,7 @@ void PythonTask::store_results(ng_call* call, Reference returned) const {
   }
 }
 
-void PythonTask::run(State& state, ng_call* call) const {
+void PythonTask::run(PythonState& state, ng_call* call) const {
   const Gil gil;
   const at::NoGradGuard no_grad;
   const TaskScope scope(declared_.name());
@@ -179,7 +179,7 @@ void PythonTask::run(State& state, ng_call* call) const {
   store_results(call, std::move(returned));
 }
 
-void PythonTask::finish(State& state, const ng_call* call) const noexcept {
+void PythonTask::finish(PythonState& state, const ng_call* call) const noexcept {
   for (BorrowedTensor& tensor : state.tensors) count_copied(call, tensor.leave_copy_to_keepers());
 }
 
@@ -189,9 +189,9 @@ ng_task build_python_task(const program::Program& program, const program::Task& 
   const Gil gil;
   Reference callable;
   {
-    const std::lock_guard lock(table().mutex);
-    const auto found = table().callables.find(task.callable);
-    if (found == table().callables.end()) {
+    const std::lock_guard lock(callable_table().mutex);
+    const auto found = callable_table().callables.find(task.callable);
+    if (found == callable_table().callables.end()) {
       throw UserError(
           cat("Python callable ", task.callable, " of ", task.name, " (", task.source, ") is not registered"));
     }
@@ -199,26 +199,26 @@ ng_task build_python_task(const program::Program& program, const program::Task& 
     callable.reset(found->second);
   }
   auto context = std::make_unique<PythonTask>(program, task, std::move(callable));
-  return task_of<State>(std::move(context));
+  return task_of<PythonState>(std::move(context));
 }
 
 int32_t register_callable(void* python_object) {
   const Gil gil;
   auto* object = static_cast<PyObject*>(python_object);
   Py_INCREF(object);
-  const std::lock_guard lock(table().mutex);
-  table().callables.emplace(table().next_id, object);
-  return table().next_id++;
+  const std::lock_guard lock(callable_table().mutex);
+  callable_table().callables.emplace(callable_table().next_id, object);
+  return callable_table().next_id++;
 }
 
 void unregister_callable(int32_t id) {
   unregister_nested(id);
   const Gil gil;
   Reference dropped;  // destroyed after the lock is released: dropping a callable may run Python code
-  const std::lock_guard lock(table().mutex);
-  if (const auto found = table().callables.find(id); found != table().callables.end()) {
+  const std::lock_guard lock(callable_table().mutex);
+  if (const auto found = callable_table().callables.find(id); found != callable_table().callables.end()) {
     dropped.reset(found->second);
-    table().callables.erase(found);
+    callable_table().callables.erase(found);
   }
 }
 

@@ -17,7 +17,7 @@ namespace npugraph::calls {
 namespace {
 
 constexpr int64_t kSymbolic = -1;
-constexpr size_t kAhead = 12;    // distance in inputs between prefetching and comparing
+constexpr size_t kInputsAhead = 12;  // distance in inputs between prefetching and comparing
 constexpr size_t kMostDims = 5;  // dimensions that a TensorImpl stores inline, so that BoundInput::sizes stays valid
 constexpr size_t kLineBytes = 64;
 
@@ -123,7 +123,7 @@ void CallInputs::take(std::span<PyObject* const> arguments, const std::vector<In
 void CallInputs::bind(const std::vector<InputSpec>& specs) {
   if (bound_.size() != specs.size()) make_room(specs);
   for (size_t i = 0; i < specs.size(); ++i) {
-    if (i + kAhead < specs.size()) fetch(i + kAhead);
+    if (i + kInputsAhead < specs.size()) fetch(i + kInputsAhead);
     if (is_known(i)) continue;
     const runtime::BoundInput before = std::exchange(bound_[i], {});
     known_[i].tensor = nullptr;

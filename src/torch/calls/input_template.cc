@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 namespace {
 
-constexpr size_t kAhead = 12;  // distance in entries between prefetching a dict and comparing its version
+constexpr size_t kDictsAhead = 12;  // distance in entries between prefetching a dict and comparing its version
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 constexpr bool kDictsCountVersions = true;
@@ -122,7 +122,7 @@ bool InputTemplate::unchanged(const Root& root) const {
   if (&root != &roots_.back() && PyWeakref_GET_OBJECT(root.alive.ptr()) != root.object) return false;
   const size_t count = root.seen.size();
   for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) fetch(root.seen[i + kAhead]);
+    if (i + kDictsAhead < count) fetch(root.seen[i + kDictsAhead]);
     if (!is_same(root.seen[i])) return false;
   }
   return true;

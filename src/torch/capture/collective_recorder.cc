@@ -10,7 +10,7 @@
 namespace npugraph::capture {
 namespace {
 
-class Recorder final : public npu::CollectiveRecorder {
+class GraphCollectiveRecorder final : public npu::CollectiveRecorder {
  public:
   bool is_watching() const override { return capture::is_watching(); }
 
@@ -29,7 +29,7 @@ class Recorder final : public npu::CollectiveRecorder {
 }  // namespace
 
 void install_collective_recorder() {
-  static const Recorder& recorder = *new Recorder;
+  static const GraphCollectiveRecorder& recorder = *new GraphCollectiveRecorder;
   npu::set_collective_recorder(&recorder);
 }
 

@@ -104,7 +104,7 @@ void check_seed(const at::Generator& generator, const char* what, uint64_t seed)
               " was given. Seed it before the capture, or before a replay");
 }
 
-class Recorder final : public npu::StateRecorder {
+class GraphStateRecorder final : public npu::StateRecorder {
  public:
   at::Tensor read(const at::Generator& generator, const at::Tensor& state) override {
     const auto capture = capture_on(generator.device());
@@ -228,7 +228,7 @@ std::vector<StartState> GeneratorStates::take_starts() {
 }
 
 void record_generator_states() {
-  static auto* recorder = new Recorder;
+  static auto* recorder = new GraphStateRecorder;
   npu::set_state_recorder(*recorder);
   npu::set_is_capturing([](c10::DeviceIndex index) { return capture_on(c10::Device(npu::kNpu, index)) != nullptr; });
 }

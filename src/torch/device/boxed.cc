@@ -185,7 +185,7 @@ void BoxedKernel::run(const OperatorHandle& op, Stack* stack) const {
 }
 
 // The device that a call runs on: that of the first npu tensor among the arguments, else the current one.
-c10::DeviceIndex device_of(const OperatorHandle& op, const Stack& stack) {
+c10::DeviceIndex device_of_call(const OperatorHandle& op, const Stack& stack) {
   c10::DeviceIndex found = -1;
   const auto note = [&](const at::Tensor& tensor) {
     if (found < 0 && tensor.device().type() == kNpu) found = tensor.device().index();
@@ -254,7 +254,7 @@ void launch_watched(const OperatorHandle& op, Stack& stack, c10::Stream stream, 
 }
 
 void launch_watched(const OperatorHandle& op, Stack& stack, c10::function_ref<void()> run) {
-  launch_watched(op, stack, current_stream(device_of(op, stack)), run);
+  launch_watched(op, stack, current_stream(device_of_call(op, stack)), run);
 }
 
 void call_boxed(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {

@@ -20,7 +20,7 @@ struct Limits {
   std::unordered_map<c10::Stream, CoreLimits> of_stream;
 };
 
-Limits& limits() {
+Limits& all_limits() {
   static auto* all = new Limits;  // threads may outlive static destruction
   return *all;
 }
@@ -36,31 +36,31 @@ CoreLimits find_device(const Limits& set, c10::DeviceIndex device) {
 }  // namespace
 
 CoreLimits device_limits(c10::DeviceIndex device) {
-  const std::lock_guard lock(limits().mutex);
-  return find_device(limits(), device);
+  const std::lock_guard lock(all_limits().mutex);
+  return find_device(all_limits(), device);
 }
 
 void limit_device(c10::DeviceIndex device, CoreLimits wanted) {
-  const std::lock_guard lock(limits().mutex);
-  limits().of_device[device] = wanted;
+  const std::lock_guard lock(all_limits().mutex);
+  all_limits().of_device[device] = wanted;
   any_set.store(true, std::memory_order_release);
 }
 
 CoreLimits stream_limits(c10::Stream stream) {
-  const std::lock_guard lock(limits().mutex);
-  const auto own = limits().of_stream.find(stream);
-  return own == limits().of_stream.end() ? find_device(limits(), stream.device_index()) : own->second;
+  const std::lock_guard lock(all_limits().mutex);
+  const auto own = all_limits().of_stream.find(stream);
+  return own == all_limits().of_stream.end() ? find_device(all_limits(), stream.device_index()) : own->second;
 }
 
 void limit_stream(c10::Stream stream, CoreLimits wanted) {
-  const std::lock_guard lock(limits().mutex);
-  limits().of_stream[stream] = wanted;
+  const std::lock_guard lock(all_limits().mutex);
+  all_limits().of_stream[stream] = wanted;
   any_set.store(true, std::memory_order_release);
 }
 
 void reset_stream_limits(c10::Stream stream) {
-  const std::lock_guard lock(limits().mutex);
-  limits().of_stream.erase(stream);
+  const std::lock_guard lock(all_limits().mutex);
+  all_limits().of_stream.erase(stream);
 }
 
 CoreLimits limits_in_force(c10::Stream stream) {

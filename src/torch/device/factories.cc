@@ -25,7 +25,7 @@ using std::optional;
 
 constexpr c10::DispatchKeySet kNpuKeys(c10::DispatchKey::PrivateUse1);
 
-c10::DeviceIndex index_of(optional<at::Device> device) {
+c10::DeviceIndex checked_index(optional<at::Device> device) {
   return device.has_value() ? checked_device(device->index()) : current_device();
 }
 
@@ -38,14 +38,14 @@ void check_options(optional<at::Layout> layout, optional<bool> pin_memory) {
 Tensor empty(IntArrayRef sizes, optional<at::ScalarType> dtype, optional<at::Layout> layout,
              optional<at::Device> device, optional<bool> pin_memory, optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
-  const CurrentDevice current(index_of(device));
+  const CurrentDevice current(checked_index(device));
   return at::detail::empty_generic(sizes, &NpuAllocator::instance(), kNpuKeys, c10::dtype_or_default(dtype), format);
 }
 
 Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, optional<at::ScalarType> dtype,
                      optional<at::Layout> layout, optional<at::Device> device, optional<bool> pin_memory) {
   check_options(layout, pin_memory);
-  const CurrentDevice current(index_of(device));
+  const CurrentDevice current(checked_index(device));
   return at::detail::empty_strided_generic(sizes, strides, &NpuAllocator::instance(), kNpuKeys,
                                            c10::dtype_or_default(dtype));
 }

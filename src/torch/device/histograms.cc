@@ -12,11 +12,10 @@ namespace {
 
 using at::Scalar;
 using at::Tensor;
-namespace op = at::_ops;
 
 // The begin of the first bin and the end of the last one, in int64: `min` and `max`, or, if these are equal, the range
 // of the values.
-std::pair<Tensor, Tensor> limits(const Tensor& values, int64_t min, int64_t max) {
+std::pair<Tensor, Tensor> range_of(const Tensor& values, int64_t min, int64_t max) {
   auto number = [&](int64_t n) { return at::scalar_tensor(n, values.options()); };
   if (min < max || values.sym_numel() == 0) return {number(min), number(max)};
   const Tensor least = values.amin(), greatest = values.amax(), equal = (least == greatest).to(at::kLong);
@@ -29,7 +28,7 @@ Tensor of_integers(const Tensor& self, int64_t bins, const Scalar& min, const Sc
   const auto least = min.to<int64_t>(), greatest = max.to<int64_t>();
   TORCH_CHECK(least <= greatest, "histc: max is ", greatest, ", and must not be less than min, which is ", least);
   const Tensor values = self.reshape(-1).to(at::kLong);
-  const auto [from, to] = limits(values, least, greatest);
+  const auto [from, to] = range_of(values, least, greatest);
   const Tensor inside = (values >= from).logical_and(values <= to);
   const Tensor scaled = (values - from) * bins;
   const Tensor bin =

@@ -13,8 +13,6 @@
 namespace npugraph::device {
 namespace {
 
-namespace op = at::_ops;
-
 bool is_promoted(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
 }
@@ -99,14 +97,14 @@ struct AddmmInPlace : op::addmm_ {
 };
 
 template <typename... Ops>
-void register_all(torch::Library& library) {
+void register_products_of(torch::Library& library) {
   (library.impl(schema_name<Ops>().c_str(), &Product<Ops>::run), ...);
 }
 
 }  // namespace
 
 void register_products(torch::Library& library) {
-  register_all<Mm, MmOut, Addmm, AddmmOut, Bmm, BmmOut, op::baddbmm, op::mv, op::dot, op::vdot>(library);
+  register_products_of<Mm, MmOut, Addmm, AddmmOut, Bmm, BmmOut, op::baddbmm, op::mv, op::dot, op::vdot>(library);
   register_unboxed<AddmmInPlace>(library);
 }
 

@@ -8,8 +8,6 @@
 namespace npugraph::device {
 namespace {
 
-namespace op = at::_ops;
-
 template <typename... Ops>
 void register_all(torch::Library& library) {
   (register_unboxed<Ops>(library), ...);

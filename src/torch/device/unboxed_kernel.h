@@ -21,6 +21,8 @@
 
 namespace npugraph::device {
 
+namespace op = at::_ops;  // op::add_Tensor: operators as torch's own headers name them
+
 // How an argument of one type is passed to the CPU kernel: `value` is made before the kernel is
 // called, and the kernel gets get(). Aliases are given back after the call, the last one first, so
 // that the same call finds each in its place again.

@@ -13,7 +13,7 @@
 namespace npugraph::npu {
 namespace {
 
-thread_local c10::DeviceIndex current = 0;
+thread_local c10::DeviceIndex current_index = 0;
 std::atomic<bool> host_memory = false;
 
 // ASCEND_RT_VISIBLE_DEVICES lists numbers of cards; every card in the list exists.
@@ -41,12 +41,12 @@ bool is_host_memory(c10::Device device) noexcept {
 
 void npu_is_host_memory() noexcept { host_memory.store(true, std::memory_order_relaxed); }
 
-c10::DeviceIndex current_device() noexcept { return current; }
+c10::DeviceIndex current_device() noexcept { return current_index; }
 
-void set_current_device(c10::DeviceIndex index) noexcept { current = index; }
+void set_current_device(c10::DeviceIndex index) noexcept { current_index = index; }
 
 c10::DeviceIndex checked_device(int64_t index) {
-  if (index == -1) return current;
+  if (index == -1) return current_index;
   TORCH_CHECK(index >= 0 && index < facts().devices, "there is no device npu:", index, ": this process has ",
               facts().devices, ", and NPUGRAPH_DEVICES sets how many");
   return static_cast<c10::DeviceIndex>(index);

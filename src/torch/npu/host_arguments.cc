@@ -13,7 +13,7 @@ using Arguments = std::set<std::pair<std::string, std::string>>;
 
 // At first those of torch's own operators. Filled while the libraries of
 // operators are loaded, and only read afterwards.
-Arguments& declared() {
+Arguments& host_arguments() {
   namespace ops = at::_ops;
   static auto* all = new Arguments{
       {ops::index_Tensor::name, "indices"},
@@ -34,8 +34,12 @@ Arguments& declared() {
 
 }  // namespace
 
-void declare_host_argument(const std::string& op, const std::string& argument) { declared().emplace(op, argument); }
+void declare_host_argument(const std::string& op, const std::string& argument) {
+  host_arguments().emplace(op, argument);
+}
 
-bool may_be_on_host(const std::string& op, const std::string& argument) { return declared().contains({op, argument}); }
+bool may_be_on_host(const std::string& op, const std::string& argument) {
+  return host_arguments().contains({op, argument});
+}
 
 }  // namespace npugraph::npu

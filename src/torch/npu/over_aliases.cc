@@ -8,16 +8,16 @@ namespace {
 
 constexpr c10::DeviceIndex kNone = -1;
 
-thread_local c10::DeviceIndex current = kNone;
+thread_local c10::DeviceIndex alias_device = kNone;
 
 }  // namespace
 
-OverAliases::OverAliases(c10::DeviceIndex device) : outer_(std::exchange(current, device)) {}
+OverAliases::OverAliases(c10::DeviceIndex device) : outer_(std::exchange(alias_device, device)) {}
 
-OverAliases::~OverAliases() { current = outer_; }
+OverAliases::~OverAliases() { alias_device = outer_; }
 
 std::optional<c10::DeviceIndex> device_of_aliases() noexcept {
-  return current == kNone ? std::nullopt : std::make_optional(current);
+  return alias_device == kNone ? std::nullopt : std::make_optional(alias_device);
 }
 
 }  // namespace npugraph::npu

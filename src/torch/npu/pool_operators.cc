@@ -7,18 +7,20 @@ namespace npugraph::npu {
 namespace {
 
 // Filled while the library is loaded, and only read afterwards.
-std::set<std::string, std::less<>>& declared() {
+std::set<std::string, std::less<>>& pool_operators() {
   static auto* all = new std::set<std::string, std::less<>>;
   return *all;
 }
 
 }  // namespace
 
-void declare_pool_operators(std::initializer_list<std::string> names) { declared().insert(names.begin(), names.end()); }
+void declare_pool_operators(std::initializer_list<std::string> names) {
+  pool_operators().insert(names.begin(), names.end());
+}
 
 bool is_pool_operator(std::string_view name) {
   const size_t overload = name.find('.', name.find('.') + 1);
-  return declared().contains(name.substr(0, overload));
+  return pool_operators().contains(name.substr(0, overload));
 }
 
 }  // namespace npugraph::npu

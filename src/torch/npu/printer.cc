@@ -13,11 +13,11 @@ void to_standard_output(const std::string& name, const at::Tensor& tensor) {
   std::cout << name << (name.empty() ? "" : "=") << tensor << std::endl;
 }
 
-std::atomic<Printer> current{&to_standard_output};
+std::atomic<Printer> current_printer{&to_standard_output};
 
 }  // namespace
 
-void set_printer(Printer printer) noexcept { current.store(printer); }
-void print(const std::string& name, const at::Tensor& tensor) { current.load()(name, tensor); }
+void set_printer(Printer printer) noexcept { current_printer.store(printer); }
+void print(const std::string& name, const at::Tensor& tensor) { current_printer.load()(name, tensor); }
 
 }  // namespace npugraph::npu

@@ -7,15 +7,15 @@ namespace npugraph::npu {
 namespace {
 
 // Filled while the library is loaded, and only read afterwards.
-std::set<std::string>& declared() {
+std::set<std::string>& rewriting_operators() {
   static auto* all = new std::set<std::string>;
   return *all;
 }
 
 }  // namespace
 
-void declare_rewrites(const std::string& op) { declared().insert(op); }
+void declare_rewrites(const std::string& op) { rewriting_operators().insert(op); }
 
-bool rewrites_arguments(const std::string& op) { return declared().contains(op); }
+bool rewrites_arguments(const std::string& op) { return rewriting_operators().contains(op); }
 
 }  // namespace npugraph::npu

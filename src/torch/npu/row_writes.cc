@@ -10,7 +10,7 @@ namespace {
 thread_local const RowsAnnounced* listener = nullptr;
 
 // Filled while the library is loaded, and only read afterwards.
-std::set<std::pair<std::string, std::string>>& declared() {
+std::set<std::pair<std::string, std::string>>& row_arguments() {
   static auto* all = new std::set<std::pair<std::string, std::string>>;
   return *all;
 }
@@ -18,10 +18,12 @@ std::set<std::pair<std::string, std::string>>& declared() {
 }  // namespace
 
 void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments) {
-  for (const std::string& argument : arguments) declared().emplace(op, argument);
+  for (const std::string& argument : arguments) row_arguments().emplace(op, argument);
 }
 
-bool announces_rows(const std::string& op, const std::string& argument) { return declared().contains({op, argument}); }
+bool announces_rows(const std::string& op, const std::string& argument) {
+  return row_arguments().contains({op, argument});
+}
 
 HearRowWrites::HearRowWrites(RowsAnnounced heard) : heard_(heard), before_(std::exchange(listener, &heard_)) {}
 

@@ -10,11 +10,11 @@ namespace {
 
 void write_to_log(const std::string& text) { TORCH_WARN(text); }
 
-std::atomic<WarningSink> current{&write_to_log};
+std::atomic<WarningSink> current_sink{&write_to_log};
 
 }  // namespace
 
-void set_warning_sink(WarningSink sink) noexcept { current.store(sink); }
-void warn(const std::string& text) { current.load()(text); }
+void set_warning_sink(WarningSink sink) noexcept { current_sink.store(sink); }
+void warn(const std::string& text) { current_sink.load()(text); }
 
 }  // namespace npugraph::npu

@@ -188,10 +188,11 @@ def test_operators_passes_and_kernels_are_added_by_their_recipes(tmp_path: Path)
     }
     assert touched_by(add_kernel, tree) == {"src/kernels/pointwise_table.cc", "src/ops/rows/pointwise_unary.inc"}
 
-    tree.run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DNPUGRAPH_TORCH=OFF")
+    options = ("-DCMAKE_BUILD_TYPE=Debug", "-DNPUGRAPH_TORCH=OFF", "-DNPUGRAPH_UNITY=ON")
+    tree.run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", *options)
     targets = ("npugraph-opt", "kernels_test", "ops_test", "passes_test")
     tree.run("ninja", "-C", "build", "-j2", *targets)
-    for check in ("check_layers", "check_operators", "check_file_size"):
+    for check in ("check_layers", "check_operators", "check_names", "check_file_size"):
         tree.run(sys.executable, f"scripts/{check}", "--root", ".")
     files = ("tests/ir/ir/cube.ir", "tests/ir/passes/expand_cubes.ir", "tests/ir/lower/cube.ir")
     tree.run(Path(sys.executable).parent / "lit", "-sv", "--param", f"tools={tree.root / 'build/bin'}", *files)

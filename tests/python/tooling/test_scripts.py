@@ -174,6 +174,42 @@ def test_what_is_no_operator_or_stands_in_the_table(tmp_path: Path, name: str, t
     assert check_operators(tmp_path, name, text)[0] == 0
 
 
+NAMES = {
+    "src/plan/CMakeLists.txt": "npugraph_layer(plan ROOMS places DEPS base PCH_OF base)\n",
+    "src/plan/a.cc": "namespace {\nint size_of(int x) {\n  return x;\n}\n}  // namespace\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/plan/b.cc", "namespace {\nlong size_of(long x) { return x; }\n}  // namespace\n"),
+        ("src/plan/places/c.cc", "static const int size_of = 2;\n"),
+        ("src/plan/b.cc", "namespace {\nstruct size_of {};\n}  // namespace\n"),
+    ],
+)
+def test_two_files_of_a_layer_have_no_name_in_common(tmp_path: Path, path: str, text: str) -> None:
+    code, output = run("check_names", "--root", str(write(tmp_path, NAMES | {path: text})))
+    assert code == 1
+    assert "src/plan/a.cc:2" in output
+    assert f"{path}:" in output
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/plan/b.cc", "int size_of(long x) { return x; }\n"),
+        ("src/plan/b.cc", "namespace {\nint Task::size_of(int x) { return x; }\n}  // namespace\n"),
+        ("src/plan/b.cc", "namespace {\nint sum(int x) {\n  return size_of(x);\n}\n}  // namespace\n"),
+        ("src/ir/b.cc", "namespace {\nint size_of(int x) { return x; }\n}  // namespace\n"),
+    ],
+)
+def test_names_of_members_and_of_other_layers_are_free(tmp_path: Path, path: str, text: str) -> None:
+    files = NAMES | {"src/ir/CMakeLists.txt": "npugraph_layer(ir DEPS base)\n", path: text}
+    assert run("check_names", "--root", str(write(tmp_path, files)))[0] == 0
+
+
 def test_the_picture_of_the_docs_is_that_of_the_layers() -> None:
     _, picture = run("check_layers", "--picture")
     assert f"```mermaid\n{picture}```" in (SCRIPTS.parent / "docs/architecture.md").read_text()

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/attention/attention_core.h"
 
-#include <limits>
+#include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 Tensor base_of(const Tensor& max) { return max.masked_fill(max.eq(-kInfinity), 0.0); }
 Tensor divisor_of(const Tensor& sum) { return sum.masked_fill(sum.eq(0), 1.0); }
@@ -65,7 +60,7 @@ Tensor after_dropout(const Tensor& weights, const Weighting& weighting) {
 }
 
 // The bias and the dropped columns as one mask for scaled_dot_product_attention.
-std::optional<Tensor> mask_of(const Weighting& weighting, const Tensor& query) {
+std::optional<Tensor> sdpa_mask(const Weighting& weighting, const Tensor& query) {
   if (!weighting.bias.defined()) {
     if (!weighting.dropped.defined()) return std::nullopt;
     return weighting.dropped.logical_not();
@@ -96,7 +91,7 @@ Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const
   if (weighting.sink.defined() || weighting.kept.defined())
     return attend_with_statistics(query, key, value, weighting).result;
   const bool causal = weighting.causal && !weighting.bias.defined();
-  return at::scaled_dot_product_attention(query, key, value, causal ? std::nullopt : mask_of(weighting, query),
+  return at::scaled_dot_product_attention(query, key, value, causal ? std::nullopt : sdpa_mask(weighting, query),
                                           /*dropout_p=*/0, causal, weighting.scale,
                                           /*enable_gqa=*/query.sym_size(1) != key.sym_size(1));
 }

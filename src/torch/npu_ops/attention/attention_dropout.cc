@@ -52,8 +52,6 @@ bool is_known(const Tensor& tensor) {
   return !in_graph && !npu::is_captured(tensor);
 }
 
-Tensor one_number(int64_t number, const Tensor& like) { return at::full({1}, number, like.options().dtype(at::kLong)); }
-
 // The generator of the device that the operator was called on.
 at::Generator generator_of(const Tensor& like) {
   if (const auto of_kernel = npu::generator_of_kernel()) return *of_kernel;
@@ -70,6 +68,8 @@ bool is_fresh(const at::Generator& generator) {
 }
 
 }  // namespace
+
+Tensor one_number(int64_t number, const Tensor& like) { return at::full({1}, number, like.options().dtype(at::kLong)); }
 
 DropoutSeed dropout_seed(int64_t seed, int64_t offset, const Tensor& like) {
   return {one_number(key_of(seed, offset), like), one_number(seed, like), one_number(offset, like), seed, offset};

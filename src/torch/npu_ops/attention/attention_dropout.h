@@ -19,6 +19,8 @@ DropoutSeed dropout_seed(int64_t seed, int64_t offset, const Tensor& like);
 DropoutSeed dropout_seed(const Tensor& seed, const OptionalTensor& offset);
 // Draws the key from the generator of the device of `like`. The seed is that of the generator.
 DropoutSeed draw_dropout_seed(const Tensor& like);
+// A seed or offset as a tensor on the device of `like`.
+Tensor one_number(int64_t number, const Tensor& like);
 
 class Dropout {
  public:

@@ -15,19 +15,19 @@ constexpr std::array<std::pair<std::string_view, Axes>, 7> kNames{{{"BSH", Axes:
                                                                    {"NTD", Axes::kNTD},
                                                                    {"NBSD", Axes::kNBSD}}};
 
-std::optional<Axes> axes_of(std::string_view text) {
+std::optional<Axes> axes_named(std::string_view text) {
   for (const auto& [name, axes] : kNames)
     if (name == text) return axes;
   return std::nullopt;
 }
 
-std::string_view name_of(Axes axes) {
+std::string_view name_of_axes(Axes axes) {
   for (const auto& [name, known] : kNames)
     if (known == axes) return name;
   return "";
 }
 
-int64_t dims_of(Axes axes) { return static_cast<int64_t>(name_of(axes).size()); }
+int64_t dims_of(Axes axes) { return static_cast<int64_t>(name_of_axes(axes).size()); }
 
 // [.., H] -> [.., N, D]
 Tensor split_heads(const char* op, const char* name, const Tensor& tensor, const c10::SymInt& heads) {
@@ -44,8 +44,8 @@ Tensor dense(const Tensor& tensor) { return tensor.contiguous().flatten().view_s
 
 Layout layout_of(const char* op, std::string_view text) {
   const size_t bar = text.find('_');
-  const auto in = axes_of(text.substr(0, bar));
-  const auto out = bar == text.npos ? in : axes_of(text.substr(bar + 1));
+  const auto in = axes_named(text.substr(0, bar));
+  const auto out = bar == text.npos ? in : axes_named(text.substr(bar + 1));
   TORCH_CHECK(
       in && out && is_packed(*in) == is_packed(*out), op, ": the layout is \"", text,
       "\", allowed are BSH, SBH, BSND, BNSD, NBSD, TND, NTD, and two of these with _ between them, of which both or "
@@ -55,7 +55,7 @@ Layout layout_of(const char* op, std::string_view text) {
 
 Tensor to_heads(const char* op, const char* name, const Tensor& tensor, Axes axes, const c10::SymInt& heads) {
   TORCH_CHECK(tensor.dim() == dims_of(axes), op, ": ", name, " has ", tensor.dim(), " dimensions, and not those of ",
-              name_of(axes));
+              name_of_axes(axes));
   switch (axes) {
     case Axes::kBSH: return split_heads(op, name, tensor, heads).transpose(1, 2);
     case Axes::kSBH: return split_heads(op, name, tensor, heads).permute({1, 2, 0, 3});

@@ -8,13 +8,8 @@ Tensor count(const Tensor& like, const c10::SymInt& n) {
   return at::arange(c10::Scalar(n), like.options().dtype(at::kLong));
 }
 
-Tensor either(const Tensor& a, const Tensor& b) {
-  if (!a.defined()) return b;
-  return b.defined() ? a.logical_or(b) : a;
-}
-
 // Column minus row, [rows, columns]. With `right`, the last row and the last column are at distance 0.
-Tensor distance(const Tensor& like, const c10::SymInt& rows, const c10::SymInt& columns, bool right) {
+Tensor diagonal_distance(const Tensor& like, const c10::SymInt& rows, const c10::SymInt& columns, bool right) {
   const Tensor row = count(like, rows).unsqueeze(1);
   const Tensor out = count(like, columns) - row;
   return right ? out - c10::Scalar(columns - rows) : out;
@@ -26,6 +21,11 @@ Tensor outside_band(const MaskRule& rule, const Tensor& distance) {
 }
 
 }  // namespace
+
+Tensor either(const Tensor& a, const Tensor& b) {
+  if (!a.defined()) return b;
+  return b.defined() ? a.logical_or(b) : a;
+}
 
 void check_rule(const char* op, const MaskRule& rule, int64_t last_mode) {
   TORCH_CHECK(rule.sparse_mode >= 0 && rule.sparse_mode <= last_mode, op, ": sparse_mode is ", rule.sparse_mode,
@@ -45,7 +45,7 @@ bool is_causal(const MaskRule& rule, const c10::SymInt& rows, const c10::SymInt&
 Tensor dropped_by(const char* op, const MaskRule& rule, const Tensor& mask, const Tensor& like, const c10::SymInt& rows,
                   const c10::SymInt& columns) {
   const Tensor given = mask.defined() ? mask.to(at::kBool) : mask;
-  const auto from_diagonal = [&](bool right) { return distance(like, rows, columns, right); };
+  const auto from_diagonal = [&](bool right) { return diagonal_distance(like, rows, columns, right); };
   switch (rule.sparse_mode) {
     case 0:
       if (!given.defined() || (rule.pre_tokens >= kAllTokens && rule.next_tokens >= kAllTokens)) return given;

@@ -40,6 +40,9 @@ Tensor dropped_by(const char* op, const MaskRule& rule, const Tensor& mask, cons
 // given for each batch or once for all. A single row stands for all rows.
 Tensor part_of_sequence(const Tensor& given, int64_t batch, int64_t rows, int64_t columns);
 
+// Where one of two masks is true; an undefined one is false everywhere.
+Tensor either(const Tensor& a, const Tensor& b);
+
 // A mask or bias with 4 dimensions, [batches or 1, heads or 1, rows or 1, columns], from one with 2 to 4.
 Tensor with_four_dims(const Tensor& given, const c10::SymInt& rows);
 

@@ -8,7 +8,7 @@ namespace npugraph::npu_ops {
 namespace {
 
 // [pages, block size, heads, size]
-Tensor by_rows(const Tensor& pages, PageForm form, const c10::SymInt& heads) {
+Tensor pages_by_rows(const Tensor& pages, PageForm form, const c10::SymInt& heads) {
   switch (form) {
     case PageForm::kBnBsH: return pages.unflatten_symint(2, {heads, pages.sym_size(2) / heads});
     case PageForm::kBnNBsD: return pages.transpose(1, 2);
@@ -85,7 +85,7 @@ Tensor from_pages(const Tensor& cache, PageForm form, const c10::SymInt& heads, 
   const c10::SymInt block_size = block_size_of(cache, form);
   TORCH_CHECK(block_size > 0, "a cache of shape ", cache.sym_sizes(), " has pages without rows");
   const c10::SymInt pages = (c10::SymInt(length) + block_size - 1) / block_size;
-  const Tensor rows = by_rows(cache.index_select(0, table.narrow_symint(0, 0, pages)), form, heads);
+  const Tensor rows = pages_by_rows(cache.index_select(0, table.narrow_symint(0, 0, pages)), form, heads);
   return rows.flatten(0, 1).narrow(0, 0, length).transpose(0, 1).unsqueeze(0);
 }
 

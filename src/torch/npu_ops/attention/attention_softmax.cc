@@ -7,6 +7,7 @@
 #include "torch/npu_ops/attention/attention_dropout.h"
 #include "torch/npu_ops/attention/attention_layout.h"
 #include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -66,8 +67,6 @@ Tensor attn_softmax_backward_(const Tensor& input, const Tensor& grad_output, co
   return input;
 }
 
-Tensor transposed(const Tensor& x, bool transposes) { return transposes ? x.transpose(-1, -2) : x; }
-
 // [batches, heads, rows, size] -> [batches * rows, heads * size]
 Tensor as_rows(const Tensor& x) { return x.transpose(1, 2).flatten(2).flatten(0, 1).contiguous(); }
 
@@ -77,10 +76,10 @@ std::tuple<Tensor, Tensor, Tensor> fused_attention_fwd(const Tensor& query, cons
                                                        bool query_transpose, bool key_transpose, bool, bool,
                                                        bool value_transpose, bool) {
   check_dims("npu_fused_attention_score", "query_layer", query, 4, 4);
-  const Tensor q = wide(transposed(query, query_transpose)), k = wide(transposed(key, key_transpose));
+  const Tensor q = wide(transposed_if(query, query_transpose)), k = wide(transposed_if(key, key_transpose));
   const Tensor weights = (q.matmul(k.transpose(-1, -2)) * scale + wide(mask)).softmax(-1);
   const Dropped kept = drop(weights, keep_prob);
-  const Tensor out = kept.result.matmul(wide(transposed(value, value_transpose)));
+  const Tensor out = kept.result.matmul(wide(transposed_if(value, value_transpose)));
   return {as_rows(out).to(query.scalar_type()), weights.to(query.scalar_type()), kept.bits};
 }
 
@@ -96,15 +95,15 @@ std::tuple<Tensor, Tensor, Tensor> fused_attention_grad(const Tensor& grad_outpu
                                                         const Tensor& mask, const Scalar& scale, double keep_prob,
                                                         bool query_transpose, bool key_transpose, bool value_transpose,
                                                         bool) {
-  const Tensor q = wide(transposed(query, query_transpose)), k = wide(transposed(key, key_transpose));
-  const Tensor v = wide(transposed(value, value_transpose));
+  const Tensor q = wide(transposed_if(query, query_transpose)), k = wide(transposed_if(key, key_transpose));
+  const Tensor v = wide(transposed_if(value, value_transpose));
   const Tensor given =
       wide(grad_output).reshape_symint({v.sym_size(0), q.sym_size(2), v.sym_size(1), v.sym_size(3)}).transpose(1, 2);
   const Tensor weights = wide(softmax_output);
   const Tensor of_weights = drop_again(given.matmul(v.transpose(-1, -2)), mask, keep_prob);
   const Tensor of_scores = softmax_gradient(of_weights, weights, -1).mul(scale);
   const auto typed = [&](const Tensor& x, bool transposes) {
-    return transposed(x, transposes).contiguous().to(query.scalar_type());
+    return transposed_if(x, transposes).contiguous().to(query.scalar_type());
   };
   return {typed(of_scores.matmul(k), query_transpose), typed(of_scores.transpose(-1, -2).matmul(q), key_transpose),
           typed(drop_again(weights, mask, keep_prob).transpose(-1, -2).matmul(given), value_transpose)};
@@ -150,8 +149,8 @@ std::tuple<Tensor, Tensor, Tensor> ring_attention_update(const Tensor& prev_out,
 }
 
 // The arguments about streams of the device do not change the mask.
-Tensor dropout_gen_mask(const Tensor& self, c10::SymIntArrayRef size, double p, int64_t seed, int64_t offset,
-                        std::optional<bool> /*parallel*/, std::optional<bool> /*sync*/) {
+Tensor seeded_dropout_mask(const Tensor& self, c10::SymIntArrayRef size, double p, int64_t seed, int64_t offset,
+                           std::optional<bool> /*parallel*/, std::optional<bool> /*sync*/) {
   const char* op = "_npu_dropout_gen_mask";
   TORCH_CHECK(p >= 0 && p <= 1, op, ": the share of elements to drop is ", p, ", allowed are 0 to 1");
   const c10::SymInt count = c10::multiply_integers(size);
@@ -180,7 +179,7 @@ void define_attention_softmax(Definitions& npu) {
       "npu_attn_softmax_backward_", &attn_softmax_backward_,
       "the gradient of softmax from its result, input, in place; that of the result is grad_output @ values^T");
   npu.composed(
-      "_npu_dropout_gen_mask", &dropout_gen_mask,
+      "_npu_dropout_gen_mask", &seeded_dropout_mask,
       "what dropout keeps of `size` weights of npu_fusion_attention of this seed and offset, each dropped with "
       "probability p: in bits, the first in the lowest, of a multiple of 128 elements");
   npu.composed("npu_fused_attention_score", &fused_attention, kFused);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of pairs (i, k) to all paths from i over j to k, as in the shortest paths of Floyd
 // and Warshall. In float32.
-#include <limits>
 #include <tuple>
 
 #include "torch/npu_ops/attention/attention_core.h"
 #include "torch/npu_ops/attention/attention_layout.h"
 #include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Queries and results are [batches, heads, I, K, size], tensors for (i, j) [.., I, J, size], tensors for (j, k) [.., J,
 // K, size]; scores and weights are [.., I, K, J].
@@ -19,8 +17,8 @@ struct Pairs {
   Tensor query, key_ij, value_ij, key_jk, value_jk;
 };
 
-Pairs pairs(const char* op, const Tensor& query_ik, const Tensor& key_ij, const Tensor& value_ij, const Tensor& key_jk,
-            const Tensor& value_jk) {
+Pairs read_pairs(const char* op, const Tensor& query_ik, const Tensor& key_ij, const Tensor& value_ij,
+                 const Tensor& key_jk, const Tensor& value_jk) {
   check_floating(op, "query_ik", query_ik);
   for (const auto& [name, tensor] : {std::pair{"query_ik", &query_ik}, {"key_ij", &key_ij}, {"key_jk", &key_jk}})
     check_dims(op, name, *tensor, 5, 5);
@@ -42,9 +40,7 @@ Tensor over_jk(const Tensor& x, const Tensor& by_k) { return x.transpose(2, 3).m
 // [.., J, K, size] -> [.., K, J, size]
 Tensor by_last(const Tensor& jk) { return jk.transpose(2, 3); }
 
-Tensor flipped(const Tensor& x) { return x.transpose(-1, -2); }
-
-Tensor scores_of(const Pairs& x, const OptionalTensor& mask, double scale) {
+Tensor floyd_scores(const Pairs& x, const OptionalTensor& mask, double scale) {
   const Tensor scores = (over_ij(x.query, flipped(x.key_ij)) + over_jk(x.query, flipped(by_last(x.key_jk)))) * scale;
   return mask && mask->defined() ? scores.masked_fill(mask->to(at::kBool), -kInfinity) : scores;
 }
@@ -56,8 +52,8 @@ Tensor in_copies(const Tensor& statistics) {
 std::tuple<Tensor, Tensor, Tensor> floyd_attention(const Tensor& query_ik, const Tensor& key_ij, const Tensor& value_ij,
                                                    const Tensor& key_jk, const Tensor& value_jk,
                                                    const OptionalTensor& atten_mask, double scale_value) {
-  const Pairs x = pairs("npu_fused_floyd_attention", query_ik, key_ij, value_ij, key_jk, value_jk);
-  const Tensor scores = scores_of(x, atten_mask, scale_value);
+  const Pairs x = read_pairs("npu_fused_floyd_attention", query_ik, key_ij, value_ij, key_jk, value_jk);
+  const Tensor scores = floyd_scores(x, atten_mask, scale_value);
   const Tensor max = scores.detach().amax(-1, /*keepdim=*/true);
   const Tensor exponentials = (scores - base_of(max)).exp();
   const Tensor sum = exponentials.sum(-1, /*keepdim=*/true);
@@ -71,11 +67,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> floyd_attention_backward(
     const Tensor& key_jk, const Tensor& value_jk, const Tensor& attention_out, const Tensor& softmax_max,
     const Tensor& softmax_sum, const OptionalTensor& atten_mask, double scale_value) {
   const char* op = "npu_fused_floyd_attention_backward";
-  const Pairs x = pairs(op, query_ik, key_ij, value_ij, key_jk, value_jk);
+  const Pairs x = read_pairs(op, query_ik, key_ij, value_ij, key_jk, value_jk);
   check_same_shape(op, "grad_output", grad_output, "query_ik", query_ik);
   check_same_shape(op, "attention_out", attention_out, "query_ik", query_ik);
   const Tensor given = wide(grad_output);
-  const Tensor exponentials = (scores_of(x, atten_mask, scale_value) - base_of(softmax_max.narrow(-1, 0, 1))).exp();
+  const Tensor exponentials = (floyd_scores(x, atten_mask, scale_value) - base_of(softmax_max.narrow(-1, 0, 1))).exp();
   const Tensor weights = exponentials / divisor_of(softmax_sum.narrow(-1, 0, 1));
   const Tensor of_weights = over_ij(given, flipped(x.value_ij)) + over_jk(given, flipped(by_last(x.value_jk)));
   const Tensor row_sums = (given * wide(attention_out)).sum(-1, /*keepdim=*/true);

@@ -3,6 +3,7 @@
 #include "torch/npu/pool_operators.h"
 #include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/fused_infer_call.h"
+#include "torch/npu_ops/attention/workspace.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -54,11 +55,6 @@ void infer_out_meta(const OperatorHandle& op, Stack* stack) {
   call.give(out[0], out[1]);
 }
 
-void workspace(const OperatorHandle& op, Stack* stack) {
-  CallArguments call(op, stack);
-  call.give(call.tensor({"query"}).new_empty({1}));
-}
-
 constexpr const char* kDefinition =
     "softmax(scale * query @ key^T + pse_shift, of what sparse_mode and atten_mask let a row see) @ value. Results: "
     "this, and "
@@ -89,7 +85,7 @@ void define_fused_infer_attention(Definitions& npu) {
     npu.computed(name, boxed<&infer_out>(), boxed<&infer_out_meta>(), "npu_fused_infer_attention_score into out");
   for (const char* name :
        {"_npu_fused_infer_attention_score_get_max_workspace", "_npu_fused_infer_attention_score_v2_get_max_workspace"})
-    npu.computed(name, boxed<&workspace>(), boxed<&workspace>(),
+    npu.computed(name, boxed<&give_workspace>(), boxed<&give_workspace>(),
                  "a tensor to pass as workspace, of which no use is made");
   for (const char* name :
        {"_npu_fused_infer_attention_score_infer_output", "_npu_fused_infer_attention_score_v2_infer_output"})

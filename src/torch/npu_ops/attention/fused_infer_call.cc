@@ -9,7 +9,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr int64_t kLastSparseMode = 4;
+constexpr int64_t kLastInferSparseMode = 4;
 
 std::optional<int64_t> padding_of(const Tensor& tensor) {
   return tensor.defined() ? std::make_optional(values_of(tensor).front()) : std::nullopt;
@@ -37,10 +37,10 @@ PageForm form_of(const char* op, const char* name, const Tensor& cache) {
   return cache.dim() == 3 ? PageForm::kBnBsH : cache.dim() == 4 ? PageForm::kBnNBsD : PageForm::kNz;
 }
 
-int64_t heads_of(const CallArguments& call) { return call.integer({"num_heads", "num_query_heads"}, 1); }
+int64_t infer_heads_of(const CallArguments& call) { return call.integer({"num_heads", "num_query_heads"}, 1); }
 
-int64_t key_heads_of(const CallArguments& call) {
-  const int64_t given = call.integer({"num_key_value_heads"}), heads = heads_of(call);
+int64_t infer_key_heads_of(const CallArguments& call) {
+  const int64_t given = call.integer({"num_key_value_heads"}), heads = infer_heads_of(call);
   const int64_t out = given == 0 ? heads : given;
   TORCH_CHECK(out > 0 && heads % out == 0, call.op(), ": num_key_value_heads is ", given,
               ", allowed are 0 and divisors of the number of heads, ", heads);
@@ -49,27 +49,27 @@ int64_t key_heads_of(const CallArguments& call) {
 
 Layout call_layout(const CallArguments& call) { return layout_of(call.op(), call.text({"input_layout"})); }
 
-Tensor queries_of(const CallArguments& call) {
-  const Tensor out = to_heads(call.op(), "query", call.tensor({"query"}), call_layout(call).in, heads_of(call));
-  TORCH_CHECK(out.sym_size(1) == heads_of(call), call.op(), ": the number of heads is ", heads_of(call),
+Tensor infer_queries_of(const CallArguments& call) {
+  const Tensor out = to_heads(call.op(), "query", call.tensor({"query"}), call_layout(call).in, infer_heads_of(call));
+  TORCH_CHECK(out.sym_size(1) == infer_heads_of(call), call.op(), ": the number of heads is ", infer_heads_of(call),
               ", and query has ", out.sym_size(1));
   return out;
 }
 
-StoredRows stored_of(const CallArguments& call, const char* name) {
+StoredRows infer_rows_of(const CallArguments& call, const char* name) {
   const Tensor& tensor = call.tensor({name});
   if (call.optional_tensor({"block_table"}).defined())
-    return StoredRows(tensor, form_of(call.op(), name, tensor), key_heads_of(call));
-  return StoredRows(call.op(), name, tensor, call_layout(call).in, key_heads_of(call));
+    return StoredRows(tensor, form_of(call.op(), name, tensor), infer_key_heads_of(call));
+  return StoredRows(call.op(), name, tensor, call_layout(call).in, infer_key_heads_of(call));
 }
 
-bool is_quantised(at::ScalarType type) { return c10::elementSize(type) == 1; }
+bool is_quantised_type(at::ScalarType type) { return c10::elementSize(type) == 1; }
 
 at::ScalarType result_type_of(const CallArguments& call) {
   const at::ScalarType query = call.tensor({"query"}).scalar_type();
   const Tensor rope = call.optional_tensor({"query_rope"});
   at::ScalarType type = query;
-  if (is_quantised(query)) type = rope.defined() ? rope.scalar_type() : at::kHalf;
+  if (is_quantised_type(query)) type = rope.defined() ? rope.scalar_type() : at::kHalf;
   if (call.optional_tensor({"quant_scale2", "quant_scale_out"}).defined()) type = at::kChar;
   return type_of_code(call.op(), "out_dtype", call.optional_integer({"out_dtype"}), type);
 }
@@ -101,18 +101,18 @@ void check_named_types(const CallArguments& call) {
 // Checks that keys and values are quantised or have the type of queries, unless queries are quantised.
 void check_types_of_rows(const CallArguments& call) {
   const at::ScalarType query = call.tensor({"query"}).scalar_type();
-  if (is_quantised(query)) return;
+  if (is_quantised_type(query)) return;
   for (const char* name : {"key", "value"}) {
     const at::ScalarType type = call.tensor({name}).scalar_type();
-    TORCH_CHECK(!at::isFloatingType(type) || is_quantised(type) || type == query, call.op(), ": ", name, " is of type ",
-                type, ", allowed are ", query, ", which query is, and quantised types");
+    TORCH_CHECK(!at::isFloatingType(type) || is_quantised_type(type) || type == query, call.op(), ": ", name,
+                " is of type ", type, ", allowed are ", query, ", which query is, and quantised types");
   }
 }
 
 }  // namespace
 
 InferAttention::InferAttention(const CallArguments& call)
-    : op_(call.op()), layout_(call_layout(call)), query_(queries_of(call)), wants_lse_(wants_lse(call)) {
+    : op_(call.op()), layout_(call_layout(call)), query_(infer_queries_of(call)), wants_lse_(wants_lse(call)) {
   check_named_types(call);
   check_types_of_rows(call);
   take_queries(call);
@@ -127,7 +127,7 @@ Tensor InferAttention::scale_of_queries(const CallArguments& call, const Tensor&
   if (scale.sym_numel() == 1) return scale.reshape({1, 1, 1, 1});
   if (call.integer({"query_quant_mode"}) == 7) return scale_of_blocks(op_, "query", scale, query_);
   const Axes axes = layout_.in == Axes::kBSH ? Axes::kBSND : layout_.in;
-  return to_heads(op_, "dequant_scale_query", scale.unsqueeze(-1), axes, heads_of(call));
+  return to_heads(op_, "dequant_scale_query", scale.unsqueeze(-1), axes, infer_heads_of(call));
 }
 
 void InferAttention::take_queries(const CallArguments& call) {
@@ -137,7 +137,7 @@ void InferAttention::take_queries(const CallArguments& call) {
   const Tensor scale = call.optional_tensor({"dequant_scale_query"});
   if (scale.defined()) query_ = wide(query_) * wide(scale_of_queries(call, scale));
   const Tensor rope = call.optional_tensor({"query_rope"});
-  if (rope.defined()) query_rope_ = to_heads(op_, "query_rope", rope, layout_.in, heads_of(call));
+  if (rope.defined()) query_rope_ = to_heads(op_, "query_rope", rope, layout_.in, infer_heads_of(call));
   // Queries of npu_incre_flash_attention are the tokens that are decoded, and have no lengths.
   const bool decodes = std::string_view(op_) == "npu_incre_flash_attention";
   if (!decodes) query_lengths_ = call.integers({"actual_seq_lengths", "actual_seq_qlen"});
@@ -153,14 +153,14 @@ void InferAttention::take_queries(const CallArguments& call) {
 
 void InferAttention::take_keys(const CallArguments& call) {
   table_ = call.optional_tensor({"block_table"});
-  key_ = stored_of(call, "key");
-  value_ = stored_of(call, "value");
+  key_ = infer_rows_of(call, "key");
+  value_ = infer_rows_of(call, "value");
   key_->set_quantisation(op_, "key", quantisation_of(call, 0));
   value_->set_quantisation(op_, "value", quantisation_of(call, 1));
   const Tensor rope = call.optional_tensor({"key_rope"});
   TORCH_CHECK(rope.defined() == query_rope_.defined(), op_, ": query_rope and key_rope go together");
   if (!rope.defined()) return;
-  key_rope_ = stored_of(call, "key_rope");
+  key_rope_ = infer_rows_of(call, "key_rope");
   key_rope_->set_quantisation(op_, "key_rope",
                               {.scale = call.optional_tensor({"key_rope_antiquant_scale", "dequant_scale_key_rope"})});
 }
@@ -170,7 +170,7 @@ void InferAttention::take_weighting(const CallArguments& call) {
   rule_ = {.sparse_mode = call.integer({"sparse_mode"}),
            .pre_tokens = call.integer({"pre_tokens"}, kAllTokens),
            .next_tokens = call.integer({"next_tokens"}, kAllTokens)};
-  check_rule(op_, rule_, kLastSparseMode);
+  check_rule(op_, rule_, kLastInferSparseMode);
   const c10::SymInt rows = query_.sym_size(2);
   // A single row sees all keys in every mode.
   if (rule_.sparse_mode > 1 && !is_packed(layout_.in) && !query_rope_.defined() && rows == 1)
@@ -179,7 +179,7 @@ void InferAttention::take_weighting(const CallArguments& call) {
     mask_ = with_four_dims(call.optional_tensor({"atten_mask"}), rows);
   bias_ = with_four_dims(call.optional_tensor({"pse_shift"}), rows);
   sink_ = call.optional_tensor({"learnable_sink"});
-  if (!is_quantised(call.tensor({"query"}).scalar_type())) return;
+  if (!is_quantised_type(call.tensor({"query"}).scalar_type())) return;
   score_factor_ = call.optional_tensor({"dequant_scale1", "deq_scale1"});
   const Tensor weight_scale = call.optional_tensor({"quant_scale1"});
   result_factor_ = for_heads(call.optional_tensor({"dequant_scale2", "deq_scale2"}), query_.sym_size(1));
@@ -192,7 +192,7 @@ void InferAttention::take_prefix(const CallArguments& call) {
   if (!key.defined()) return;
   // Dequantised, like keys and values.
   const auto prefix = [&](const char* name, const Tensor& tensor, int64_t index) {
-    StoredRows rows(op_, name, tensor, layout_.in, key_heads_of(call));
+    StoredRows rows(op_, name, tensor, layout_.in, infer_key_heads_of(call));
     rows.set_quantisation(op_, name, quantisation_of(call, index));
     return rows.all();
   };
@@ -210,7 +210,7 @@ void InferAttention::take_result(const CallArguments& call) {
   result_offset_ = for_heads(call.optional_tensor({"quant_offset2", "quant_offset_out"}), query_.sym_size(1));
   type_ = result_type_of(call);
   const auto differs = [&](const StoredRows& rows) { return rows.stored().scalar_type() != query; };
-  in_float32_ = is_quantised(query) || result_scale_.defined() || differs(*key_) || differs(*value_);
+  in_float32_ = is_quantised_type(query) || result_scale_.defined() || differs(*key_) || differs(*value_);
 }
 
 Tensor InferAttention::in_common_type(const Tensor& tensor) const { return in_float32_ ? wide(tensor) : tensor; }
@@ -349,13 +349,13 @@ std::pair<Tensor, Tensor> InferAttention::compute() const {
 }
 
 std::pair<Tensor, Tensor> empty_infer_results(const CallArguments& call) {
-  const Tensor query = queries_of(call);
+  const Tensor query = infer_queries_of(call);
   const Layout layout = call_layout(call);
   const auto of_size = [&](const c10::SymInt& size, at::ScalarType type) {
     return at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2), size},
                             query.options().dtype(type));
   };
-  const Tensor result = from_heads(of_size(stored_of(call, "value").head_size(), result_type_of(call)), layout.out);
+  const Tensor result = from_heads(of_size(infer_rows_of(call, "value").head_size(), result_type_of(call)), layout.out);
   const Tensor lse = wants_lse(call) ? statistics_from_heads(of_size(1, at::kFloat), layout.in)
                                      : result.new_empty({0}, result.options().dtype(at::kFloat));
   return {result, lse};

@@ -3,6 +3,7 @@
 #include "torch/npu_ops/attention/fusion_attention.h"
 
 #include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/attention/workspace.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -23,7 +24,7 @@ struct Forward {
   Tensor result, max, sum;
 };
 
-Forward forward(const FusionAttention& call) {
+Forward forward_pass(const FusionAttention& call) {
   std::vector<Tensor> results, maxima, sums;
   for (const FusionAttention::Piece& piece : call.pieces()) {
     const Attention out = forward_of(piece);
@@ -38,21 +39,19 @@ Forward forward(const FusionAttention& call) {
 void fusion_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const FusionAttention attention(call);
-  const Forward out = forward(attention);
+  const Forward out = forward_pass(attention);
   call.give(out.result, out.max, out.sum, out.result.new_empty({0}), attention.seed.seed_number,
             attention.seed.offset_number, attention.weights);
 }
 
-Tensor one_number(const Tensor& like, int64_t number) { return at::full({1}, number, like.options().dtype(at::kLong)); }
-
 void fusion_attention_v3(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const FusionAttention attention(call);
-  const Forward out = forward(attention);
+  const Forward out = forward_pass(attention);
   const DropoutSeed& seed = attention.seed;
   call.give(out.result, out.max, out.sum, out.result.new_empty({0}),
-            seed.seed.defined() ? seed.seed : one_number(out.result, 0),
-            seed.offset.defined() ? seed.offset : one_number(out.result, 0));
+            seed.seed.defined() ? seed.seed : one_number(0, out.result),
+            seed.offset.defined() ? seed.offset : one_number(0, out.result));
 }
 
 struct Shapes {
@@ -86,12 +85,6 @@ void infer_output(const OperatorHandle& op, Stack* stack) {
   call.give(out.result, out.statistics, at::empty_like(out.statistics));
 }
 
-// A tensor that callers pass on, and that nothing is written to.
-void workspace(const OperatorHandle& op, Stack* stack) {
-  CallArguments call(op, stack);
-  call.give(call.tensor({"query"}).new_empty({1}));
-}
-
 struct Gradients {
   Tensor query, key, value, pse, query_rope, key_rope, sink;
 };
@@ -112,7 +105,7 @@ std::vector<Tensor> narrowed(std::vector<Tensor> parts, const c10::SymInt& start
   return parts;
 }
 
-Gradients backward(const CallArguments& call) {
+Gradients backward_pass(const CallArguments& call) {
   const FusionAttention attention(call);
   std::vector<Tensor> queries, keys, values, scores;
   Tensor sink;
@@ -145,13 +138,13 @@ Gradients backward(const CallArguments& call) {
 
 void fusion_attention_grad(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
-  const Gradients out = backward(call);
+  const Gradients out = backward_pass(call);
   call.give(out.query, out.key, out.value, out.pse, out.sink);
 }
 
 void fusion_attention_grad_v2(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
-  const Gradients out = backward(call);
+  const Gradients out = backward_pass(call);
   call.give(out.query, out.key, out.value, out.pse, out.query_rope, out.key_rope, out.sink);
 }
 
@@ -227,7 +220,7 @@ void define_fusion_attention(Definitions& npu) {
                "tensors for the results of npu_fusion_attention_grad_v3, with nothing in them");
   for (const char* name :
        {"_npu_fusion_attention_v3_get_max_workspace", "_npu_fusion_attention_grad_v3_get_max_workspace"})
-    npu.composed(name, boxed<&workspace>(), "a tensor to pass as workspace, of which no use is made");
+    npu.composed(name, boxed<&give_workspace>(), "a tensor to pass as workspace, of which no use is made");
 }
 
 }  // namespace npugraph::npu_ops

@@ -7,7 +7,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr int64_t kLastSparseMode = 8;
+constexpr int64_t kLastFusionSparseMode = 8;
 
 int64_t first_of(const std::optional<std::vector<int64_t>>& list) { return list && !list->empty() ? list->front() : 0; }
 
@@ -64,7 +64,7 @@ void FusionAttention::take_mask(const CallArguments& call) {
   rule_ = {.sparse_mode = call.integer({"sparse_mode"}),
            .pre_tokens = call.integer({"pre_tockens", "pre_tokens"}, kAllTokens),
            .next_tokens = call.integer({"next_tockens", "next_tokens"}, kAllTokens)};
-  check_rule(op_, rule_, kLastSparseMode);
+  check_rule(op_, rule_, kLastFusionSparseMode);
   TORCH_CHECK(rule_.sparse_mode < 7 || is_packed(axes_), op_, ": sparse_mode ", rule_.sparse_mode,
               " is for layout TND");
   prefix_ = call.integers({"prefix"}).value_or(std::vector<int64_t>());

@@ -15,17 +15,18 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using torch::jit::Stack;
 
-constexpr const char* kForward = "npu::npu_fusion_attention_v3";
-constexpr const char* kBackward = "npu::npu_fusion_attention_grad_v3";
+constexpr const char* kForwardOperator = "npu::npu_fusion_attention_v3";
+constexpr const char* kBackwardOperator = "npu::npu_fusion_attention_grad_v3";
 
 // Names of the arguments of the gradient that are results of the operator, in the order of the results.
 constexpr std::array<const char*, 6> kResults = {"attention_in", "softmax_max", "softmax_sum",
                                                  "softmax_in",   "seed",        "offset"};
 
-OperatorHandle find(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
+OperatorHandle operator_named(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
 
 // Saves the arguments of the gradient by name. Tensors are saved for backward, so that autograd notices writes to them.
-void save(AutogradContext* context, const OperatorHandle& op, const Stack& arguments, const variable_list& results) {
+void save_arguments(AutogradContext* context, const OperatorHandle& op, const Stack& arguments,
+                    const variable_list& results) {
   variable_list tensors;
   const auto keep = [&](const std::string& name, const c10::IValue& value) {
     const bool is_tensor = value.isTensor() && value.toTensor().defined();
@@ -63,21 +64,21 @@ class FusionAttentionGradient : public torch::autograd::Function<FusionAttention
   // Query, key, value, pse and sink are parameters so that autograd sees which of `arguments` have gradients.
   static variable_list forward(AutogradContext* context, const Tensor&, const Tensor&, const Tensor&,
                                const OptionalTensor&, const OptionalTensor&, const Stack& arguments) {
-    const OperatorHandle op = find(kForward);
+    const OperatorHandle op = operator_named(kForwardOperator);
     Stack stack = arguments;
     op.callBoxed(stack);
     variable_list results;
     for (const c10::IValue& result : stack) results.push_back(result.toTensor());
     context->mark_non_differentiable({results.begin() + 1, results.end()});
     context->set_materialize_grads(false);
-    save(context, op, arguments, results);
+    save_arguments(context, op, arguments, results);
     return results;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& given) {
     variable_list gradients(6);
     if (!given[0].defined()) return gradients;
-    const OperatorHandle op = find(kBackward);
+    const OperatorHandle op = operator_named(kBackwardOperator);
     Stack stack = gradient_arguments(context, op, given[0]);
     op.callBoxed(stack);
     for (size_t i = 0; i < stack.size(); ++i) {
@@ -106,8 +107,8 @@ void call_without_gradient(const OperatorHandle& op, Stack* stack) {
 }  // namespace
 
 void set_fusion_attention_gradient() {
-  set_graph_gradient(kForward, &record_gradient);
-  set_graph_gradient(kBackward, &call_without_gradient);
+  set_graph_gradient(kForwardOperator, &record_gradient);
+  set_graph_gradient(kBackwardOperator, &call_without_gradient);
 }
 
 }  // namespace npugraph::npu_ops

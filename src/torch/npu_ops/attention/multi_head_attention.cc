@@ -11,12 +11,10 @@
 namespace npugraph::npu_ops {
 namespace {
 
-bool has(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
 // A linear layer, with weight and bias as in torch.nn.Linear.
-Tensor through(const Tensor& rows, const Tensor& weight, const OptionalTensor& bias) {
+Tensor through_linear(const Tensor& rows, const Tensor& weight, const OptionalTensor& bias) {
   const Tensor out = wide(rows).matmul(wide(weight).t());
-  return has(bias) ? out + wide(*bias) : out;
+  return given(bias) ? out + wide(*bias) : out;
 }
 
 // [batches * length, heads * size] -> [batches, heads, length, size], and back.
@@ -27,7 +25,7 @@ Tensor in_heads(const Tensor& rows, const c10::SymInt& length, const c10::SymInt
 }
 Tensor in_rows(const Tensor& heads) { return heads.transpose(1, 2).flatten(2).flatten(0, 1); }
 
-struct Sizes {
+struct HeadSizes {
   int64_t heads, size, source, target;
   double scale() const { return 1 / std::sqrt(static_cast<double>(size)); }
 };
@@ -39,7 +37,7 @@ void check_rows(const char* op, const char* name, const Tensor& rows, int64_t le
               " rows, which are no batches of ", length);
 }
 
-void check_weight(const char* op, const char* name, const Tensor& weight, const Sizes& sizes) {
+void check_weight(const char* op, const char* name, const Tensor& weight, const HeadSizes& sizes) {
   check_dims(op, name, weight, 2, 2);
   TORCH_CHECK(weight.sym_size(0) == sizes.heads * sizes.size, op, ": ", name, " has ", weight.sym_size(0),
               " rows, and not those of ", sizes.heads, " heads of size ", sizes.size);
@@ -50,8 +48,6 @@ double keep_prob_of(const char* op, double dropout_prob) {
   return 1 - dropout_prob;
 }
 
-using Eight = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-
 Eight multi_head_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& query_weight,
                            const Tensor& key_weight, const Tensor& value_weight, const Tensor& attn_mask,
                            const Tensor& out_proj_weight, const OptionalTensor& query_bias,
@@ -60,7 +56,7 @@ Eight multi_head_attention(const Tensor& query, const Tensor& key, const Tensor&
                            int64_t attn_head_num, int64_t attn_dim_per_head, int64_t src_len, int64_t tgt_len,
                            double dropout_prob, bool softmax_use_float) {
   const char* op = "npu_multi_head_attention";
-  const Sizes sizes{attn_head_num, attn_dim_per_head, src_len, tgt_len};
+  const HeadSizes sizes{attn_head_num, attn_dim_per_head, src_len, tgt_len};
   check_rows(op, "query", query, tgt_len);
   check_rows(op, "key", key, src_len);
   check_rows(op, "value", value, src_len);
@@ -68,15 +64,16 @@ Eight multi_head_attention(const Tensor& query, const Tensor& key, const Tensor&
   check_weight(op, "key_weight", key_weight, sizes);
   check_weight(op, "value_weight", value_weight, sizes);
   const double keep_prob = keep_prob_of(op, dropout_prob);
-  const Tensor q = in_heads(through(query, query_weight, query_bias), tgt_len, attn_head_num);
-  const Tensor k = in_heads(through(key, key_weight, key_bias), src_len, attn_head_num);
-  const Tensor v = in_heads(through(value, value_weight, value_bias), src_len, attn_head_num);
+  const Tensor q = in_heads(through_linear(query, query_weight, query_bias), tgt_len, attn_head_num);
+  const Tensor k = in_heads(through_linear(key, key_weight, key_bias), src_len, attn_head_num);
+  const Tensor v = in_heads(through_linear(value, value_weight, value_bias), src_len, attn_head_num);
   const Tensor weights = (q.matmul(k.transpose(-1, -2)) * sizes.scale() + wide(attn_mask)).softmax(-1);
-  const Dropped kept = has(dropout_mask) ? Dropped{drop_again(weights, *dropout_mask, keep_prob), dropout_mask->clone()}
-                                         : drop(weights, keep_prob);
+  const Dropped kept = given(dropout_mask)
+                           ? Dropped{drop_again(weights, *dropout_mask, keep_prob), dropout_mask->clone()}
+                           : drop(weights, keep_prob);
   const Tensor context = in_rows(kept.result.matmul(v));
   const auto typed = [&](const Tensor& x) { return x.contiguous().to(query.scalar_type(), false, /*copy=*/true); };
-  return {typed(through(context, out_proj_weight, out_proj_bias)),
+  return {typed(through_linear(context, out_proj_weight, out_proj_bias)),
           kept.bits,
           typed(q),
           typed(k),
@@ -95,7 +92,7 @@ LinearGradients linear_gradients(const Tensor& gradient, const Tensor& rows, con
                                  const OptionalTensor& bias) {
   return {gradient.matmul(wide(weight)).to(rows.scalar_type()),
           gradient.t().matmul(wide(rows)).to(weight.scalar_type()),
-          has(bias) ? gradient.sum(0, /*keepdim=*/true).to(bias->scalar_type()) : rows.new_empty({0})};
+          given(bias) ? gradient.sum(0, /*keepdim=*/true).to(bias->scalar_type()) : rows.new_empty({0})};
 }
 
 using Eleven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
@@ -111,7 +108,7 @@ Eleven multi_head_attention_backward(const Tensor& query, const Tensor& key, con
                                      int64_t src_len, int64_t tgt_len, double dropout_prob,
                                      bool /*softmax_use_float: the type of attn_scores says it*/) {
   const char* op = "npu_multi_head_attention_backward";
-  const Sizes sizes{attn_head_num, attn_dim_per_head, src_len, tgt_len};
+  const HeadSizes sizes{attn_head_num, attn_dim_per_head, src_len, tgt_len};
   check_same_shape(op, "context", context, "query_res as rows", in_rows(query_res));
   const double keep_prob = keep_prob_of(op, dropout_prob);
   const LinearGradients out = linear_gradients(wide(y_grad), context, out_proj_weight, out_proj_bias);
@@ -142,7 +139,7 @@ std::vector<Tensor> attention_layernorm_qkv(const Tensor& x, const Tensor& kerne
   const Tensor normed = (exact - mean.unsqueeze(1)) * variance.add(eps).rsqrt().unsqueeze(1) * wide(gamma) + wide(beta);
   const Tensor norm = normed.to(x.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   const auto projected = [&](const Tensor& kernel, const OptionalTensor& bias) {
-    return in_heads(through(norm, kernel.t(), bias), seq_len, num_heads).contiguous().to(x.scalar_type());
+    return in_heads(through_linear(norm, kernel.t(), bias), seq_len, num_heads).contiguous().to(x.scalar_type());
   };
   const auto typed = [&](const Tensor& statistics) { return statistics.to(x.scalar_type()); };
   return {norm,

@@ -9,13 +9,13 @@ namespace npugraph::npu_ops {
 namespace {
 
 // Position and size of one sequence.
-struct Place {
+struct SequencePlace {
   int64_t index, first_row, rows, columns;
 };
 
 // The part of the mask for one sequence, [1, heads or 1, rows, columns]; undefined if the mask is
 // smaller than the sequence.
-Tensor rows_of_mask(const PackedMask& given, const Place& place, int64_t all_rows) {
+Tensor rows_of_mask(const PackedMask& given, const SequencePlace& place, int64_t all_rows) {
   const Tensor& mask = given.mask;
   const Tensor all = mask.dim() == 2 ? mask.unsqueeze(0) : mask;
   const Tensor one = all.select(0, all.size(0) == 1 ? 0 : place.index);
@@ -26,17 +26,17 @@ Tensor rows_of_mask(const PackedMask& given, const Place& place, int64_t all_row
   return rows.dim() == 2 ? rows.unsqueeze(0).unsqueeze(0) : rows.unsqueeze(0);
 }
 
-Tensor after_position(const Tensor& like, const Place& place) {
+Tensor after_position(const Tensor& like, const SequencePlace& place) {
   return dropped_by("", {.sparse_mode = 3}, Tensor(), like, place.rows, place.columns);
 }
 
-Tensor distances(const Tensor& slopes, const Place& place) {
+Tensor distances(const Tensor& slopes, const SequencePlace& place) {
   const auto options = slopes.options().dtype(at::kFloat);
   const Tensor row = at::arange(place.columns - place.rows, place.columns, options).unsqueeze(1);
   return wide(slopes).view({1, -1, 1, 1}) * (at::arange(place.columns, options) - row);
 }
 
-Weighting weighting(const PackedCall& call, const Place& place) {
+Weighting weighting(const PackedCall& call, const SequencePlace& place) {
   const PackedMask& given = call.mask;
   Weighting out{.scale = call.scale};
   if (given.slopes.defined()) {  // a mask is a sample of the same distances, or of the triangle
@@ -81,7 +81,7 @@ PackedResult attend_packed(const char* op, const PackedCall& call, bool wants_ls
   std::vector<Tensor> results, lses;
   int64_t first_row = 0;
   for (int64_t index = 0; index < queries.count(); ++index) {
-    const Place place{index, first_row, queries.length(index), call.keys.lengths[index]};
+    const SequencePlace place{index, first_row, queries.length(index), call.keys.lengths[index]};
     first_row += place.rows;
     const Tensor query = queries.part(call.query, index);
     Tensor key = call.keys.of(call.key, index).to(query.scalar_type());

@@ -93,7 +93,7 @@ StoredRows packed_keys(const CallArguments& call, const char* name) {
 namespace {
 
 // Pages of (block size, heads * size) as pages of (block size, heads, size).
-Tensor in_heads(const CallArguments& call, const char* name, const Tensor& cache) {
+Tensor pages_in_heads(const CallArguments& call, const char* name, const Tensor& cache) {
   check_dims(call.op(), name, cache, 3, 4);
   if (cache.dim() == 4) return cache;
   const int64_t heads = key_heads_of(call);
@@ -104,12 +104,12 @@ Tensor in_heads(const CallArguments& call, const char* name, const Tensor& cache
 
 PackedCall cache_call(const CallArguments& call) {
   const Tensor query = packed_rows(call, "query", call.tensor({"query"}), heads_of(call));
-  const Tensor key = in_heads(call, "key_cache", call.tensor({"key_cache", "key"}));
+  const Tensor key = pages_in_heads(call, "key_cache", call.tensor({"key_cache", "key"}));
   const Tensor value = call.optional_tensor({"value_cache", "value"});
   const bool in_pieces = is_in_pieces(call, "key_cache", key, query.sym_size(3));
   const StoredRows keys = cache_of(call, "key_cache", key, in_pieces);
   const StoredRows values =
-      cache_of(call, "value_cache", value.defined() ? in_heads(call, "value_cache", value) : key, in_pieces);
+      cache_of(call, "value_cache", value.defined() ? pages_in_heads(call, "value_cache", value) : key, in_pieces);
   return cache_call(call, query, call.integers({"seq_len", "seqlen"}), keys, values);
 }
 

@@ -3,6 +3,7 @@
 #include "torch/npu/pool_operators.h"
 #include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/packed_call.h"
+#include "torch/npu_ops/attention/workspace.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -70,7 +71,7 @@ void flash_attention(const OperatorHandle& op, Stack* stack) {
   give_out(call, op, {"out"}, attend_packed(call.op(), packed, false).result);
 }
 
-bool is_quantised(const CallArguments& call) { return call.tensor({"q_nope"}).scalar_type() == at::kChar; }
+bool has_quantised_query(const CallArguments& call) { return call.tensor({"q_nope"}).scalar_type() == at::kChar; }
 
 // Factors of products of int8, one for each head.
 Tensor factors(const CallArguments& call, const char* name) {
@@ -82,7 +83,7 @@ Tensor factors(const CallArguments& call, const char* name) {
 Tensor with_rope(const CallArguments& call) {
   const int64_t heads = heads_of(call);
   Tensor nope = packed_rows(call, "q_nope", call.tensor({"q_nope"}), heads);
-  if (is_quantised(call)) nope = wide(nope) * factors(call, "qk_descale").unsqueeze(-1);
+  if (has_quantised_query(call)) nope = wide(nope) * factors(call, "qk_descale").unsqueeze(-1);
   const Tensor rope = packed_rows(call, "q_rope", call.tensor({"q_rope"}), heads);
   return at::cat({nope, rope.to(nope.scalar_type())}, -1);
 }
@@ -96,7 +97,7 @@ PackedResult latent_attention(const CallArguments& call, bool wants_lse) {
   PackedCall packed = cache_call(call, with_rope(call), call.integers({"qseqlen"}), latent, latent);
   packed.key_rope = cache_of(call, "k_rope", call.tensor({"k_rope"}), in_pieces);
   PackedResult out = attend_packed(call.op(), packed, wants_lse);
-  if (!is_quantised(call)) return out;
+  if (!has_quantised_query(call)) return out;
   out.result = (out.result * factors(call, "pv_descale")).to(call.tensor({"q_rope"}).scalar_type());
   return out;
 }
@@ -261,11 +262,6 @@ void gives_out(const OperatorHandle& op, Stack* stack) {
   for (size_t index = 0; index < op.schema().returns().size(); ++index) stack->emplace_back(out[index]);
 }
 
-void workspace(const OperatorHandle& op, Stack* stack) {
-  CallArguments call(op, stack);
-  call.give(call.tensor({"query", "q_nope"}).new_empty({1}));
-}
-
 constexpr const char* kPaged =
     "attention of one query a sequence to context_lens rows of a cache [blocks, block size, heads, size], or [blocks, "
     "heads * size / n, block size, n] (NZ), whose blocks block_table names, into out";
@@ -300,7 +296,7 @@ void define_paged_attention(Definitions& atb) {
          "_npu_flash_attention, the mask optional; with slopes, scores less slope * distance to what comes before");
   for (const char* name : {"_npu_paged_attention_get_workspace", "_npu_paged_attention_v2_get_workspace",
                            "_npu_multi_head_latent_attention_get_workspace.lse"})
-    atb.computed(name, boxed<&workspace>(), boxed<&workspace>(),
+    atb.computed(name, boxed<&give_workspace>(), boxed<&give_workspace>(),
                  "a tensor to pass as workspace, of which no use is made");
   atb.computed(
       "npu_multi_head_latent_attention", boxed<&multi_head_latent_attention>(), boxed<&latent_meta>(),

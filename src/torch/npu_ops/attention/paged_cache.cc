@@ -22,15 +22,15 @@ Tensor pages_for(const char* op, const char* name, const Tensor& cache, const Te
   return is_norm ? cache : pages_of_pieces(cache);
 }
 
-void check_plain(const char* op, const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
-                 const OptionalTensor& seq_lens) {
+void check_not_compressed(const char* op, const OptionalTensor& compress_lens,
+                          const OptionalTensor& compress_seq_offsets, const OptionalTensor& seq_lens) {
   for (const OptionalTensor* each : {&compress_lens, &compress_seq_offsets, &seq_lens})
     TORCH_CHECK_NOT_IMPLEMENTED(!*each || !(*each)->defined(), op,
                                 ": compress_lens, compress_seq_offsets and seq_lens are not supported on the host");
 }
 
-void put_tokens(const char* op, const char* name, const Tensor& tokens, const Tensor& cache, const Tensor& slots,
-                bool must_be_norm) {
+void put_in_slots(const char* op, const char* name, const Tensor& tokens, const Tensor& cache, const Tensor& slots,
+                  bool must_be_norm) {
   check_dims(op, "slot_mapping", slots, 1, 1);
   check_dims(op, "key and value", tokens, 2, 3);
   put_in_pages(pages_for(op, name, cache, tokens, must_be_norm), tokens, slots);
@@ -40,15 +40,15 @@ void put_both(const char* op, const Tensor& key, const Tensor& value, const Tens
               const Tensor& value_cache, const Tensor& slots, std::optional<c10::string_view> cache_mode) {
   const c10::string_view mode = cache_mode.value_or("Norm");
   TORCH_CHECK(mode == "Norm" || mode == "PA_NZ", op, ": cache_mode is '", mode, "', allowed are 'Norm' and 'PA_NZ'");
-  put_tokens(op, "key_cache", key, key_cache, slots, mode == "Norm");
-  put_tokens(op, "value_cache", value, value_cache, slots, mode == "Norm");
+  put_in_slots(op, "key_cache", key, key_cache, slots, mode == "Norm");
+  put_in_slots(op, "value_cache", value, value_cache, slots, mode == "Norm");
 }
 
 void scatter_pa_kv_cache(const Tensor& key, const Tensor& value, Tensor& key_cache, Tensor& value_cache,
                          const Tensor& slot_mapping, const OptionalTensor& compress_lens,
                          const OptionalTensor& compress_seq_offsets, const OptionalTensor& seq_lens,
                          std::optional<c10::string_view> cache_mode) {
-  check_plain("npu_scatter_pa_kv_cache", compress_lens, compress_seq_offsets, seq_lens);
+  check_not_compressed("npu_scatter_pa_kv_cache", compress_lens, compress_seq_offsets, seq_lens);
   put_both("npu_scatter_pa_kv_cache", key, value, key_cache, value_cache, slot_mapping, cache_mode);
 }
 
@@ -56,7 +56,7 @@ std::tuple<Tensor, Tensor> scatter_pa_kv_cache_functional(
     const Tensor& key, const Tensor& value, const Tensor& key_cache, const Tensor& value_cache,
     const Tensor& slot_mapping, const OptionalTensor& compress_lens, const OptionalTensor& compress_seq_offsets,
     const OptionalTensor& seq_lens, std::optional<c10::string_view> cache_mode) {
-  check_plain("npu_scatter_pa_kv_cache_functional", compress_lens, compress_seq_offsets, seq_lens);
+  check_not_compressed("npu_scatter_pa_kv_cache_functional", compress_lens, compress_seq_offsets, seq_lens);
   const Tensor keys = key_cache.clone(), values = value_cache.clone();
   put_both("npu_scatter_pa_kv_cache_functional", key, value, keys, values, slot_mapping, cache_mode);
   return {keys, values};
@@ -65,8 +65,8 @@ std::tuple<Tensor, Tensor> scatter_pa_kv_cache_functional(
 Tensor& scatter_pa_cache(const Tensor& key, const Tensor& slot_mapping, const OptionalTensor& compress_lens,
                          const OptionalTensor& compress_seq_offsets, const OptionalTensor& seq_lens,
                          Tensor& key_cache) {
-  check_plain("npu_scatter_pa_cache", compress_lens, compress_seq_offsets, seq_lens);
-  put_tokens("npu_scatter_pa_cache", "key_cache", key, key_cache, slot_mapping, /*must_be_norm=*/true);
+  check_not_compressed("npu_scatter_pa_cache", compress_lens, compress_seq_offsets, seq_lens);
+  put_in_slots("npu_scatter_pa_cache", "key_cache", key, key_cache, slot_mapping, /*must_be_norm=*/true);
   return key_cache;
 }
 
@@ -76,16 +76,17 @@ void reshape_and_cache(const Tensor& key, const Tensor& value, Tensor& key_cache
 }
 
 void reshape_and_cache_siso(const Tensor& key, Tensor& key_cache, const Tensor& slot_indices) {
-  put_tokens("_npu_reshape_and_cache_siso", "key_cache", key, key_cache, slot_indices, /*must_be_norm=*/true);
+  put_in_slots("_npu_reshape_and_cache_siso", "key_cache", key, key_cache, slot_indices, /*must_be_norm=*/true);
 }
 
 // Sequence and position of rows of packed sequences.
-struct Source {
+struct TokenSource {
   Tensor sequence, position;  // of each row; position counts from the start of the sequence
   Tensor exists;              // whether a sequence has that row
 };
 
-Source sources(const Tensor& seq_lens, const c10::SymInt& sequences, bool is_cumulative, const c10::SymInt& rows) {
+TokenSource token_sources(const Tensor& seq_lens, const c10::SymInt& sequences, bool is_cumulative,
+                          const c10::SymInt& rows) {
   Tensor ends = seq_lens.to(at::kLong);
   if (!is_cumulative)
     ends = ends.cumsum(0);
@@ -98,13 +99,13 @@ Source sources(const Tensor& seq_lens, const c10::SymInt& sequences, bool is_cum
   return {sequence, row - starts.index_select(0, sequence), found < sequences};
 }
 
-struct Place {
+struct PagePlace {
   Tensor page, offset;
   Tensor exists;  // whether the table names a page
 };
 
-Place place_of(const Source& source, const Tensor& block_tables, const OptionalTensor& seq_offset,
-               const Tensor& pages) {
+PagePlace page_place_of(const TokenSource& source, const Tensor& block_tables, const OptionalTensor& seq_offset,
+                        const Tensor& pages) {
   Tensor position = source.position;
   if (seq_offset && seq_offset->defined())
     position = position + seq_offset->to(at::kLong).index_select(0, source.sequence);
@@ -117,15 +118,15 @@ Place place_of(const Source& source, const Tensor& block_tables, const OptionalT
   return {at::where(exists, page, 0), position.remainder(places), exists};
 }
 
-Tensor like_rows(const Tensor& of_each_row) { return of_each_row.unsqueeze(-1).unsqueeze(-1); }
+Tensor per_row(const Tensor& of_each_row) { return of_each_row.unsqueeze(-1).unsqueeze(-1); }
 
 void take_tokens(const char* op, const char* name, const Tensor& cache, const Tensor& block_tables,
-                 const Source& source, const OptionalTensor& seq_offset, const Tensor& tokens) {
+                 const TokenSource& source, const OptionalTensor& seq_offset, const Tensor& tokens) {
   check_dims(op, "key and value", tokens, 3, 3);
   const Tensor pages = pages_for(op, name, cache, tokens, /*must_be_norm=*/false);
-  const Place place = place_of(source, block_tables, seq_offset, pages);
-  const Tensor rows = at::where(like_rows(place.exists), pages.index({place.page, place.offset}).view_as(tokens), 0);
-  tokens.copy_(at::where(like_rows(source.exists), rows.to(tokens.scalar_type()), tokens));
+  const PagePlace place = page_place_of(source, block_tables, seq_offset, pages);
+  const Tensor rows = at::where(per_row(place.exists), pages.index({place.page, place.offset}).view_as(tokens), 0);
+  tokens.copy_(at::where(per_row(source.exists), rows.to(tokens.scalar_type()), tokens));
 }
 
 void gather_both(const char* op, const Tensor& key_cache, const Tensor& value_cache, const Tensor& block_tables,
@@ -133,7 +134,7 @@ void gather_both(const char* op, const Tensor& key_cache, const Tensor& value_ca
                  bool is_cumulative) {
   check_dims(op, "block_tables", block_tables, 2, 2);
   check_dims(op, "seq_lens", seq_lens, 1, 1);
-  const Source source = sources(seq_lens, block_tables.sym_size(0), is_cumulative, key.sym_size(0));
+  const TokenSource source = token_sources(seq_lens, block_tables.sym_size(0), is_cumulative, key.sym_size(0));
   take_tokens(op, "key_cache", key_cache, block_tables, source, seq_offset, key);
   take_tokens(op, "value_cache", value_cache, block_tables, source, seq_offset, value);
 }

@@ -11,20 +11,20 @@ namespace {
 
 constexpr at::ScalarType kResultType = at::kBFloat16;
 
-struct Stored {
+struct ScaledInput {
   const char* name;
   const Tensor& values;
   const Tensor& scale;
 };
 
-void check_stored(const char* op, const Stored& given, std::optional<int64_t> query_dtype) {
+void check_scaled_input(const char* op, const ScaledInput& given, std::optional<int64_t> query_dtype) {
   check_type(op, given.name, given.values, {at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   const at::ScalarType said = type_of_code(op, "query_dtype", query_dtype, given.values.scalar_type());
   TORCH_CHECK(said == given.values.scalar_type(), op, ": query_dtype is ", said, ", and ", given.name, " is of type ",
               given.values.scalar_type());
 }
 
-struct Call {
+struct QuantCall {
   const char* op;
   int64_t heads;
   Axes axes;
@@ -32,8 +32,8 @@ struct Call {
 };
 
 // Dequantised values in float32, [batches, heads, rows, size].
-Tensor numbers(const Call& call, const Stored& given, const c10::SymInt& heads) {
-  check_stored(call.op, given, call.query_dtype);
+Tensor dequantised_heads(const QuantCall& call, const ScaledInput& given, const c10::SymInt& heads) {
+  check_scaled_input(call.op, given, call.query_dtype);
   const Tensor stored = to_heads(call.op, given.name, given.values, call.axes, heads);
   const Tensor scale = wide(given.scale);
   const bool is_one = scale.sym_numel() == 1;
@@ -44,15 +44,15 @@ struct Operands {
   Tensor query, key, value;
 };
 
-Operands operands(const Call& call, const Stored& query, const Stored& key, const Stored& value) {
+Operands operands(const QuantCall& call, const ScaledInput& query, const ScaledInput& key, const ScaledInput& value) {
   TORCH_CHECK(!is_packed(call.axes), call.op, ": input_layout has packed rows, allowed are BSH, SBH, BSND and BNSD");
-  Operands out{.query = numbers(call, query, call.heads)};
+  Operands out{.query = dequantised_heads(call, query, call.heads)};
   TORCH_CHECK(out.query.sym_size(1) == call.heads, call.op, ": head_num is ", call.heads, ", and query has ",
               out.query.sym_size(1), " heads");
   const bool flat = call.axes == Axes::kBSH || call.axes == Axes::kSBH;
   const c10::SymInt key_heads = flat ? key.values.sym_size(-1) / out.query.sym_size(3) : c10::SymInt(0);
-  out.key = numbers(call, key, key_heads);
-  out.value = numbers(call, value, key_heads);
+  out.key = dequantised_heads(call, key, key_heads);
+  out.value = dequantised_heads(call, value, key_heads);
   check_heads(call.op, out.query, out.key, out.value);
   return out;
 }
@@ -62,7 +62,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, int64_t, int64_t, int64_t> quant_fusi
     const Tensor& d_scale_q, const Tensor& d_scale_k, const Tensor& d_scale_v, const OptionalTensor& /*p_scale*/,
     double scale, std::optional<int64_t> query_dtype) {
   const char* op = "npu_quant_fusion_attention";
-  const Call call{op, head_num, layout_of(op, input_layout).in, query_dtype};
+  const QuantCall call{op, head_num, layout_of(op, input_layout).in, query_dtype};
   const Operands x = operands(call, {"query", query, d_scale_q}, {"key", key, d_scale_k}, {"value", value, d_scale_v});
   const Attention out = attend_with_statistics(x.query, x.key, x.value, {.scale = scale});
   const auto copies = [&](const Tensor& statistics) {
@@ -79,10 +79,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> quant_fusion_
     const OptionalTensor& softmax_max, const OptionalTensor& softmax_sum, const OptionalTensor& attention_in,
     double scale_value, std::optional<int64_t> query_dtype) {
   const char* op = "npu_quant_fusion_attention_backward";
-  const Call call{op, head_num, layout_of(op, input_layout).in, query_dtype};
+  const QuantCall call{op, head_num, layout_of(op, input_layout).in, query_dtype};
   const Operands x = operands(call, {"query", query, d_scale_q}, {"key", key, d_scale_k}, {"value", value, d_scale_v});
   const Weighting weighting{.scale = scale_value};
-  const Tensor given = numbers({op, head_num, call.axes, std::nullopt}, {"dy", dy, d_scale_dy}, head_num);
+  const Tensor given = dequantised_heads({op, head_num, call.axes, std::nullopt}, {"dy", dy, d_scale_dy}, head_num);
   const auto row = [](const Tensor& statistics) { return statistics.narrow(-1, 0, 1); };
   const bool is_saved = softmax_max && softmax_sum && attention_in;
   const Attention saved = is_saved ? Attention{to_heads(op, "attention_in", *attention_in, call.axes, head_num),

@@ -30,13 +30,13 @@ Tensor with_heads(const StoredRows& rows) {
   }
 }
 
-HeadsPlace place_of(const Tensor& tensor, DType dtype) {
+HeadsPlace heads_place_of(const Tensor& tensor, DType dtype) {
   const int64_t size = tensor.element_size();
   return {{tensor.stride(0) * size, tensor.stride(1) * size, tensor.stride(2) * size, size}, dtype};
 }
 
 // Keys and values, [batches or pages, heads, rows, size], and the place of each sequence.
-struct Stored {
+struct StoredOperands {
   Tensor key, value;
   Tensor table;  // int32, [sequences, pages]; undefined where rows do not lie in pages
   std::optional<Sequences> sequences;
@@ -58,13 +58,13 @@ Tensor checked_table(const KeyRows& keys, const Tensor& pages) {
   return table;
 }
 
-struct Source {
+struct PageSource {
   Tensor pages;  // [pages, heads, rows, size]
   int64_t column = 0;
 };
 
 // The rows of all sequences, one after another, with the elements of all `sources`: [1, heads, rows, size].
-Tensor gathered(const std::vector<Source>& sources, const Tensor& table, const std::vector<int64_t>& lengths) {
+Tensor gathered(const std::vector<PageSource>& sources, const Tensor& table, const std::vector<int64_t>& lengths) {
   const Tensor& first = sources.front().pages;
   const int64_t heads = first.size(1), page_rows = first.size(2);
   const int64_t size = sources.back().column + sources.back().pages.size(3);
@@ -97,13 +97,13 @@ bool are_rows_dense(const Tensor& tensor) {
 }
 
 // Keys with further elements are gathered, because generated code reads each key from one place.
-void join_rope(const VarlenCall& call, Stored& stored) {
+void join_rope(const VarlenCall& call, StoredOperands& stored) {
   const Tensor rope = with_heads(*call.key_rope);
   if (!stored.table.defined()) {
     stored.key = at::cat({stored.key, rope}, -1);
     return;
   }
-  const std::vector<Source> key{{stored.key}, {rope, stored.key.size(3)}};
+  const std::vector<PageSource> key{{stored.key}, {rope, stored.key.size(3)}};
   // Values of latent attention are the first elements of keys.
   const bool shared = stored.value.is_same_size(stored.key) && stored.value.strides() == stored.key.strides() &&
                       stored.value.const_data_ptr() == stored.key.const_data_ptr();
@@ -115,7 +115,7 @@ void join_rope(const VarlenCall& call, Stored& stored) {
   stored.sequences = Sequences::packed(call.keys.lengths);
 }
 
-bool fits(const Tensor& tensor, const Sequences& sequences) {
+bool contains_sequences(const Tensor& tensor, const Sequences& sequences) {
   for (int64_t i = 0; i < sequences.count(); ++i)
     if (sequences.batch(i) >= tensor.size(0) || sequences.start(i) + sequences.length(i) > tensor.size(2)) return false;
   return true;
@@ -129,8 +129,8 @@ bool are_plain(const VarlenCall& call) {
   return !call.query_rope.defined() || call.query_rope.scalar_type() == call.query.scalar_type();
 }
 
-std::optional<Stored> stored_of(const VarlenCall& call, int64_t heads) {
-  Stored out{with_heads(call.key), with_heads(call.value), {}, call.keys.sequences};
+std::optional<StoredOperands> stored_operands(const VarlenCall& call, int64_t heads) {
+  StoredOperands out{with_heads(call.key), with_heads(call.value), {}, call.keys.sequences};
   for (const Tensor& each : {out.key, out.value})
     if (!each.defined() || !are_rows_dense(each) || each.size(1) != out.key.size(1)) return std::nullopt;
   if (heads % out.key.size(1) != 0 || call.key.in_pages() != call.value.in_pages()) return std::nullopt;
@@ -138,7 +138,7 @@ std::optional<Stored> stored_of(const VarlenCall& call, int64_t heads) {
     out.table = checked_table(call.keys, out.key);
     if (!out.table.defined() || out.value.size(0) < out.key.size(0) || out.value.size(2) != out.key.size(2))
       return std::nullopt;
-  } else if (!fits(out.key, *out.sequences) || !fits(out.value, *out.sequences)) {
+  } else if (!contains_sequences(out.key, *out.sequences) || !contains_sequences(out.value, *out.sequences)) {
     return std::nullopt;
   }
   if (call.key_rope == nullptr) return out;
@@ -159,7 +159,7 @@ bool all_see_keys(const VarlenCall& call) {
   return true;
 }
 
-std::vector<codegen::VarlenSequence> sequences_of(const VarlenCall& call, const Stored& stored) {
+std::vector<codegen::VarlenSequence> varlen_sequences(const VarlenCall& call, const StoredOperands& stored) {
   std::vector<codegen::VarlenSequence> out;
   for (int64_t i = 0; i < call.queries.count(); ++i) {
     codegen::VarlenSequence& one = out.emplace_back();
@@ -190,11 +190,11 @@ Tensor result_for(const Tensor& query, const Sequences& queries, int64_t size, a
 
 std::optional<Attention> attend_varlen(const VarlenCall& call) {
   const auto dtype = npu::generated_dtype(call.query.scalar_type());
-  if (!dtype || !npu::has_memory(call.query) || !are_plain(call) || !fits(call.query, call.queries))
+  if (!dtype || !npu::has_memory(call.query) || !are_plain(call) || !contains_sequences(call.query, call.queries))
     return std::nullopt;
   if (call.keys.lengths.size() != static_cast<size_t>(call.queries.count())) return std::nullopt;
   if (call.wants_lse && !all_see_keys(call)) return std::nullopt;
-  const auto stored = stored_of(call, call.query.size(1));
+  const auto stored = stored_operands(call, call.query.size(1));
   if (!stored) return std::nullopt;
   const Tensor query = call.query_rope.defined() ? at::cat({call.query, call.query_rope}, -1) : call.query;
   if (query.size(3) != stored->key.size(3) || !are_rows_dense(query)) return std::nullopt;
@@ -202,29 +202,30 @@ std::optional<Attention> attend_varlen(const VarlenCall& call) {
   Attention out{.result = result_for(query, call.queries, stored->value.size(3), query.scalar_type())};
   if (call.wants_lse) out.max = result_for(query, call.queries, 1, at::kFloat);
   const auto data = [](const Tensor& tensor) { return static_cast<char*>(tensor.data_ptr()); };
-  const codegen::VarlenOperands operands{.dtype = *dtype,
-                                         .heads = stored->key.size(1),
-                                         .group = query.size(1) / stored->key.size(1),
-                                         .key_size = query.size(3),
-                                         .value_size = stored->value.size(3),
-                                         .page_keys = stored->table.defined() ? stored->key.size(2) : 0,
-                                         .q = place_of(query, *dtype),
-                                         .k = place_of(stored->key, *dtype),
-                                         .v = place_of(stored->value, *dtype),
-                                         .out = place_of(out.result, *dtype),
-                                         .logsumexp = call.wants_lse ? place_of(out.max, DType::kF32) : HeadsPlace(),
-                                         .memory = {.q = data(query),
-                                                    .k = data(stored->key),
-                                                    .v = data(stored->value),
-                                                    .out = data(out.result),
-                                                    .logsumexp = call.wants_lse ? data(out.max) : nullptr}};
+  const codegen::VarlenOperands operands{
+      .dtype = *dtype,
+      .heads = stored->key.size(1),
+      .group = query.size(1) / stored->key.size(1),
+      .key_size = query.size(3),
+      .value_size = stored->value.size(3),
+      .page_keys = stored->table.defined() ? stored->key.size(2) : 0,
+      .q = heads_place_of(query, *dtype),
+      .k = heads_place_of(stored->key, *dtype),
+      .v = heads_place_of(stored->value, *dtype),
+      .out = heads_place_of(out.result, *dtype),
+      .logsumexp = call.wants_lse ? heads_place_of(out.max, DType::kF32) : HeadsPlace(),
+      .memory = {.q = data(query),
+                 .k = data(stored->key),
+                 .v = data(stored->value),
+                 .out = data(out.result),
+                 .logsumexp = call.wants_lse ? data(out.max) : nullptr}};
   const loop::Attention attention{
       .before = call.before,
       .after = call.after,
       .position = call.at_end ? loop::AttentionPosition::kEnd : loop::AttentionPosition::kStart,
       .logsumexp = call.wants_lse,
       .scale = call.scale};
-  const std::vector<codegen::VarlenSequence> sequences = sequences_of(call, *stored);
+  const std::vector<codegen::VarlenSequence> sequences = varlen_sequences(call, *stored);
   const codegen::VarlenAttention varlen(attention, operands, sequences, target::host_target());
   const Tensor workspace = at::empty({varlen.workspace()}, query.options().dtype(at::kByte));
   const npu::EagerHost host;

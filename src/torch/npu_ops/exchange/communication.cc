@@ -42,7 +42,7 @@ void check_plain(const char* op, const OptionalTensor& quant_scale, int64_t bloc
 }
 
 // Dequantises integer weights: (x2 + offset) * scale, by column, or by groups of rows of each column.
-Tensor dequantised(const Tensor& x2, const OptionalTensor& scale, const OptionalTensor& offset, int64_t group) {
+Tensor dequantised_x2(const Tensor& x2, const OptionalTensor& scale, const OptionalTensor& offset, int64_t group) {
   auto of_rows = [&](const Tensor& values) {
     return group > 0 ? wide(values).repeat_interleave(group, 0).slice(0, 0, x2.size(0)) : wide(values);
   };
@@ -69,7 +69,7 @@ Tensor mm_all_reduce(const Tensor& x1, const Tensor& x2, std::string_view hcom, 
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   const Group group(kOp, std::string(hcom));
   const Tensor weight =
-      given(antiquant_scale) ? dequantised(x2, antiquant_scale, antiquant_offset, antiquant_group_size) : x2;
+      given(antiquant_scale) ? dequantised_x2(x2, antiquant_scale, antiquant_offset, antiquant_group_size) : x2;
   const Tensor rows = x1.reshape({-1, x1.size(-1)});
   std::vector<int64_t> sizes = x1.sizes().vec();
   sizes.back() = x2.size(1);

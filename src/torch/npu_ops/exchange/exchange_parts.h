@@ -2,7 +2,6 @@
 // Shared by operators that multiply and communicate.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include "torch/distributed/group.h"
@@ -10,9 +9,6 @@
 #include "torch/npu_ops/framework/checks.h"
 
 namespace npugraph::npu_ops {
-
-using OptionalInt = std::optional<int64_t>;
-using OptionalString = std::optional<std::string_view>;
 
 // Checks that x1 has 2 to `most_dims` dimensions, and that x2 is [inner, n].
 void check_matrices(const char* op, const Tensor& x1, const Tensor& x2, const c10::SymInt& inner,

@@ -9,6 +9,7 @@
 #include "torch/npu_ops/exchange/exchange_parts.h"
 #include "torch/npu_ops/exchange/families.h"
 #include "torch/npu_ops/matmul/products.h"
+#include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -18,7 +19,7 @@ using at::OptionalIntArrayRef;
 using c10::SymInt;
 using distributed::Group;
 
-Tensor product(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias = std::nullopt) {
+Tensor rounded_product(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias = std::nullopt) {
   return Product{bias}(x1, x2).to(x1.scalar_type());
 }
 
@@ -26,7 +27,7 @@ void check_axes(const char* op, OptionalIntArrayRef axes, IntArrayRef wanted) {
   TORCH_CHECK(!axes || *axes == wanted, op, ": all2all_axes must be ", wanted, ", got ", *axes);
 }
 
-void check_factors(const char* op, const Tensor& x1, const Tensor& x2, const SymInt& inner) {
+void check_floating_factors(const char* op, const Tensor& x1, const Tensor& x2, const SymInt& inner) {
   check_floating(op, "x1", x1);
   check_type(op, "x2", x2, {x1.scalar_type()});
   check_matrices(op, x1, x2, inner);
@@ -35,7 +36,7 @@ void check_factors(const char* op, const Tensor& x1, const Tensor& x2, const Sym
 void check_all_to_all_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size, OptionalIntArrayRef axes) {
   constexpr const char* kOp = "npu_all_to_all_matmul";
   check_axes(kOp, axes, {-2, -1});
-  check_factors(kOp, x1, x2, x1.sym_size(1) * world_size);
+  check_floating_factors(kOp, x1, x2, x1.sym_size(1) * world_size);
   check_split(kOp, "rows of x1", x1.sym_size(0), world_size);
 }
 
@@ -45,7 +46,8 @@ std::tuple<Tensor, Tensor> all_to_all_matmul(const Tensor& x1, const Tensor& x2,
   check_all_to_all_matmul(x1, x2, world_size, axes);
   const Group group("npu_all_to_all_matmul", std::string(hcom), world_size);
   const Tensor wide_rows = rows_to_columns(group, x1);
-  return {product(wide_rows, x2, bias), all2all_out_flag ? wide_rows.clone(at::MemoryFormat::Contiguous) : nothing(x1)};
+  return {rounded_product(wide_rows, x2, bias),
+          all2all_out_flag ? wide_rows.clone(at::MemoryFormat::Contiguous) : nothing(x1)};
 }
 
 std::tuple<Tensor, Tensor> all_to_all_matmul_meta(const Tensor& x1, const Tensor& x2, std::string_view,
@@ -60,7 +62,7 @@ std::tuple<Tensor, Tensor> all_to_all_matmul_meta(const Tensor& x1, const Tensor
 void check_matmul_all_to_all(const Tensor& x1, const Tensor& x2, int64_t world_size, OptionalIntArrayRef axes) {
   constexpr const char* kOp = "npu_matmul_all_to_all";
   check_axes(kOp, axes, {-1, -2});
-  check_factors(kOp, x1, x2, x1.sym_size(1));
+  check_floating_factors(kOp, x1, x2, x1.sym_size(1));
   check_split(kOp, "columns of x2", x2.sym_size(1), world_size);
 }
 
@@ -68,7 +70,7 @@ Tensor matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_view hc
                          const OptionalTensor& bias, OptionalIntArrayRef axes, OptionalString) {
   check_matmul_all_to_all(x1, x2, world_size, axes);
   const Group group("npu_matmul_all_to_all", std::string(hcom), world_size);
-  return columns_to_rows(group, product(x1, x2, bias));
+  return columns_to_rows(group, rounded_product(x1, x2, bias));
 }
 
 Tensor matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::string_view, int64_t world_size,
@@ -82,11 +84,9 @@ Tensor grouped_product(const Tensor& x, const Tensor& weight, const std::vector<
   const std::vector<Tensor> pieces = x.split_with_sizes(rows);
   std::vector<Tensor> out;
   for (size_t expert = 0; expert < rows.size(); ++expert)
-    out.push_back(product(pieces[expert], weight[static_cast<int64_t>(expert)]));
+    out.push_back(rounded_product(pieces[expert], weight[static_cast<int64_t>(expert)]));
   return at::cat(out);
 }
-
-Tensor turned(const Tensor& weight, bool transposed) { return transposed ? weight.transpose(-1, -2) : weight; }
 
 void check_grouped(const char* op, const Tensor& x, const Tensor& weight, bool transposed, const OptionalTensor& mm_x,
                    const OptionalTensor& mm_weight, bool has_count_tensors) {
@@ -94,7 +94,7 @@ void check_grouped(const char* op, const Tensor& x, const Tensor& weight, bool t
   check_type(op, "gmm_weight", weight, {x.scalar_type()});
   check_dims(op, "gmm_x", x, 2, 2);
   check_dims(op, "gmm_weight", weight, 3, 3);
-  const SymInt inner = turned(weight, transposed).sym_size(1);
+  const SymInt inner = transposed_if(weight, transposed).sym_size(1);
   TORCH_CHECK(x.sym_size(1) == inner, op, ": gmm_x must have the ", inner, " columns that gmm_weight takes, got ",
               x.sym_size(1));
   TORCH_CHECK(given(mm_x) == given(mm_weight), op, ": mm_x and mm_weight come together");
@@ -102,13 +102,13 @@ void check_grouped(const char* op, const Tensor& x, const Tensor& weight, bool t
 }
 
 Tensor shared_product(const Tensor& x, const OptionalTensor& mm_x, const OptionalTensor& mm_weight, bool transposed) {
-  return given(mm_x) ? product(*mm_x, turned(*mm_weight, transposed)) : nothing(x);
+  return given(mm_x) ? rounded_product(*mm_x, transposed_if(*mm_weight, transposed)) : nothing(x);
 }
 
 Tensor shared_product_meta(const Tensor& x, const OptionalTensor& mm_x, const OptionalTensor& mm_weight,
                            bool transposed) {
   if (!given(mm_x)) return nothing(x);
-  return x.new_empty_symint({mm_x->sym_size(0), turned(*mm_weight, transposed).sym_size(1)});
+  return x.new_empty_symint({mm_x->sym_size(0), transposed_if(*mm_weight, transposed).sym_size(1)});
 }
 
 std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm(const Tensor& x, const Tensor& weight, std::string_view hcom,
@@ -121,7 +121,7 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm(const Tensor& x, const Tensor& 
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
   const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
   const Tensor rows = routes.to_experts(x);
-  return {grouped_product(rows, turned(weight, trans_gmm_weight), routes.received().of_experts()),
+  return {grouped_product(rows, transposed_if(weight, trans_gmm_weight), routes.received().of_experts()),
           shared_product(x, mm_x, mm_weight, trans_mm_weight), permute_out_flag ? rows : nothing(x)};
 }
 
@@ -134,7 +134,7 @@ std::tuple<Tensor, Tensor, Tensor> alltoallv_gmm_meta(const Tensor& x, const Ten
   constexpr const char* kOp = "npu_alltoallv_gmm";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
   const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
-  return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
+  return {x.new_empty_symint({rows, transposed_if(weight, trans_gmm_weight).sym_size(2)}),
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight),
           permute_out_flag ? x.new_empty_symint({rows, x.sym_size(1)}) : nothing(x)};
 }
@@ -147,7 +147,7 @@ std::tuple<Tensor, Tensor> gmm_alltoallv(const Tensor& x, const Tensor& weight, 
   constexpr const char* kOp = "npu_gmm_alltoallv";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
   const ExpertRoutes routes(kOp, hcom, weight, ranks, send_counts, recv_counts);
-  const Tensor rows = grouped_product(x, turned(weight, trans_gmm_weight), routes.sent().of_experts());
+  const Tensor rows = grouped_product(x, transposed_if(weight, trans_gmm_weight), routes.sent().of_experts());
   return {routes.to_ranks(rows), shared_product(x, mm_x, mm_weight, trans_mm_weight)};
 }
 
@@ -159,7 +159,7 @@ std::tuple<Tensor, Tensor> gmm_alltoallv_meta(const Tensor& x, const Tensor& wei
   constexpr const char* kOp = "npu_gmm_alltoallv";
   check_grouped(kOp, x, weight, trans_gmm_weight, mm_x, mm_weight, given(send_tensor) || given(recv_tensor));
   const SymInt rows = received_rows(kOp, weight, ranks, recv_counts);
-  return {x.new_empty_symint({rows, turned(weight, trans_gmm_weight).sym_size(2)}),
+  return {x.new_empty_symint({rows, transposed_if(weight, trans_gmm_weight).sym_size(2)}),
           shared_product_meta(x, mm_x, mm_weight, trans_mm_weight)};
 }
 

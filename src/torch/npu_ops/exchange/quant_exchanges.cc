@@ -20,7 +20,7 @@ using at::ScalarType;
 using c10::SymInt;
 using distributed::Group;
 
-void check_matmul_all_to_all(const Tensor& x1, const Tensor& x2, int64_t world_size) {
+void check_quant_matmul_all_to_all(const Tensor& x1, const Tensor& x2, int64_t world_size) {
   constexpr const char* kOp = "npu_quant_matmul_all_to_all";
   check_small(kOp, "x1", x1);
   check_small(kOp, "x2", x2);
@@ -36,7 +36,7 @@ Tensor quant_matmul_all_to_all(const Tensor& x1, const Tensor& x2, std::string_v
                                OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt y_dtype,
                                OptionalString) {
   constexpr const char* kOp = "npu_quant_matmul_all_to_all";
-  check_matmul_all_to_all(x1, x2, world_size);
+  check_quant_matmul_all_to_all(x1, x2, world_size);
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   check_absent(kOp, "an offset", given(x1_offset) || given(x2_offset));
   const Group group(kOp, std::string(hcom), world_size);
@@ -50,14 +50,15 @@ Tensor quant_matmul_all_to_all_meta(const Tensor& x1, const Tensor& x2, std::str
                                     OptionalInt, OptionalInt, OptionalIntArrayRef, OptionalIntArrayRef, OptionalInt,
                                     OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
                                     OptionalInt y_dtype, OptionalString) {
-  check_matmul_all_to_all(x1, x2, world_size);
+  check_quant_matmul_all_to_all(x1, x2, world_size);
   const ScalarType type = type_of_code("npu_quant_matmul_all_to_all", "y_dtype", y_dtype, at::kFloat);
   return x1.new_empty_symint({x1.sym_size(0) * world_size, x2.sym_size(1) / world_size}, x1.options().dtype(type));
 }
 
 // x1 is int8 or float8, or has 16 bits or more; in the latter case its rows are quantised after all
 // their columns have come.
-void check_all_to_all_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size, const OptionalTensor& x1_scale) {
+void check_all_to_all_quant_matmul(const Tensor& x1, const Tensor& x2, int64_t world_size,
+                                   const OptionalTensor& x1_scale) {
   constexpr const char* kOp = "npu_all_to_all_quant_matmul";
   const bool is_exact = x1.is_floating_point() && x1.element_size() > 1;
   if (!is_exact) check_small(kOp, "x1", x1);
@@ -78,7 +79,7 @@ std::tuple<Tensor, Tensor> all_to_all_quant_matmul(
     OptionalIntArrayRef group_sizes, OptionalIntArrayRef, OptionalInt, OptionalInt x1_quant_dtype, OptionalInt,
     OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt y_dtype, OptionalString) {
   constexpr const char* kOp = "npu_all_to_all_quant_matmul";
-  check_all_to_all_matmul(x1, x2, world_size, x1_scale);
+  check_all_to_all_quant_matmul(x1, x2, world_size, x1_scale);
   check_absent(kOp, "group_sizes", group_sizes.has_value());
   check_absent(kOp, "an offset", given(x1_offset) || given(x2_offset));
   const Group group(kOp, std::string(hcom), world_size);
@@ -97,7 +98,7 @@ std::tuple<Tensor, Tensor> all_to_all_quant_matmul_meta(
     const OptionalTensor&, const OptionalTensor&, OptionalInt, OptionalInt, OptionalInt, OptionalIntArrayRef,
     OptionalIntArrayRef, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt, OptionalInt,
     OptionalInt, OptionalInt y_dtype, OptionalString) {
-  check_all_to_all_matmul(x1, x2, world_size, x1_scale);
+  check_all_to_all_quant_matmul(x1, x2, world_size, x1_scale);
   const ScalarType type = result_type("npu_all_to_all_quant_matmul", "y_dtype", x1, x2_scale, y_dtype);
   const SymInt rows = x1.sym_size(0) / world_size;
   return {x1.new_empty_symint({rows, x2.sym_size(1)}, x1.options().dtype(type)),

@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include "torch/distributed/group.h"
+#include "torch/npu_ops/framework/call_arguments.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -23,18 +24,12 @@ constexpr const char* kSchema =
     "exchange_rows(Tensor[] rows, Tensor counts, SymInt places, SymInt? agreed, str op, str group, int size, int rank) "
     "-> Tensor[]";
 
-std::vector<int64_t> numbers(const Tensor& counts) {
-  const Tensor whole = counts.to(at::kLong).contiguous();
-  const auto* first = whole.const_data_ptr<int64_t>();
-  return {first, first + whole.numel()};
-}
-
 // The counts of all ranks for this one. `agreed`, which must be the same on all ranks, is sent with them.
 Tensor exchange_counts(const Group& group, const std::string& op, const Tensor& counts, const OptionalSymInt& agreed) {
   const int64_t ours = agreed ? agreed->expect_int() : 0;
   const Tensor whole = counts.to(at::kLong);
   const Tensor arrived = group.all_to_all(at::cat({whole, whole.new_full({whole.size(0), 1}, ours)}, 1));
-  const std::vector<int64_t> theirs = numbers(arrived.select(1, -1));
+  const std::vector<int64_t> theirs = values_of(arrived.select(1, -1));
   TORCH_CHECK(std::all_of(theirs.begin(), theirs.end(), [&](int64_t other) { return other == ours; }), op,
               ": ranks make place for different numbers of tokens, ", at::IntArrayRef(theirs),
               ": global_bs must be the same on all, and not 0 where they have different numbers");
@@ -59,7 +54,7 @@ std::vector<Tensor> exchange_rows(at::TensorList rows, const Tensor& counts, Sym
   TORCH_CHECK(group.rank() == rank, title, ": this process is rank ", group.rank(), " of the group '", name,
               "', but its rank is given as ", rank);
   const Tensor their_counts = exchange_counts(group, title, counts, agreed);
-  const std::vector<int64_t> sent = numbers(counts.sum(1)), received = numbers(their_counts.sum(1));
+  const std::vector<int64_t> sent = values_of(counts.sum(1)), received = values_of(their_counts.sum(1));
   const int64_t arriving = std::accumulate(received.begin(), received.end(), int64_t{0}), most = places.expect_int();
   TORCH_CHECK(arriving <= most, title, ": ", arriving, " rows come to rank ", rank, ", which has ", most, " places");
   std::vector<Tensor> out;

@@ -16,7 +16,7 @@ using at::IntArrayRef;
 using at::Tensor;
 using distributed::ProcessGroupHccl;
 using distributed::WorkPtr;
-using Group = c10::intrusive_ptr<ProcessGroupHccl>;
+using HcclGroup = c10::intrusive_ptr<ProcessGroupHccl>;
 
 // Splits `tensor` along dimension 0 into one piece for each rank, of `sizes` rows, or of equal
 // sizes if `sizes` is empty.
@@ -37,7 +37,7 @@ std::chrono::milliseconds timeout_of(int64_t milliseconds) {
   return milliseconds > 0 ? std::chrono::milliseconds(milliseconds) : c10d::kUnsetTimeout;
 }
 
-WorkPtr all_gather_uneven(const Tensor& output, const Tensor& input, IntArrayRef sizes, const Group& group,
+WorkPtr all_gather_uneven(const Tensor& output, const Tensor& input, IntArrayRef sizes, const HcclGroup& group,
                           int64_t timeout) {
   std::vector<std::vector<Tensor>> outputs = {
       pieces_of("wrap_allgather_base_uneven_inner", "output_tensor", output, sizes, group->getSize())};
@@ -47,7 +47,7 @@ WorkPtr all_gather_uneven(const Tensor& output, const Tensor& input, IntArrayRef
   return group->allgather(outputs, inputs, options);
 }
 
-WorkPtr reduce_scatter_uneven(const Tensor& output, const Tensor& input, IntArrayRef sizes, const Group& group,
+WorkPtr reduce_scatter_uneven(const Tensor& output, const Tensor& input, IntArrayRef sizes, const HcclGroup& group,
                               const c10::intrusive_ptr<c10d::ReduceOp>& reduce_op, int64_t timeout) {
   std::vector<std::vector<Tensor>> inputs = {
       pieces_of("wrap_reduce_scatter_base_uneven_inner", "input_tensor", input, sizes, group->getSize())};
@@ -58,7 +58,7 @@ WorkPtr reduce_scatter_uneven(const Tensor& output, const Tensor& input, IntArra
   return group->reduce_scatter(outputs, inputs, options);
 }
 
-WorkPtr all_to_all_counts(const Tensor& output, const Tensor& input, IntArrayRef counts, const Group& group,
+WorkPtr all_to_all_counts(const Tensor& output, const Tensor& input, IntArrayRef counts, const HcclGroup& group,
                           int64_t timeout) {
   const int64_t ranks = group->getSize(), rank = group->getRank();
   TORCH_CHECK(static_cast<int64_t>(counts.size()) == ranks * ranks,
@@ -72,7 +72,7 @@ WorkPtr all_to_all_counts(const Tensor& output, const Tensor& input, IntArrayRef
 }
 
 WorkPtr send_and_receive(at::TensorList tensors, const std::vector<std::string>& kinds, IntArrayRef ranks,
-                         const Group& group) {
+                         const HcclGroup& group) {
   constexpr const char* kOp = "wrap_batch_isend_irecv_inner";
   TORCH_CHECK(!tensors.empty() && tensors.size() == kinds.size() && tensors.size() == ranks.size(), kOp,
               ": takes as many tensors as op_type and remote_rank_list have, and at least one; got ", tensors.size(),

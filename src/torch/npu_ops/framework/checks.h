@@ -8,10 +8,9 @@
 
 #include <ATen/ATen.h>
 
-namespace npugraph::npu_ops {
+#include "torch/npu_ops/framework/types.h"
 
-using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
+namespace npugraph::npu_ops {
 
 // float32, float16, bfloat16 or float64.
 void check_floating(const char* op, const char* name, const Tensor& tensor);
@@ -35,5 +34,8 @@ inline Tensor wide(const Tensor& tensor) {
 }
 // The same for an optional tensor; undefined if it is absent.
 inline Tensor wide(const OptionalTensor& tensor) { return tensor && tensor->defined() ? wide(*tensor) : Tensor(); }
+
+// Whether an argument is a tensor, and not None.
+inline bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
 }  // namespace npugraph::npu_ops

@@ -10,8 +10,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using at::IntArrayRef;
-using Two = std::tuple<Tensor, Tensor>;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 constexpr std::array<int64_t, 3> kNothing = {0, 0, 0};
 

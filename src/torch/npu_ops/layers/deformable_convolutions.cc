@@ -2,7 +2,6 @@
 // Convolutions that read their input at positions that are an input, too (Dai et al., 2017; with weights for these
 // positions: Zhu et al., 2019).
 #include <array>
-#include <tuple>
 #include <vector>
 
 #include "torch/npu_ops/framework/checks.h"
@@ -14,8 +13,6 @@ namespace {
 
 using at::IntArrayRef;
 using c10::SymInt;
-using Two = std::tuple<Tensor, Tensor>;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 struct Deformable {
   const char* op;
@@ -29,7 +26,7 @@ struct Deformable {
 };
 
 // Size of the result along dimension 2 or 3.
-SymInt convolved(const Deformable& how, const Tensor& input, int64_t dim) {
+SymInt convolved_size(const Deformable& how, const Tensor& input, int64_t dim) {
   const int64_t axis = dim - 2, reach = how.dilation[dim] * (how.kernel[axis] - 1) + 1;
   return (input.sym_size(dim) + (how.padding[2 * axis] + how.padding[2 * axis + 1] - reach)) / how.stride[dim] + 1;
 }
@@ -45,9 +42,10 @@ void check_deformable(const Deformable& how, const Tensor& input, const Tensor& 
   TORCH_CHECK(weight.sym_size(2) == how.kernel[0] && weight.sym_size(3) == how.kernel[1], how.op, ": kernel_size is ",
               how.kernel, ", weight has shape ", weight.sym_sizes());
   const bool fits = offset.sym_size(0) == input.sym_size(0) && offset.sym_size(1) == how.parts() * how.taps() &&
-                    offset.sym_size(2) == convolved(how, input, 2) && offset.sym_size(3) == convolved(how, input, 3);
+                    offset.sym_size(2) == convolved_size(how, input, 2) &&
+                    offset.sym_size(3) == convolved_size(how, input, 3);
   TORCH_CHECK(fits, how.op, ": offset has shape ", offset.sym_sizes(), ", allowed is [", input.sym_size(0), ", ",
-              how.parts() * how.taps(), ", ", convolved(how, input, 2), ", ", convolved(how, input, 3), "]");
+              how.parts() * how.taps(), ", ", convolved_size(how, input, 2), ", ", convolved_size(how, input, 3), "]");
 }
 
 // Coordinates along one axis at which the input is read, [N, G, rows, columns, height, width]: those of plain
@@ -62,7 +60,7 @@ Tensor read_along(const Deformable& how, const Tensor& offset, int64_t axis) {
 
 // One of the four elements of maps [N, G, C / G, H * W] that each sample is interpolated from. There are S = rows *
 // columns * height * width samples.
-struct Corner {
+struct SampleCorner {
   Tensor places;                    // [N, G, 1, S]
   Tensor weight, along_x, along_y;  // and its derivatives along x and y
 };
@@ -70,11 +68,11 @@ struct Corner {
 struct Reading {
   Tensor maps;
   Tensor mask;  // 1 if the convolution is not modulated
-  std::vector<Corner> corners;
+  std::vector<SampleCorner> corners;
 };
 
-Corner corner_at(const Tensor& x, const Tensor& y, int64_t right, int64_t down, const SymInt& height,
-                 const SymInt& width) {
+SampleCorner corner_at(const Tensor& x, const Tensor& y, int64_t right, int64_t down, const SymInt& height,
+                       const SymInt& width) {
   const Tensor left = x.floor(), top = y.floor();
   const Tensor column = left.to(at::kLong) + right, row = top.to(at::kLong) + down;
   const Tensor inside =
@@ -102,7 +100,7 @@ Reading reading_of(const Deformable& how, const Tensor& input, const Tensor& off
   return out;
 }
 
-Tensor values_at(const Reading& reading, const Corner& corner) {
+Tensor values_at(const Reading& reading, const SampleCorner& corner) {
   const auto& maps = reading.maps;
   return maps.gather(3, corner.places.expand_symint({-1, -1, maps.sym_size(2), -1}));
 }
@@ -110,7 +108,7 @@ Tensor values_at(const Reading& reading, const Corner& corner) {
 // Samples, [N, G, C / G, S], before the mask.
 Tensor samples_of(const Reading& reading) {
   Tensor sum;
-  for (const Corner& corner : reading.corners) {
+  for (const SampleCorner& corner : reading.corners) {
     const Tensor part = values_at(reading, corner) * corner.weight;
     sum = sum.defined() ? sum + part : part;
   }
@@ -133,9 +131,9 @@ Tensor from_blocks(const Deformable& how, const Tensor& blocks, const Tensor& in
       .reshape_symint({input.sym_size(0), how.deformable_groups, input.sym_size(1) / how.deformable_groups, -1});
 }
 
-Two forward(const Tensor& input, const Tensor& weight, const Tensor& offset, const OptionalTensor& bias,
-            IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-            int64_t deformable_groups, bool modulated) {
+Two deformable_conv2d(const Tensor& input, const Tensor& weight, const Tensor& offset, const OptionalTensor& bias,
+                      IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                      int64_t deformable_groups, bool modulated) {
   const Deformable how = {"npu_deformable_conv2d", kernel,   stride, padding, dilation, groups,
                           deformable_groups,       modulated};
   check_deformable(how, input, weight, offset);
@@ -150,7 +148,7 @@ Two forward(const Tensor& input, const Tensor& weight, const Tensor& offset, con
 Two reading_backward(const Deformable& how, const Reading& reading, const Tensor& grad, const Tensor& offset) {
   const Tensor masked = grad * reading.mask;
   Tensor of_maps = at::zeros_like(reading.maps), of_x = at::zeros_like(reading.mask), of_y = of_x;
-  for (const Corner& corner : reading.corners) {
+  for (const SampleCorner& corner : reading.corners) {
     const Tensor places = corner.places.expand_symint({-1, -1, grad.sym_size(2), -1});
     of_maps = of_maps.scatter_add(3, places, masked * corner.weight);
     const Tensor along = (masked * values_at(reading, corner)).sum(2, /*keepdim=*/true);
@@ -162,9 +160,9 @@ Two reading_backward(const Deformable& how, const Reading& reading, const Tensor
   return {of_maps, at::stack(parts, 1).view_symint(offset.sym_sizes())};
 }
 
-Four backward(const Tensor& input, const Tensor& grad, const Tensor& blocks, const Tensor& weight, const Tensor& offset,
-              IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-              int64_t deformable_groups, bool modulated) {
+Four deformable_conv2d_backward(const Tensor& input, const Tensor& grad, const Tensor& blocks, const Tensor& weight,
+                                const Tensor& offset, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
+                                IntArrayRef dilation, int64_t groups, int64_t deformable_groups, bool modulated) {
   const Deformable how = {"npu_deformable_conv2dbk", kernel,   stride, padding, dilation, groups,
                           deformable_groups,         modulated};
   check_deformable(how, input, weight, offset);
@@ -183,7 +181,7 @@ Four backward(const Tensor& input, const Tensor& grad, const Tensor& blocks, con
 
 void define_deformable_convolutions(Definitions& npu) {
   npu.composed(
-      "npu_deformable_conv2d", &forward,
+      "npu_deformable_conv2d", &deformable_conv2d,
       "A convolution of bilinear samples, 0 outside of the image, as far from what a plain one reads as offset "
       "[N, 3 * deformable_groups * taps, H, W] says: x of all groups and taps, then y, then a factor; without "
       "modulated "
@@ -191,7 +189,7 @@ void define_deformable_convolutions(Definitions& npu) {
       "stride and dilation are of N, C, H, W, padding of top, bottom, left, right. And the samples, as an "
       "image in which those of one place are a block (Dai et al., 2017; Zhu et al., 2019)");
   npu.composed(
-      "npu_deformable_conv2dbk", &backward,
+      "npu_deformable_conv2dbk", &deformable_conv2d_backward,
       "Gradients of input, weight, offset and bias of npu_deformable_conv2d, whose second result is offset_out");
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout (Srivastava et al., 2014). Masks say which elements are kept: as bits, eight in a byte and a
 // multiple of 128, or as bytes.
-#include <tuple>
 #include <vector>
 
 #include "torch/npu_ops/framework/checks.h"
@@ -15,8 +14,6 @@ namespace {
 
 using at::Scalar;
 using c10::SymInt;
-using Two = std::tuple<Tensor, Tensor>;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 constexpr int64_t kBitsAtATime = 128;
 
@@ -32,12 +29,12 @@ void check_share(const char* op, const Tensor& input, double p) {
 // Number of bits of a mask for `elements` elements.
 SymInt bits_of(const SymInt& elements) { return (elements + (kBitsAtATime - 1)) / kBitsAtATime * kBitsAtATime; }
 
-Tensor drawn(const Tensor& like, const SymInt& count, double p) {
+Tensor drawn_mask(const Tensor& like, const SymInt& count, double p) {
   return uniform({count}, like.options().dtype(at::kFloat)) >= p;
 }
 
 // `kept` has the shape of x.
-Tensor scaled(const Tensor& x, const Tensor& kept, double p) {
+Tensor scaled_kept(const Tensor& x, const Tensor& kept, double p) {
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   return (wide(x) * kept * scale).to(x.scalar_type());
 }
@@ -47,12 +44,12 @@ Tensor by_bits(const char* op, const Tensor& x, const Tensor& mask, double p) {
   TORCH_CHECK(mask.sym_numel() * 8 >= x.sym_numel(), op, ": mask has ", mask.sym_numel() * 8, " bits, and not ",
               x.sym_numel());
   const Tensor bits = unpack_bits(mask.reshape(-1)).slice_symint(0, 0, x.sym_numel());
-  return scaled(x, bits.view_symint(x.sym_sizes()), p);
+  return scaled_kept(x, bits.view_symint(x.sym_sizes()), p);
 }
 
 Two dropout(const Tensor& input, double p) {
   check_share("_npu_dropout", input, p);
-  const Tensor mask = pack_bits(drawn(input, bits_of(input.sym_numel()), p));
+  const Tensor mask = pack_bits(drawn_mask(input, bits_of(input.sym_numel()), p));
   return {by_bits("_npu_dropout", input, mask, p), mask};
 }
 
@@ -78,19 +75,19 @@ Tensor dropout_backward(const Tensor& grad, const Tensor& mask, double p) {
 
 Two dropout_with_byte_mask_saving(const Tensor& input, double p) {
   check_share("_dropout_with_byte_mask", input, p);
-  const Tensor mask = drawn(input, input.sym_numel(), p);
-  return {scaled(input, mask.view_symint(input.sym_sizes()), p), mask.to(at::kByte)};
+  const Tensor mask = drawn_mask(input, input.sym_numel(), p);
+  return {scaled_kept(input, mask.view_symint(input.sym_sizes()), p), mask.to(at::kByte)};
 }
 
 Tensor dropout_with_byte_mask(const Tensor& input, double p, bool train) {
   check_share("dropout_with_byte_mask", input, p);
   if (!train) return input.clone();
-  return scaled(input, drawn(input, input.sym_numel(), p).view_symint(input.sym_sizes()), p);
+  return scaled_kept(input, drawn_mask(input, input.sym_numel(), p).view_symint(input.sym_sizes()), p);
 }
 
 Tensor dropout_with_byte_mask_backward(const Tensor& grad, const Tensor& mask, double p) {
   check_share("_dropout_with_byte_mask_backward", grad, p);
-  return scaled(grad, mask.ne(0).view_symint(grad.sym_sizes()), p);
+  return scaled_kept(grad, mask.ne(0).view_symint(grad.sym_sizes()), p);
 }
 
 Three dropout_with_add_softmax(const Tensor& input, const Tensor& x1, const Scalar& alpha, double p, int64_t dim) {
@@ -98,15 +95,15 @@ Three dropout_with_add_softmax(const Tensor& input, const Tensor& x1, const Scal
   check_share(kOp, input, p);
   check_same_shape(kOp, "x1", x1, "input", input);
   const Tensor softmax = (wide(x1) + wide(input) * alpha).softmax(dim).to(x1.scalar_type());
-  const Tensor mask = drawn(input, input.sym_numel(), p).view_symint(input.sym_sizes());
-  return {mask.to(at::kByte), softmax, scaled(softmax, mask, p)};
+  const Tensor mask = drawn_mask(input, input.sym_numel(), p).view_symint(input.sym_sizes());
+  return {mask.to(at::kByte), softmax, scaled_kept(softmax, mask, p)};
 }
 
 Two dropout_with_add_softmax_backward(const Tensor& grad, const Tensor& mask, const Tensor& softmax,
                                       const Scalar& alpha, double p, int64_t dim) {
   check_share("npu_dropout_with_add_softmax_backward", grad, p);
   const Tensor out = wide(softmax);
-  const Tensor of_softmax = wide(scaled(grad, mask.ne(0).view_symint(grad.sym_sizes()), p));
+  const Tensor of_softmax = wide(scaled_kept(grad, mask.ne(0).view_symint(grad.sym_sizes()), p));
   const Tensor of_sum = out * (of_softmax - (of_softmax * out).sum(dim, true));
   return {(of_sum * alpha).to(grad.scalar_type()), of_sum.to(grad.scalar_type())};
 }

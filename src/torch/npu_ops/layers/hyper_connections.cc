@@ -51,8 +51,6 @@ Tensor as_tokens(const Tensor& rows, const Tensor& x) {
   return rows.unflatten_symint(0, x.sym_sizes().slice(0, x.dim() - 2));
 }
 
-using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-
 Six mhc_pre(const Tensor& x, const Tensor& phi, const Tensor& alpha, const Tensor& bias, const OptionalTensor& gamma,
             double norm_eps, double hc_eps, int64_t out_flag, int64_t /*inner_precise: products are in float32*/) {
   const char* op = "npu_mhc_pre";
@@ -149,7 +147,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> mhc_post_backward(const Tensor& grad_
 constexpr int64_t kAlongRows = -1, kAlongColumns = -2;  // dimensions over which sums are 1
 
 // The dimension of normalisation number `step`.
-int64_t along(int64_t step) { return step % 2 == 0 ? kAlongRows : kAlongColumns; }
+int64_t dim_of_step(int64_t step) { return step % 2 == 0 ? kAlongRows : kAlongColumns; }
 
 std::tuple<Tensor, Tensor, Tensor> mhc_sinkhorn(const Tensor& x, double eps, c10::SymInt num_iters, int64_t out_flag) {
   const char* op = "npu_mhc_sinkhorn";
@@ -163,11 +161,12 @@ std::tuple<Tensor, Tensor, Tensor> mhc_sinkhorn(const Tensor& x, double eps, c10
   std::vector<Tensor> sums{exponentials.sum(kAlongRows, /*keepdim=*/true)}, norms{exponentials / sums.front()};
   Tensor matrix = norms.front() + eps;
   for (int64_t step = 1; step < 2 * count; ++step) {
-    sums.push_back(matrix.sum(along(step), /*keepdim=*/true) + eps);
+    sums.push_back(matrix.sum(dim_of_step(step), /*keepdim=*/true) + eps);
     matrix = matrix / sums.back();
     norms.push_back(matrix);
   }
-  for (size_t step = 0; step < sums.size(); ++step) sums[step] = sums[step].squeeze(along(static_cast<int64_t>(step)));
+  for (size_t step = 0; step < sums.size(); ++step)
+    sums[step] = sums[step].squeeze(dim_of_step(static_cast<int64_t>(step)));
   const auto saved = [&](const std::vector<Tensor>& steps) {
     return out_flag == 1 ? at::stack(steps).detach() : matrix.new_empty({0});
   };
@@ -183,10 +182,10 @@ Tensor mhc_sinkhorn_backward(const Tensor& grad_y, const Tensor& norm, const Ten
   Tensor gradient = wide(grad_y);
   for (int64_t step = steps - 1; step >= 0; --step) {
     const Tensor result = wide(norm.select(0, step));
-    const Tensor row = (gradient * result).sum(along(step), /*keepdim=*/true);
+    const Tensor row = (gradient * result).sum(dim_of_step(step), /*keepdim=*/true);
     // The first step is a softmax: its gradient has the factor exponential / sum, which is `result`, and not 1 / sum.
-    gradient =
-        step == 0 ? result * (gradient - row) : (gradient - row) / wide(sum.select(0, step)).unsqueeze(along(step));
+    gradient = step == 0 ? result * (gradient - row)
+                         : (gradient - row) / wide(sum.select(0, step)).unsqueeze(dim_of_step(step));
   }
   return gradient.to(grad_y.scalar_type());
 }

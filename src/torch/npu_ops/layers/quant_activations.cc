@@ -12,8 +12,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-
 at::ScalarType half_or_bfloat(const char* op, std::optional<at::ScalarType> type) {
   const at::ScalarType out = type.value_or(at::kHalf);
   TORCH_CHECK(out == at::kHalf || out == at::kBFloat16, op, ": output_dtype is ", out,
@@ -51,8 +49,8 @@ struct StaticOrDynamic {
 };
 
 // Quantises the rows of `exact`. Static quantisation divides or multiplies by `factor`, and its scales are zeros.
-std::tuple<Tensor, Tensor> quantised_rows(const StaticOrDynamic& how, const Tensor& exact, const OptionalTensor& factor,
-                                          const OptionalTensor& offset, bool divides) {
+std::tuple<Tensor, Tensor> quantised_by(const StaticOrDynamic& how, const Tensor& exact, const OptionalTensor& factor,
+                                        const OptionalTensor& offset, bool divides) {
   TORCH_CHECK(how.quant_mode == 0 || how.quant_mode == 1, how.op, ": quant_mode is ", how.quant_mode,
               ", allowed are 0 (static) and 1 (dynamic)");
   if (how.quant_mode == 1) {
@@ -69,9 +67,9 @@ std::tuple<Tensor, Tensor> dequant_swiglu_quant(const Tensor& x, const OptionalT
                                                 const OptionalTensor& activation_scale, const OptionalTensor& bias,
                                                 const OptionalTensor& quant_scale, const OptionalTensor& quant_offset,
                                                 const OptionalTensor& group_index, bool activate_left,
-                                                int64_t quant_mode, Code dst_type, Code round_mode, Code activate_dim,
-                                                int64_t swiglu_mode, double clamp_limit, double glu_alpha,
-                                                double glu_bias) {
+                                                int64_t quant_mode, OptionalInt dst_type, OptionalInt round_mode,
+                                                OptionalInt activate_dim, int64_t swiglu_mode, double clamp_limit,
+                                                double glu_alpha, double glu_bias) {
   constexpr const char* kOp = "npu_dequant_swiglu_quant";
   check_type(kOp, "x", x, {at::kInt, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
   check_dims(kOp, "x", x, 2, 8);
@@ -87,9 +85,9 @@ std::tuple<Tensor, Tensor> dequant_swiglu_quant(const Tensor& x, const OptionalT
   const Gate gate{swiglu_mode, activate_left, clamp_limit, glu_alpha, glu_bias};
   const Tensor out = gated(kOp, exact.view_symint(x.sym_sizes()), activate_dim.value_or(-1), gate);
   const StaticOrDynamic how{kOp, quant_mode, quant_type(kOp, "dst_type", dst_type)};
-  if (out.dim() == 2) return quantised_rows(how, out, table(quant_scale), table(quant_offset), /*divides=*/true);
+  if (out.dim() == 2) return quantised_by(how, out, table(quant_scale), table(quant_offset), /*divides=*/true);
   TORCH_CHECK(!group_index, kOp, ": x has ", x.dim(), " dimensions, allowed with group_index are 2");
-  return quantised_rows(how, out, quant_scale, quant_offset, /*divides=*/true);
+  return quantised_by(how, out, quant_scale, quant_offset, /*divides=*/true);
 }
 
 // On this NPU npu_swiglu_quant returns the factors that it multiplied by, and not their reciprocals.
@@ -109,9 +107,9 @@ std::tuple<Tensor, Tensor> swiglu_quant(const Tensor& x, const OptionalTensor& s
               ", allowed are 0 (cumulative) and 1 (counts)");
   const Tensor out = gated(kOp, wide(x).flatten(0, -2), -1, {.left = activate_left});
   const RowTable table{group_index ? group_ends(*group_index, group_list_type == 1) : Tensor(), out.sym_size(0)};
-  const Code code = dst_type ? Code(static_cast<int64_t>(*dst_type)) : std::nullopt;
+  const OptionalInt code = dst_type ? OptionalInt(static_cast<int64_t>(*dst_type)) : std::nullopt;
   const StaticOrDynamic how{kOp, quant_mode, quant_type(kOp, "dst_type", code)};
-  const auto [values, row_scale] = quantised_rows(how, out, table(smooth_scales), table(offsets), /*divides=*/false);
+  const auto [values, row_scale] = quantised_by(how, out, table(smooth_scales), table(offsets), /*divides=*/false);
   const Tensor scale = quant_mode == 1 && is_910b() ? row_scale.reciprocal() : row_scale;
   std::vector<c10::SymInt> shape = x.sym_sizes().vec();
   shape.back() = values.sym_size(-1);
@@ -122,7 +120,7 @@ std::tuple<Tensor, Tensor> swiglu_quant(const Tensor& x, const OptionalTensor& s
 
 std::tuple<Tensor, Tensor> gelu_quant(const Tensor& input, const OptionalTensor& input_scale,
                                       const OptionalTensor& input_offset, c10::string_view approximate,
-                                      c10::string_view quant_mode, Code dst_type, c10::string_view round_mode) {
+                                      c10::string_view quant_mode, OptionalInt dst_type, c10::string_view round_mode) {
   constexpr const char* kOp = "npu_gelu_quant";
   check_floating(kOp, "input", input);
   TORCH_CHECK(quant_mode == "static" || quant_mode == "dynamic", kOp, ": quant_mode is \"", quant_mode,

@@ -8,11 +8,9 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-
 // How weights are compressed is not published. The bias has one value for each column of the result.
 Tensor compress_dequant_meta(const Tensor& x1, const Tensor&, const Tensor&, const Tensor& bias, const Tensor&,
-                             const OptionalTensor&, Code) {
+                             const OptionalTensor&, OptionalInt) {
   constexpr const char* kOp = "npu_matmul_compress_dequant";
   check_dims(kOp, "x1", x1, 2, 2);
   check_dims(kOp, "bias", bias, 1, 2);
@@ -26,7 +24,8 @@ Tensor copy_of(const OptionalTensor& tensor, const Tensor& like) {
 std::tuple<Tensor, Tensor, Tensor, Tensor> weight_quant_preprocess(const Tensor& weight, const Tensor& weight_scale,
                                                                    int64_t, int64_t, int64_t,
                                                                    const OptionalTensor& weight_offset,
-                                                                   const OptionalTensor& bias, Code, Code) {
+                                                                   const OptionalTensor& bias, OptionalInt,
+                                                                   OptionalInt) {
   return {weight.clone(), weight_scale.clone(), copy_of(weight_offset, weight_scale), copy_of(bias, weight_scale)};
 }
 

@@ -9,10 +9,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-using Tensors = std::vector<Tensor>;
-
-TensorsOf one(const OptionalTensor& tensor) {
+TensorsOf listed(const OptionalTensor& tensor) {
   return tensor && tensor->sym_numel() > 0 ? TensorsOf({*tensor}) : std::nullopt;
 }
 
@@ -60,26 +57,27 @@ SwigluQuant read_first(const Tensor& x, const Tensor& weight, const Tensor& weig
   check_type(kOp, "x", x, {at::kChar});
   const Tensor plain = weight.dim() == 5 ? without_fractals(weight) : weight;
   check_dims(kOp, "weight", plain, 3, 3);
-  return {kOp, {.weight = {plain}, .bias = one(bias), .scale = one(weight_scale), .type = at::kFloat}, {}};
+  return {kOp, {.weight = {plain}, .bias = listed(bias), .scale = listed(weight_scale), .type = at::kFloat}, {}};
 }
 
-std::tuple<Tensor, Tensor, Tensor> swiglu_quant(const Tensor& x, const Tensor& weight, const Tensor& group_list,
-                                                const Tensor& weight_scale, const Tensor& x_scale,
-                                                const OptionalTensor& bias, const OptionalTensor&) {
+std::tuple<Tensor, Tensor, Tensor> grouped_swiglu_quant(const Tensor& x, const Tensor& weight, const Tensor& group_list,
+                                                        const Tensor& weight_scale, const Tensor& x_scale,
+                                                        const OptionalTensor& bias, const OptionalTensor&) {
   const Quantised out = swiglu_quantised(read_first(x, weight, weight_scale, bias), x, x_scale, group_list);
   return {out.values, out.scale, at::zeros({}, out.scale.options())};
 }
 
-std::tuple<Tensor, Tensor, Tensor> swiglu_quant_meta(const Tensor& x, const Tensor& weight, const Tensor&,
-                                                     const Tensor& weight_scale, const Tensor&,
-                                                     const OptionalTensor& bias, const OptionalTensor&) {
+std::tuple<Tensor, Tensor, Tensor> grouped_swiglu_quant_meta(const Tensor& x, const Tensor& weight, const Tensor&,
+                                                             const Tensor& weight_scale, const Tensor&,
+                                                             const OptionalTensor& bias, const OptionalTensor&) {
   const Quantised out = swiglu_shapes(read_first(x, weight, weight_scale, bias), x);
   return {out.values, out.scale, at::empty({}, out.scale.options())};
 }
 
 SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, const OptionalTensor& smooth_scale,
-                        const OptionalTensor& bias, Code quant_mode, Code quant_dtype, Code group_list_type,
-                        Code x_dtype, Code weight_dtype, Code weight_scale_dtype, Code x_scale_dtype) {
+                        const OptionalTensor& bias, OptionalInt quant_mode, OptionalInt quant_dtype,
+                        OptionalInt group_list_type, OptionalInt x_dtype, OptionalInt weight_dtype,
+                        OptionalInt weight_scale_dtype, OptionalInt x_scale_dtype) {
   constexpr const char* kOp = "npu_grouped_matmul_swiglu_quant_v2";
   TORCH_CHECK(!weight.empty(), kOp, ": weight has 0 tensors, allowed is at least one");
   constexpr int64_t kByRows = 0, kByBlocks = 2;
@@ -92,7 +90,7 @@ SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, cons
   if (mode == kByBlocks) blocks = element_type(kOp, "quant_dtype", quant_dtype.value_or(0));
   return {kOp,
           {.weight = without_fractals(weight),
-           .bias = one(bias),
+           .bias = listed(bias),
            .scale = weight_scale.vec(),
            .x_dtype = x_dtype,
            .weight_dtype = weight_dtype,
@@ -104,24 +102,25 @@ SwigluQuant read_second(at::TensorList weight, at::TensorList weight_scale, cons
           blocks};
 }
 
-std::tuple<Tensor, Tensor> swiglu_quant_v2(const Tensor& x, at::TensorList weight, at::TensorList weight_scale,
-                                           const Tensor& x_scale, const Tensor& group_list,
-                                           const OptionalTensor& smooth_scale, std::optional<at::TensorList>,
-                                           const OptionalTensor& bias, Code, Code, Code quant_mode, Code quant_dtype,
-                                           Code group_list_type, at::OptionalIntArrayRef, Code x_dtype,
-                                           Code weight_dtype, Code weight_scale_dtype, Code x_scale_dtype) {
+std::tuple<Tensor, Tensor> grouped_swiglu_quant_v2(const Tensor& x, at::TensorList weight, at::TensorList weight_scale,
+                                                   const Tensor& x_scale, const Tensor& group_list,
+                                                   const OptionalTensor& smooth_scale, std::optional<at::TensorList>,
+                                                   const OptionalTensor& bias, OptionalInt, OptionalInt,
+                                                   OptionalInt quant_mode, OptionalInt quant_dtype,
+                                                   OptionalInt group_list_type, at::OptionalIntArrayRef,
+                                                   OptionalInt x_dtype, OptionalInt weight_dtype,
+                                                   OptionalInt weight_scale_dtype, OptionalInt x_scale_dtype) {
   const SwigluQuant in = read_second(weight, weight_scale, smooth_scale, bias, quant_mode, quant_dtype, group_list_type,
                                      x_dtype, weight_dtype, weight_scale_dtype, x_scale_dtype);
   const Quantised out = swiglu_quantised(in, x, x_scale, group_list);
   return {out.values, out.scale};
 }
 
-std::tuple<Tensor, Tensor> swiglu_quant_v2_meta(const Tensor& x, at::TensorList weight, at::TensorList weight_scale,
-                                                const Tensor&, const Tensor&, const OptionalTensor& smooth_scale,
-                                                std::optional<at::TensorList>, const OptionalTensor& bias, Code, Code,
-                                                Code quant_mode, Code quant_dtype, Code group_list_type,
-                                                at::OptionalIntArrayRef, Code x_dtype, Code weight_dtype,
-                                                Code weight_scale_dtype, Code x_scale_dtype) {
+std::tuple<Tensor, Tensor> grouped_swiglu_quant_v2_meta(
+    const Tensor& x, at::TensorList weight, at::TensorList weight_scale, const Tensor&, const Tensor&,
+    const OptionalTensor& smooth_scale, std::optional<at::TensorList>, const OptionalTensor& bias, OptionalInt,
+    OptionalInt, OptionalInt quant_mode, OptionalInt quant_dtype, OptionalInt group_list_type, at::OptionalIntArrayRef,
+    OptionalInt x_dtype, OptionalInt weight_dtype, OptionalInt weight_scale_dtype, OptionalInt x_scale_dtype) {
   const SwigluQuant in = read_second(weight, weight_scale, smooth_scale, bias, quant_mode, quant_dtype, group_list_type,
                                      x_dtype, weight_dtype, weight_scale_dtype, x_scale_dtype);
   const Quantised out = swiglu_shapes(in, x);
@@ -130,14 +129,14 @@ std::tuple<Tensor, Tensor> swiglu_quant_v2_meta(const Tensor& x, at::TensorList 
 
 constexpr const char* kFinalize = "npu_grouped_matmul_finalize_routing";
 
-struct Routing {
+struct FinalizeRouting {
   GroupedProduct product;
   at::ScalarType type;
 };
 
-Routing read_routing(const Tensor& x, const Tensor& w, const OptionalTensor& scale, const OptionalTensor& bias,
-                     std::optional<at::ScalarType> dtype, Code x_dtype, Code w_dtype, Code scale_dtype,
-                     Code pertoken_scale_dtype) {
+FinalizeRouting read_routing(const Tensor& x, const Tensor& w, const OptionalTensor& scale, const OptionalTensor& bias,
+                             std::optional<at::ScalarType> dtype, OptionalInt x_dtype, OptionalInt w_dtype,
+                             OptionalInt scale_dtype, OptionalInt pertoken_scale_dtype) {
   check_dims(kFinalize, "x", x, 2, 2);
   const Tensor plain = w.dim() == 5 ? without_fractals(w) : w;
   check_dims(kFinalize, "w", plain, 3, 3);
@@ -145,8 +144,8 @@ Routing read_routing(const Tensor& x, const Tensor& w, const OptionalTensor& sca
   TORCH_CHECK(type == at::kFloat || type == at::kHalf || type == at::kBFloat16, kFinalize, ": dtype is ", type,
               ", allowed are Float, Half and BFloat16");
   return {{.weight = {plain},
-           .bias = one(bias),
-           .scale = one(scale),
+           .bias = listed(bias),
+           .scale = listed(scale),
            .x_dtype = x_dtype,
            .weight_dtype = w_dtype,
            .scale_dtype = scale_dtype,
@@ -159,10 +158,12 @@ Tensor finalize_routing(const Tensor& x, const Tensor& w, const Tensor& group_li
                         const OptionalTensor& bias, const OptionalTensor&, const OptionalTensor& pertoken_scale,
                         const OptionalTensor& shared_input, const OptionalTensor& logit,
                         const OptionalTensor& row_index, std::optional<at::ScalarType> dtype,
-                        std::optional<double> shared_input_weight, Code shared_input_offset, Code output_bs,
-                        Code group_list_type, at::OptionalIntArrayRef, Code x_dtype, Code w_dtype, Code scale_dtype,
-                        Code pertoken_scale_dtype) {
-  const Routing in = read_routing(x, w, scale, bias, dtype, x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype);
+                        std::optional<double> shared_input_weight, OptionalInt shared_input_offset,
+                        OptionalInt output_bs, OptionalInt group_list_type, at::OptionalIntArrayRef,
+                        OptionalInt x_dtype, OptionalInt w_dtype, OptionalInt scale_dtype,
+                        OptionalInt pertoken_scale_dtype) {
+  const FinalizeRouting in =
+      read_routing(x, w, scale, bias, dtype, x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype);
   const auto segments = segments_of(kFinalize, group_list, group_list_type.value_or(1), x.size(0));
   Tensor rows = product_of_rows(kFinalize, in.product, x, segments, pertoken_scale);
   if (logit) rows = rows * wide(*logit).unsqueeze(-1);
@@ -182,17 +183,18 @@ Tensor finalize_routing(const Tensor& x, const Tensor& w, const Tensor& group_li
 Tensor finalize_routing_meta(const Tensor& x, const Tensor& w, const Tensor&, const OptionalTensor& scale,
                              const OptionalTensor& bias, const OptionalTensor&, const OptionalTensor&,
                              const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-                             std::optional<at::ScalarType> dtype, std::optional<double>, Code, Code output_bs, Code,
-                             at::OptionalIntArrayRef, Code x_dtype, Code w_dtype, Code scale_dtype,
-                             Code pertoken_scale_dtype) {
-  const Routing in = read_routing(x, w, scale, bias, dtype, x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype);
+                             std::optional<at::ScalarType> dtype, std::optional<double>, OptionalInt,
+                             OptionalInt output_bs, OptionalInt, at::OptionalIntArrayRef, OptionalInt x_dtype,
+                             OptionalInt w_dtype, OptionalInt scale_dtype, OptionalInt pertoken_scale_dtype) {
+  const FinalizeRouting in =
+      read_routing(x, w, scale, bias, dtype, x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype);
   const c10::SymInt batch = output_bs.value_or(0) > 0 ? c10::SymInt(*output_bs) : x.sym_size(0);
   return x.new_empty_symint({batch, in.product.columns(kFinalize, x)}, x.options().dtype(in.type));
 }
 
 // Adds x_g^T @ weight_g, over the rows of each group g, to input, [groups, m, n] or [groups * m, n].
 Tensor& add_products(const char* op, Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
-                     bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
+                     bool transpose_x, bool transpose_weight, int64_t group_type, OptionalInt group_list_type) {
   TORCH_CHECK(group_type == 2, op, ": group_type is ", group_type, ", allowed is 2 (the size to sum over)");
   check_dims(op, "x", x, 2, 2);
   check_dims(op, "weight", weight, 2, 2);
@@ -205,23 +207,23 @@ Tensor& add_products(const char* op, Tensor& input, const Tensor& x, const Tenso
 }
 
 Tensor& grouped_matmul_add_(Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
-                            bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
+                            bool transpose_x, bool transpose_weight, int64_t group_type, OptionalInt group_list_type) {
   return add_products("npu_grouped_matmul_add_", input, x, weight, group_list, transpose_x, transpose_weight,
                       group_type, group_list_type);
 }
 
 Tensor grouped_matmul_add(const Tensor& input, const Tensor& x, const Tensor& weight, const Tensor& group_list,
-                          bool transpose_x, bool transpose_weight, int64_t group_type, Code group_list_type) {
+                          bool transpose_x, bool transpose_weight, int64_t group_type, OptionalInt group_list_type) {
   Tensor out = input.clone(at::MemoryFormat::Contiguous);
   return add_products("npu_grouped_matmul_add", out, x, weight, group_list, transpose_x, transpose_weight, group_type,
                       group_list_type);
 }
 
-Tensor& added_meta_(Tensor& input, const Tensor&, const Tensor&, const Tensor&, bool, bool, int64_t, Code) {
+Tensor& added_meta_(Tensor& input, const Tensor&, const Tensor&, const Tensor&, bool, bool, int64_t, OptionalInt) {
   return input;
 }
 
-Tensor added_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, bool, bool, int64_t, Code) {
+Tensor added_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, bool, bool, int64_t, OptionalInt) {
   return input.new_empty_symint(input.sym_sizes());
 }
 
@@ -238,8 +240,8 @@ Tensor quant_dequant(const Tensor& x, const Tensor& quantized_weight, const Tens
   const OptionalTensor shared = by_group ? std::nullopt : smooth_scale;
   const Quantised left = quantised_operand(kOp, smooth, {x_scale, x_offset, shared, quant_mode.value_or("pertoken")});
   const GroupedProduct product{.weight = {quantized_weight.transpose(1, 2)},
-                               .bias = one(bias),
-                               .scale = one(weight_scale),
+                               .bias = listed(bias),
+                               .scale = listed(weight_scale),
                                .type = x.scalar_type()};
   return product_of_rows(kOp, product, left.values, segments, left.scale.expand({x.size(0)}));
 }
@@ -252,7 +254,7 @@ Tensor quant_dequant_meta(const Tensor& x, const Tensor& quantized_weight, const
 
 // The scale of `group` from [groups, ...], shaped to broadcast over the rows or the columns of its
 // product; 1 if it is not given.
-Tensor group_scale(const char* op, const OptionalTensor& scale, Code code, int64_t group, bool is_of_rows) {
+Tensor group_scale(const char* op, const OptionalTensor& scale, OptionalInt code, int64_t group, bool is_of_rows) {
   if (!scale) return at::ones({});
   TORCH_CHECK(!is_block_scale(*scale, code), op, ": a scale is of type float8_e8m0fnu, allowed is Float");
   const Tensor values = wide(*scale).select(0, group);
@@ -260,8 +262,9 @@ Tensor group_scale(const char* op, const OptionalTensor& scale, Code code, int64
 }
 
 Tensor& add_quant_products(const char* op, Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
-                           const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
-                           Code x1_dtype, Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+                           const Tensor& group_list, const OptionalTensor& x1_scale, OptionalInt group_list_type,
+                           OptionalInt x1_dtype, OptionalInt x2_dtype, OptionalInt x1_scale_dtype,
+                           OptionalInt x2_scale_dtype) {
   check_dims(op, "x1", x1, 2, 2);
   check_dims(op, "x2", x2, 2, 2);
   const Tensor left = read_as(op, "x1", x1, x1_dtype).to(at::kFloat);
@@ -276,28 +279,31 @@ Tensor& add_quant_products(const char* op, Tensor& input, const Tensor& x1, cons
 }
 
 Tensor& add_quant_gmm_(Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
-                       const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
-                       at::OptionalIntArrayRef, Code x1_dtype, Code x2_dtype, Code x1_scale_dtype,
-                       Code x2_scale_dtype) {
+                       const Tensor& group_list, const OptionalTensor& x1_scale, OptionalInt group_list_type,
+                       at::OptionalIntArrayRef, OptionalInt x1_dtype, OptionalInt x2_dtype, OptionalInt x1_scale_dtype,
+                       OptionalInt x2_scale_dtype) {
   return add_quant_products("npu_add_quant_gmm_", input, x1, x2, x2_scale, group_list, x1_scale, group_list_type,
                             x1_dtype, x2_dtype, x1_scale_dtype, x2_scale_dtype);
 }
 
 Tensor add_quant_gmm(const Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
-                     const Tensor& group_list, const OptionalTensor& x1_scale, Code group_list_type,
-                     at::OptionalIntArrayRef, Code x1_dtype, Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+                     const Tensor& group_list, const OptionalTensor& x1_scale, OptionalInt group_list_type,
+                     at::OptionalIntArrayRef, OptionalInt x1_dtype, OptionalInt x2_dtype, OptionalInt x1_scale_dtype,
+                     OptionalInt x2_scale_dtype) {
   Tensor out = input.clone(at::MemoryFormat::Contiguous);
   return add_quant_products("npu_add_quant_gmm", out, x1, x2, x2_scale, group_list, x1_scale, group_list_type, x1_dtype,
                             x2_dtype, x1_scale_dtype, x2_scale_dtype);
 }
 
 Tensor& add_quant_gmm_meta_(Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                            const OptionalTensor&, Code, at::OptionalIntArrayRef, Code, Code, Code, Code) {
+                            const OptionalTensor&, OptionalInt, at::OptionalIntArrayRef, OptionalInt, OptionalInt,
+                            OptionalInt, OptionalInt) {
   return input;
 }
 
 Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                          const OptionalTensor&, Code, at::OptionalIntArrayRef, Code, Code, Code, Code) {
+                          const OptionalTensor&, OptionalInt, at::OptionalIntArrayRef, OptionalInt, OptionalInt,
+                          OptionalInt, OptionalInt) {
   return input.new_empty_symint(input.sym_sizes());
 }
 
@@ -305,11 +311,11 @@ Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, con
 
 void define_grouped_fusions(Definitions& npu) {
   npu.computed(
-      "npu_grouped_matmul_swiglu_quant", &swiglu_quant, &swiglu_quant_meta,
+      "npu_grouped_matmul_swiglu_quant", &grouped_swiglu_quant, &grouped_swiglu_quant_meta,
       "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
       "npu_dynamic_quant. Results: y, its scale, and a scalar 0. Weights also as memory in NZ, [groups, n / n0, "
       "k / k0, k0, n0]");
-  npu.computed("npu_grouped_matmul_swiglu_quant_v2", &swiglu_quant_v2, &swiglu_quant_v2_meta,
+  npu.computed("npu_grouped_matmul_swiglu_quant_v2", &grouped_swiglu_quant_v2, &grouped_swiglu_quant_v2_meta,
                "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. With quant_mode 2 results "
                "are as by npu_dynamic_mx_quant, of the type quant_dtype");
   npu.computed(

@@ -11,13 +11,12 @@ namespace {
 
 using c10::OperatorHandle;
 using torch::jit::Stack;
-using Tensors = std::vector<Tensor>;
 
-constexpr const char* kOp = "npu_grouped_matmul";
-constexpr int64_t kPairs = -1, kRows = 0, kSums = 2;  // values of group_type
+constexpr const char* kGroupedMatmul = "npu_grouped_matmul";
+constexpr int64_t kGroupPairs = -1, kGroupRows = 0, kGroupSums = 2;  // values of group_type
 
 // The arguments, as kernel and meta function need them.
-struct Call {
+struct GroupedCall {
   Tensors x;
   GroupedProduct product;
   TensorsOf per_token_scale;
@@ -31,27 +30,29 @@ struct Call {
     return numbers ? c10::SymInt(static_cast<int64_t>(numbers->size())) : group_list->sym_size(0);
   }
   std::vector<Segment> segments(int64_t limit) const {
-    if (numbers) return segments_of(kOp, *numbers, group_list_type, limit);
-    return segments_of(kOp, *group_list, group_list_type, limit);
+    if (numbers) return segments_of(kGroupedMatmul, *numbers, group_list_type, limit);
+    return segments_of(kGroupedMatmul, *group_list, group_list_type, limit);
   }
   OptionalTensor per_token_of(int64_t i) const { return of_group(per_token_scale, i, false); }
 };
 
-void check_call(const Call& call) {
-  TORCH_CHECK(!call.x.empty() && !call.product.weight.empty(), kOp, ": x and weight have ", call.x.size(), " and ",
-              call.product.weight.size(), " tensors, allowed is at least one");
+void check_call(const GroupedCall& call) {
+  TORCH_CHECK(!call.x.empty() && !call.product.weight.empty(), kGroupedMatmul, ": x and weight have ", call.x.size(),
+              " and ", call.product.weight.size(), " tensors, allowed is at least one");
   const c10::SymInt groups = call.product.groups();
   const auto number = static_cast<int64_t>(call.x.size());
-  TORCH_CHECK(number == 1 || number == groups, kOp, ": x has ", number, " tensors, allowed are 1 and ", groups,
-              ", the number of weights");
-  TORCH_CHECK(call.group_type == kPairs || call.group_type == kRows || call.group_type == kSums, kOp,
-              ": group_type is ", call.group_type, ", allowed are -1 (none), 0 (rows) and 2 (the size to sum over)");
+  TORCH_CHECK(number == 1 || number == groups, kGroupedMatmul, ": x has ", number, " tensors, allowed are 1 and ",
+              groups, ", the number of weights");
+  TORCH_CHECK(call.group_type == kGroupPairs || call.group_type == kGroupRows || call.group_type == kGroupSums,
+              kGroupedMatmul, ": group_type is ", call.group_type,
+              ", allowed are -1 (none), 0 (rows) and 2 (the size to sum over)");
   for (const Tensor& x : call.x)
-    TORCH_CHECK(call.group_type == kSums || x.sym_size(-1) != 0, kOp, ": x has shape ", x.sym_sizes(),
+    TORCH_CHECK(call.group_type == kGroupSums || x.sym_size(-1) != 0, kGroupedMatmul, ": x has shape ", x.sym_sizes(),
                 ", and there is nothing to sum over");
-  const bool by_list = call.group_type != kPairs && number == 1;
-  TORCH_CHECK(!by_list || call.has_groups(), kOp, ": group_type is ", call.group_type, ", and group_list is not given");
-  TORCH_CHECK(!call.numbers || call.group_list_type != 2, kOp,
+  const bool by_list = call.group_type != kGroupPairs && number == 1;
+  TORCH_CHECK(!by_list || call.has_groups(), kGroupedMatmul, ": group_type is ", call.group_type,
+              ", and group_list is not given");
+  TORCH_CHECK(!call.numbers || call.group_list_type != 2, kGroupedMatmul,
               ": group_list_type is 2, for which group_list is a tensor, and it is a list");
 }
 
@@ -74,60 +75,60 @@ GroupedProduct product_of(const CallArguments& call) {
                      call.integer({"act_type"})};
   const at::ScalarType of_x = x.empty() ? at::kHalf : x[0].scalar_type();
   const at::ScalarType fallback = !out.scale && of_x == at::kChar ? at::kInt : of_x;
-  out.type = output_type(kOp, call.optional_integer({"output_dtype"}), fallback);
+  out.type = output_type(kGroupedMatmul, call.optional_integer({"output_dtype"}), fallback);
   return out;
 }
 
-Call read_call(const CallArguments& call) {
+GroupedCall read_call(const CallArguments& call) {
   for (const char* name : {"activation_input", "activation_quant_scale", "activation_quant_offset"})
-    TORCH_CHECK(call.tensors({name}).empty(), kOp,
+    TORCH_CHECK(call.tensors({name}).empty(), kGroupedMatmul,
                 ": activation_input, activation_quant_scale and activation_quant_offset are reserved, allowed is None");
   const int64_t split = call.integer({"split_item"});
-  TORCH_CHECK(split >= 0 && split <= 3, kOp, ": split_item is ", split, ", allowed are 0 to 3");
-  Call out{.x = call.tensors({"x"}), .product = product_of(call)};
+  TORCH_CHECK(split >= 0 && split <= 3, kGroupedMatmul, ": split_item is ", split, ", allowed are 0 to 3");
+  GroupedCall out{.x = call.tensors({"x"}), .product = product_of(call)};
   Tensors tokens = call.tensors({"per_token_scale"});
   if (!tokens.empty()) out.per_token_scale = std::move(tokens);
   if (call.is_tensor({"group_list"}))
     out.group_list = call.tensor({"group_list"});
   else
     out.numbers = call.integers({"group_list"});
-  out.group_type = call.integer({"group_type"}, out.has_groups() ? kRows : kPairs);
+  out.group_type = call.integer({"group_type"}, out.has_groups() ? kGroupRows : kGroupPairs);
   const bool have_one_x = out.x.size() == 1 && out.product.weight.size() > 1;
-  if (out.group_type == kPairs && have_one_x && out.has_groups()) out.group_type = kRows;
+  if (out.group_type == kGroupPairs && have_one_x && out.has_groups()) out.group_type = kGroupRows;
   out.group_list_type = call.integer({"group_list_type"});
   out.is_one = split >= 2;
   check_call(out);
-  TORCH_CHECK(out.numbers || call.optional_integer({"group_type"}), kOp,
+  TORCH_CHECK(out.numbers || call.optional_integer({"group_type"}), kGroupedMatmul,
               ": group_type is None, which is allowed with a list of ints as group_list alone");
   return out;
 }
 
-Tensors pairs(const Call& call) {
+Tensors products_of_pairs(const GroupedCall& call) {
   Tensors out;
   for (size_t i = 0; i < call.x.size(); ++i)
-    out.push_back(product_of_group(kOp, call.product, call.x[i], i, call.per_token_of(i)));
+    out.push_back(product_of_group(kGroupedMatmul, call.product, call.x[i], i, call.per_token_of(i)));
   return out;
 }
 
-Tensors by_rows(const Call& call) {
-  if (call.x.size() > 1) return call.is_one ? Tensors{at::cat(pairs(call))} : pairs(call);
+Tensors products_by_rows(const GroupedCall& call) {
+  if (call.x.size() > 1) return call.is_one ? Tensors{at::cat(products_of_pairs(call))} : products_of_pairs(call);
   const Tensor& x = call.x[0];
   const auto segments = call.segments(x.size(0));
   const OptionalTensor tokens = call.per_token_of(0);
-  if (call.is_one) return {product_of_rows(kOp, call.product, x, segments, tokens)};
+  if (call.is_one) return {product_of_rows(kGroupedMatmul, call.product, x, segments, tokens)};
   Tensors out;
   for (const auto& [group, begin, end] : segments) {
     const auto scales = tokens ? OptionalTensor(tokens->slice(0, begin, end)) : std::nullopt;
-    out.push_back(product_of_group(kOp, call.product, x.slice(0, begin, end), group, scales));
+    out.push_back(product_of_group(kGroupedMatmul, call.product, x.slice(0, begin, end), group, scales));
   }
   return out;
 }
 
 // Group g sums over its part of the columns of the single x, and over the same part of the rows of the single weight,
 // or over all rows of a weight of its own.
-Tensors sums_of_segments(const Call& call) {
+Tensors sums_of_segments(const GroupedCall& call) {
   const Tensor& x = call.x[0];
-  check_dims(kOp, "x (with group_type 2)", x, 2, 2);
+  check_dims(kGroupedMatmul, "x (with group_type 2)", x, 2, 2);
   const GroupedProduct& all = call.product;
   const bool have_own = all.is_stacked() || all.weight.size() > 1;
   Tensors out;
@@ -136,78 +137,80 @@ Tensors sums_of_segments(const Call& call) {
       const OptionalTensor found = of_group(tensors, group, true);
       return found ? TensorsOf({*found}) : std::nullopt;
     };
-    TORCH_CHECK(!have_own || (group >= 0 && group < all.groups()), kOp, ": group_list names group ", group,
+    TORCH_CHECK(!have_own || (group >= 0 && group < all.groups()), kGroupedMatmul, ": group_list names group ", group,
                 ", and there are ", all.groups(), " weights");
     GroupedProduct one = all;
     one.weight = {have_own ? all.weight_of(group) : all.weight[0].slice(0, begin, end)};
     for (TensorsOf* each : {&one.bias, &one.scale, &one.offset, &one.antiquant_scale, &one.antiquant_offset})
       *each = own(*each);
-    out.push_back(product_of_group(kOp, one, x.slice(1, begin, end), 0, of_group(call.per_token_scale, group, true)));
+    out.push_back(
+        product_of_group(kGroupedMatmul, one, x.slice(1, begin, end), 0, of_group(call.per_token_scale, group, true)));
   }
   return out;
 }
 
-Tensors by_sums(const Call& call) {
-  Tensors out = call.x.size() > 1 ? pairs(call) : sums_of_segments(call);
+Tensors products_by_sums(const GroupedCall& call) {
+  Tensors out = call.x.size() > 1 ? products_of_pairs(call) : sums_of_segments(call);
   if (!call.is_one) return out;
   if (!out.empty()) return {at::stack(out)};
   const Tensor& x = call.x[0];
   return {x.new_empty({0, x.size(0), call.product.weight[0].size(-1)}, x.options().dtype(call.product.type))};
 }
 
-Tensors compute(const Call& call) {
-  if (call.group_type == kPairs) return pairs(call);
-  return call.group_type == kRows ? by_rows(call) : by_sums(call);
+Tensors compute(const GroupedCall& call) {
+  if (call.group_type == kGroupPairs) return products_of_pairs(call);
+  return call.group_type == kGroupRows ? products_by_rows(call) : products_by_sums(call);
 }
 
-Tensor like(const Call& call, const Tensor& x, c10::SymIntArrayRef size) {
+Tensor empty_result(const GroupedCall& call, const Tensor& x, c10::SymIntArrayRef size) {
   return x.new_empty_symint(size, x.options().dtype(call.product.type));
 }
 
 // Number of columns of result `number`. If a single x is split for several weights, its columns are more than
 // the rows of one weight.
-c10::SymInt columns_of_sums(const Call& call, int64_t number) {
+c10::SymInt columns_of_sums(const GroupedCall& call, int64_t number) {
   GroupedProduct own = call.product;
   const bool have_own = own.is_stacked() || own.weight.size() > 1;
   if (have_own) own.weight = {own.weight_of(number)};
-  return have_own && call.x.size() == 1 ? own.weight[0].sym_size(-1)
-                                        : own.columns(kOp, call.x.size() > 1 ? call.x.at(number) : call.x[0]);
+  return have_own && call.x.size() == 1
+             ? own.weight[0].sym_size(-1)
+             : own.columns(kGroupedMatmul, call.x.size() > 1 ? call.x.at(number) : call.x[0]);
 }
 
-Tensors shapes_of_sums(const Call& call) {
+Tensors shapes_of_sums(const GroupedCall& call) {
   const Tensor& x = call.x[0];
   const auto number = static_cast<int64_t>(call.x.size());
   const c10::SymInt groups = number > 1 ? c10::SymInt(number) : call.groups();
-  if (call.is_one) return {like(call, x, {groups, x.sym_size(0), columns_of_sums(call, 0)})};
+  if (call.is_one) return {empty_result(call, x, {groups, x.sym_size(0), columns_of_sums(call, 0)})};
   Tensors out;
   for (int64_t i = 0; i < groups.guard_int(__FILE__, __LINE__); ++i) {
     const Tensor& own = number > 1 ? call.x[i] : x;
-    out.push_back(like(call, own, {own.sym_size(0), columns_of_sums(call, i)}));
+    out.push_back(empty_result(call, own, {own.sym_size(0), columns_of_sums(call, i)}));
   }
   return out;
 }
 
 // One x, and a result for each group.
-Tensors shapes_of_segments(const Call& call) {
+Tensors shapes_of_segments(const GroupedCall& call) {
   const Tensor& x = call.x[0];
-  TORCH_CHECK(call.numbers, kOp, ": with one x and split_item 0 or 1 the sizes of results are values of ",
+  TORCH_CHECK(call.numbers, kGroupedMatmul, ": with one x and split_item 0 or 1 the sizes of results are values of ",
               "group_list, which are not known here; allowed are 2 and 3, or a list of ints");
   Tensors out;
   const int64_t rows = x.sym_size(0).maybe_as_int().value_or(std::numeric_limits<int64_t>::max());
   for (const Segment& segment : call.segments(rows)) {
     GroupedProduct own = call.product;
     own.weight = {own.weight_of(segment.group)};
-    out.push_back(like(call, x, {segment.end - segment.begin, own.columns(kOp, x)}));
+    out.push_back(empty_result(call, x, {segment.end - segment.begin, own.columns(kGroupedMatmul, x)}));
   }
   return out;
 }
 
-Tensors shapes(const Call& call) {
-  if (call.group_type == kSums) return shapes_of_sums(call);
+Tensors shapes(const GroupedCall& call) {
+  if (call.group_type == kGroupSums) return shapes_of_sums(call);
   const Tensor& x = call.x[0];
-  const bool one_x = call.group_type == kRows && call.x.size() == 1;
+  const bool one_x = call.group_type == kGroupRows && call.x.size() == 1;
   if (one_x && !call.is_one) return shapes_of_segments(call);
-  const c10::SymInt n = call.product.columns(kOp, x);
+  const c10::SymInt n = call.product.columns(kGroupedMatmul, x);
   Tensors out;
   c10::SymInt rows = 0;
   for (const Tensor& each : call.x) {
@@ -215,14 +218,14 @@ Tensors shapes(const Call& call) {
     const int64_t number = one_x ? 0 : static_cast<int64_t>(out.size());
     GroupedProduct own = call.product;
     if (!own.is_stacked()) own.weight = {own.weight_of(number)};
-    size.back() = own.columns(kOp, each);
+    size.back() = own.columns(kGroupedMatmul, each);
     rows = rows + size[0];
-    out.push_back(like(call, each, size));
+    out.push_back(empty_result(call, each, size));
   }
-  return call.group_type == kRows && call.is_one ? Tensors{like(call, x, {rows, n})} : out;
+  return call.group_type == kGroupRows && call.is_one ? Tensors{empty_result(call, x, {rows, n})} : out;
 }
 
-template <Tensors (*run)(const Call&)>
+template <Tensors (*run)(const GroupedCall&)>
 void grouped_matmul(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   call.give(run(read_call(call)));

@@ -8,7 +8,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-Tensor activated(const char* op, const Tensor& x, int64_t act_type) {
+Tensor activated_by_number(const char* op, const Tensor& x, int64_t act_type) {
   switch (act_type) {
     case 0: return x;
     case 1: return at::relu(x);
@@ -40,7 +40,7 @@ Tensor quantised_product(const char* op, const GroupedProduct& in, const QuantOp
   const at::ScalarType type = in.act_type == 0 ? in.type : at::kFloat;
   const Tensor sums = scaled_product(op, operands, epilogue);
   TORCH_CHECK(is_whole || type != at::kInt, op, ": output_dtype is Int, allowed for int8 operands alone");
-  return rounded_to(op, activated(op, finished(op, sums, epilogue, type), in.act_type), in.type);
+  return rounded_to(op, activated_by_number(op, finished(op, sums, epilogue, type), in.act_type), in.type);
 }
 
 }  // namespace
@@ -112,12 +112,12 @@ Tensor product_of_group(const char* op, const GroupedProduct& in, const Tensor& 
   if (antiquant_scale) {
     const auto antiquant_offset = of_group(in.antiquant_offset, group, stacked);
     const Tensor exact = dequantised_weight(op, right, *antiquant_scale, antiquant_offset);
-    return rounded_to(op, activated(op, plain_product(wide(left), exact, bias), in.act_type), in.type);
+    return rounded_to(op, activated_by_number(op, plain_product(wide(left), exact, bias), in.act_type), in.type);
   }
   const bool is_plain = !in.scale && at::isFloatingType(left.scalar_type()) && left.element_size() > 1;
   if (is_plain && in.act_type == 0) return rounded_to(op, plain_product(left, right, bias), in.type);
   if (is_plain)
-    return rounded_to(op, activated(op, plain_product(wide(left), wide(right), bias), in.act_type), in.type);
+    return rounded_to(op, activated_by_number(op, plain_product(wide(left), wide(right), bias), in.act_type), in.type);
   const Tensor scale = of_group(in.scale, group, stacked).value_or(Tensor());
   return quantised_product(op, in, {left, right, scale, per_token_scale, in.scale_dtype, in.per_token_scale_dtype, {}},
                            group);

@@ -19,7 +19,8 @@ std::vector<Segment> segments_of(const char* op, const Tensor& group_list, int64
 std::vector<Segment> segments_of(const char* op, at::IntArrayRef numbers, int64_t type, int64_t limit);
 
 // One tensor for all groups, whose first dimension is that of groups, or one tensor for each group.
-using TensorsOf = std::optional<std::vector<Tensor>>;
+using Tensors = std::vector<Tensor>;
+using TensorsOf = std::optional<Tensors>;
 OptionalTensor of_group(const TensorsOf& tensors, int64_t group, bool are_stacked);
 
 // Weights as [groups, k, n], or [k, n] of one group. They may be given in the layout NZ, [..., n / n0, k / k0, k0, n0].

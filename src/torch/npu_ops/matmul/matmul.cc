@@ -9,7 +9,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
 using Perm = at::OptionalIntArrayRef;
 
 constexpr int64_t kSame[] = {0, 1, 2};
@@ -23,7 +22,7 @@ Tensor permuted(const char* op, const char* name, const Tensor& x, Perm perm, at
 }
 
 // [b, m, n] to [m, b, n], or with a factor f to [f, m, b * n / f].
-Tensor batches_inside(const char* op, const Tensor& product, Perm perm_y, Code factor) {
+Tensor batches_inside(const char* op, const Tensor& product, Perm perm_y, OptionalInt factor) {
   TORCH_CHECK(!perm_y || perm_y->empty() || *perm_y == at::IntArrayRef(kRows), op, ": perm_y is ", *perm_y,
               ", allowed is [1, 0, 2]");
   const Tensor out = product.transpose(0, 1);
@@ -37,7 +36,7 @@ Tensor batches_inside(const char* op, const Tensor& product, Perm perm_y, Code f
 
 Tensor transpose_batchmatmul(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
                              const OptionalTensor& scale, Perm perm_x1, Perm perm_x2, Perm perm_y,
-                             Code batch_split_factor) {
+                             OptionalInt batch_split_factor) {
   constexpr const char* kOp = "npu_transpose_batchmatmul";
   check_floating(kOp, "input", input);
   check_dims(kOp, "input", input, 3, 3);
@@ -56,8 +55,8 @@ Tensor transpose_batchmatmul(const Tensor& input, const Tensor& weight, const Op
 
 Tensor transpose_quant_batchmatmul(const Tensor& x1, const Tensor& x2, int64_t dtype, const OptionalTensor& bias,
                                    const OptionalTensor& x1_scale, const OptionalTensor& x2_scale, Perm group_sizes,
-                                   Perm perm_x1, Perm perm_x2, Perm perm_y, Code batch_split_factor, Code x1_dtype,
-                                   Code x2_dtype) {
+                                   Perm perm_x1, Perm perm_x2, Perm perm_y, OptionalInt batch_split_factor,
+                                   OptionalInt x1_dtype, OptionalInt x2_dtype) {
   constexpr const char* kOp = "npu_transpose_quant_batchmatmul";
   check_dims(kOp, "x1", x1, 3, 3);
   check_dims(kOp, "x2", x2, 3, 3);
@@ -90,7 +89,7 @@ std::tuple<Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& inp
 // Always a new tensor, even if the type is the same: results share no memory with arguments.
 Tensor cast(const Tensor& input, at::ScalarType dtype) { return at::_to_copy(input, input.options().dtype(dtype)); }
 
-Tensor cast_by_code(const Tensor& input, int64_t dtype, Code input_dtype) {
+Tensor cast_by_code(const Tensor& input, int64_t dtype, OptionalInt input_dtype) {
   const at::ScalarType from = type_of_code("npu_dtype_cast", "input_dtype", input_dtype, input.scalar_type());
   // Only if the type differs: a view of another type has no gradient.
   const Tensor read = from == input.scalar_type() ? input : input.view(from);
@@ -99,7 +98,7 @@ Tensor cast_by_code(const Tensor& input, int64_t dtype, Code input_dtype) {
 
 Tensor& cast_into(Tensor& input, const Tensor& src) { return input.copy_(src); }
 
-Tensor cast_backward(const Tensor& grad, at::ScalarType dtype, Code, Code) { return cast(grad, dtype); }
+Tensor cast_backward(const Tensor& grad, at::ScalarType dtype, OptionalInt, OptionalInt) { return cast(grad, dtype); }
 
 }  // namespace
 

@@ -9,11 +9,10 @@
 #include "torch/npu_ops/matmul/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 #include "torch/npu_ops/parts/gates.h"
+#include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {
-
-Tensor turned(const Tensor& x) { return x.transpose(-1, -2); }
 
 Tensor bmm(const Tensor& self, const Tensor& mat2, c10::SymIntArrayRef sizes) {
   const Tensor product = at::matmul(self, mat2);
@@ -26,11 +25,11 @@ Tensor bmm(const Tensor& self, const Tensor& mat2, c10::SymIntArrayRef sizes) {
 }
 
 Tensor bmm_first_backward(const Tensor& grad, const Tensor&, const Tensor& mat2, c10::SymIntArrayRef size) {
-  return at::sum_to(at::matmul(grad, turned(mat2)), size);
+  return at::sum_to(at::matmul(grad, flipped(mat2)), size);
 }
 
 Tensor bmm_second_backward(const Tensor& grad, const Tensor& mat1, const Tensor&, c10::SymIntArrayRef size) {
-  return at::sum_to(at::matmul(turned(mat1), grad), size);
+  return at::sum_to(at::matmul(flipped(mat1), grad), size);
 }
 
 // The sum of those of `a` and `b` that are defined, in the shape of `like`; undefined if it is not wanted.
@@ -51,8 +50,8 @@ std::tuple<Tensor, Tensor, Tensor> matmul_double_backward(const OptionalTensor& 
   };
   const Tensor none;
   return {summed(mask[0], product(first, other), product(input, second), grad_out),
-          summed(mask[1], second.defined() ? at::matmul(grad_out, turned(second)) : none, none, input),
-          summed(mask[2], first.defined() ? at::matmul(turned(first), grad_out) : none, none, other)};
+          summed(mask[1], second.defined() ? at::matmul(grad_out, flipped(second)) : none, none, input),
+          summed(mask[2], first.defined() ? at::matmul(flipped(first), grad_out) : none, none, other)};
 }
 
 Tensor fused_matmul(const Tensor& x1, const Tensor& x2, const OptionalTensor& bias, const OptionalTensor& x3,
@@ -82,14 +81,14 @@ Tensor fused_matmul(const Tensor& x1, const Tensor& x2, const OptionalTensor& bi
 }
 
 // Columns [begin, end) of the result, and the addend for them.
-struct Gathered {
+struct GatheredAddend {
   c10::SymInt begin, end;
   Tensor addend;
 };
 
-Gathered gathered_product(const char* op, const Tensor& input, const Tensor& x, const Tensor& weight_b,
-                          const Tensor& indices, const OptionalTensor& weight_a, int64_t layer_idx, double scale,
-                          int64_t y_offset, int64_t y_slice_size) {
+GatheredAddend gathered_addend(const char* op, const Tensor& input, const Tensor& x, const Tensor& weight_b,
+                               const Tensor& indices, const OptionalTensor& weight_a, int64_t layer_idx, double scale,
+                               int64_t y_offset, int64_t y_slice_size) {
   check_dims(op, "weight_b", weight_b, 4, 4);
   check_type(op, "indices", indices, {at::kInt, at::kLong});
   const Tensor places = indices.to(at::kLong), chosen = places.clamp_min(0);
@@ -105,8 +104,8 @@ Gathered gathered_product(const char* op, const Tensor& input, const Tensor& x, 
 Tensor& batch_gather_matmul_(Tensor& input, const Tensor& x, const Tensor& weight_b, const Tensor& indices,
                              const OptionalTensor& weight_a, int64_t layer_idx, double scale, int64_t y_offset,
                              int64_t y_slice_size) {
-  const Gathered in = gathered_product("npu_batch_gather_matmul_", input, x, weight_b, indices, weight_a, layer_idx,
-                                       scale, y_offset, y_slice_size);
+  const GatheredAddend in = gathered_addend("npu_batch_gather_matmul_", input, x, weight_b, indices, weight_a,
+                                            layer_idx, scale, y_offset, y_slice_size);
   input.slice_symint(1, in.begin, in.end).add_(in.addend);
   return input;
 }
@@ -114,13 +113,13 @@ Tensor& batch_gather_matmul_(Tensor& input, const Tensor& x, const Tensor& weigh
 Tensor batch_gather_matmul(const Tensor& input, const Tensor& x, const Tensor& weight_b, const Tensor& indices,
                            const OptionalTensor& weight_a, int64_t layer_idx, double scale, int64_t y_offset,
                            int64_t y_slice_size) {
-  const Gathered in = gathered_product("npu_batch_gather_matmul", input, x, weight_b, indices, weight_a, layer_idx,
-                                       scale, y_offset, y_slice_size);
+  const GatheredAddend in = gathered_addend("npu_batch_gather_matmul", input, x, weight_b, indices, weight_a, layer_idx,
+                                            scale, y_offset, y_slice_size);
   const Tensor sum = wide(input).slice_symint(1, in.begin, in.end) + in.addend;
   return at::slice_scatter_symint(input, sum.to(input.scalar_type()), 1, in.begin, in.end);
 }
 
-Tensor activated(const char* op, c10::string_view activation, const Tensor& x) {
+Tensor activated_by_name(const char* op, c10::string_view activation, const Tensor& x) {
   if (activation == "relu") return at::relu(x);
   if (activation == "gelu") return at::gelu(x);
   if (activation == "fastgelu") return sigmoid_gelu(x);
@@ -166,7 +165,7 @@ Tensor expert_product(const char* op, const Tensor& x, const Tensor& weight, con
 }
 
 Tensor of_expert(const char* op, const Tensor& rows, const Expert& in, c10::string_view activation) {
-  Tensor hidden = activated(
+  Tensor hidden = activated_by_name(
       op, activation,
       expert_product(op, rows, in.weight1, in.bias1, in.deq_scale1, in.antiquant_scale1, in.antiquant_offset1));
   if (rows.scalar_type() == at::kChar) {

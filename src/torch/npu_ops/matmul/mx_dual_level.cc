@@ -9,7 +9,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 constexpr int64_t kOuterBlock = 512;
-constexpr int64_t kFloat4Code = 296;
 
 // Expands scales [..., blocks] of blocks along the last dimension of `x` to one for each value.
 Tensor spread_outer(const Tensor& scale, const Tensor& x) {

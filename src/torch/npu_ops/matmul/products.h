@@ -11,8 +11,6 @@ namespace npugraph::npu_ops {
 
 using OptionalType = std::optional<at::ScalarType>;
 
-inline bool given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
-
 // Stands for a result that was not asked for.
 inline Tensor nothing(const Tensor& like) { return like.new_empty({0}); }
 

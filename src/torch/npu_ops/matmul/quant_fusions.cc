@@ -9,8 +9,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-
 Tensor quant_matmul_dequant(const Tensor& x, const Tensor& quantized_weight, const Tensor& weight_scale,
                             const OptionalTensor& bias, const OptionalTensor& x_scale, const OptionalTensor& x_offset,
                             const OptionalTensor& smooth_scale, std::optional<c10::string_view> quant_mode) {
@@ -48,8 +46,8 @@ Tensor quant_matmul_reduce_sum(const Tensor& x1, const Tensor& x2, const Optiona
 
 // The product that is added to `input`, in float32.
 Tensor quant_addend(const char* op, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
-                    const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype, Code x2_dtype,
-                    Code x1_scale_dtype, Code x2_scale_dtype) {
+                    const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, OptionalInt x1_dtype,
+                    OptionalInt x2_dtype, OptionalInt x1_scale_dtype, OptionalInt x2_scale_dtype) {
   const Tensor left = read_as(op, "x1", x1, x1_dtype);
   check_type(op, "x1", left, {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2, at::kFloat});
   const Tensor right = read_weight_as(op, "x2", x2, x2_dtype, left.sym_size(-1));
@@ -61,24 +59,24 @@ Tensor quant_addend(const char* op, const Tensor& x1, const Tensor& x2, const Te
 }
 
 Tensor add_quant_matmul(const Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
-                        const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype,
-                        Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+                        const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, OptionalInt x1_dtype,
+                        OptionalInt x2_dtype, OptionalInt x1_scale_dtype, OptionalInt x2_scale_dtype) {
   const Tensor added = quant_addend("npu_add_quant_matmul", x1, x2, x2_scale, x1_scale, group_sizes, x1_dtype, x2_dtype,
                                     x1_scale_dtype, x2_scale_dtype);
   return input + added.to(input.scalar_type());
 }
 
 Tensor& add_quant_matmul_(Tensor& input, const Tensor& x1, const Tensor& x2, const Tensor& x2_scale,
-                          const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, Code x1_dtype,
-                          Code x2_dtype, Code x1_scale_dtype, Code x2_scale_dtype) {
+                          const OptionalTensor& x1_scale, at::OptionalIntArrayRef group_sizes, OptionalInt x1_dtype,
+                          OptionalInt x2_dtype, OptionalInt x1_scale_dtype, OptionalInt x2_scale_dtype) {
   return input.add_(quant_addend("npu_add_quant_matmul_", x1, x2, x2_scale, x1_scale, group_sizes, x1_dtype, x2_dtype,
                                  x1_scale_dtype, x2_scale_dtype));
 }
 
 Tensor quant_conv2d(const Tensor& input, const Tensor& weight, const Tensor& scale, at::IntArrayRef strides,
                     at::IntArrayRef pads, at::IntArrayRef dilations, int64_t groups, int64_t offset_x,
-                    c10::string_view round_mode, Code output_dtype, const OptionalTensor& bias,
-                    const OptionalTensor& offset, Code, Code) {
+                    c10::string_view round_mode, OptionalInt output_dtype, const OptionalTensor& bias,
+                    const OptionalTensor& offset, OptionalInt, OptionalInt) {
   constexpr const char* kOp = "npu_quant_conv2d";
   check_type(kOp, "input", input, {at::kChar});
   check_type(kOp, "weight", weight, {at::kChar});
@@ -92,13 +90,13 @@ Tensor quant_conv2d(const Tensor& input, const Tensor& weight, const Tensor& sca
 }
 
 // The type of `dtype`; int4 if it is None or int32.
-QuantType small_type(const char* op, Code dtype) {
+QuantType small_type(const char* op, OptionalInt dtype) {
   const bool is_int4 = !dtype || *dtype == static_cast<int64_t>(at::kInt);
   return quant_type(op, "dst_dtype", is_int4 ? static_cast<int64_t>(at::kQUInt4x2) : *dtype);
 }
 
 std::tuple<Tensor, Tensor> kronecker_quant(const Tensor& x, const Tensor& kronecker_p1, const Tensor& kronecker_p2,
-                                           std::optional<double> clip_ratio, Code dst_dtype,
+                                           std::optional<double> clip_ratio, OptionalInt dst_dtype,
                                            std::optional<double> dst_type_max) {
   constexpr const char* kOp = "npu_kronecker_quant";
   check_floating(kOp, "x", x);
@@ -112,9 +110,9 @@ std::tuple<Tensor, Tensor> kronecker_quant(const Tensor& x, const Tensor& kronec
 }
 
 std::tuple<Tensor, Tensor> rotate_quant(const Tensor& x, const Tensor& rotation, const OptionalTensor& alpha,
-                                        Code dst_dtype, Code axis, std::optional<c10::string_view> round_mode,
-                                        Code scale_alg, std::optional<double> dst_type_max,
-                                        std::optional<bool> transpose_y) {
+                                        OptionalInt dst_dtype, OptionalInt axis,
+                                        std::optional<c10::string_view> round_mode, OptionalInt scale_alg,
+                                        std::optional<double> dst_type_max, std::optional<bool> transpose_y) {
   constexpr const char* kOp = "npu_rotate_quant";
   check_floating(kOp, "x", x);
   check_dims(kOp, "rotation", rotation, 2, 2);

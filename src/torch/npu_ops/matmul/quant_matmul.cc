@@ -6,9 +6,7 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-
-Tensor trans_quant_param(const Tensor& scale, const OptionalTensor& offset, Code round_mode) {
+Tensor trans_quant_param(const Tensor& scale, const OptionalTensor& offset, OptionalInt round_mode) {
   constexpr const char* kOp = "npu_trans_quant_param";
   check_type(kOp, "scale", scale, {at::kFloat});
   const int64_t mode = round_mode.value_or(0);
@@ -17,9 +15,9 @@ Tensor trans_quant_param(const Tensor& scale, const OptionalTensor& offset, Code
 }
 
 Tensor quant_matmul(const Tensor& x1, const Tensor& x2, const Tensor& scale, const OptionalTensor& offset,
-                    const OptionalTensor& pertoken_scale, const OptionalTensor& bias, Code output_dtype, Code x1_dtype,
-                    Code x2_dtype, Code pertoken_scale_dtype, Code scale_dtype, at::OptionalIntArrayRef group_sizes,
-                    const OptionalTensor& y_scale) {
+                    const OptionalTensor& pertoken_scale, const OptionalTensor& bias, OptionalInt output_dtype,
+                    OptionalInt x1_dtype, OptionalInt x2_dtype, OptionalInt pertoken_scale_dtype,
+                    OptionalInt scale_dtype, at::OptionalIntArrayRef group_sizes, const OptionalTensor& y_scale) {
   constexpr const char* kOp = "npu_quant_matmul";
   check_dims(kOp, "x1", x1, 2, 6);
   const at::ScalarType type = output_type(kOp, output_dtype, at::kChar);
@@ -38,7 +36,7 @@ Tensor quant_matmul(const Tensor& x1, const Tensor& x2, const Tensor& scale, con
 Tensor weight_quant_batchmatmul(const Tensor& x, const Tensor& weight, const Tensor& antiquant_scale,
                                 const OptionalTensor& antiquant_offset, const OptionalTensor& quant_scale,
                                 const OptionalTensor& quant_offset, const OptionalTensor& bias,
-                                int64_t antiquant_group_size, int64_t, Code weight_dtype) {
+                                int64_t antiquant_group_size, int64_t, OptionalInt weight_dtype) {
   constexpr const char* kOp = "npu_weight_quant_batchmatmul";
   check_floating(kOp, "x", x);
   check_dims(kOp, "x", x, 2, 6);

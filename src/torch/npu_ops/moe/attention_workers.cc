@@ -12,9 +12,9 @@ namespace {
 
 using at::IntArrayRef;
 
-Tensor scheduled(const Tensor& context) { return at::empty_like(context); }
+Tensor attention_scheduler(const Tensor& context) { return at::empty_like(context); }
 
-Tensor& scheduled_in_place(Tensor& context) { return context; }
+Tensor& attention_scheduler_in_place(Tensor& context) { return context; }
 
 constexpr const char* kCombine = "npu_attention_worker_combine";
 
@@ -78,8 +78,8 @@ void attention_to_ffn(const Tensor&, const Tensor&, const Tensor&, const Tensor&
 }  // namespace
 
 void define_attention_workers(Definitions& npu) {
-  npu.shaped("attention_worker_scheduler", &scheduled);
-  npu.shaped("attention_worker_scheduler_", &scheduled_in_place);
+  npu.shaped("attention_worker_scheduler", &attention_scheduler);
+  npu.shaped("attention_worker_scheduler_", &attention_scheduler_in_place);
   npu.shaped("npu_attention_to_ffn", &attention_to_ffn);
   npu.computed(
       kCombine, &attention_worker_combine, &attention_worker_combine_meta,

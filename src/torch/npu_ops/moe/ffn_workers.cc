@@ -13,9 +13,9 @@ namespace {
 using at::IntArrayRef;
 using Batch = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-Tensor scheduled(const Tensor& context, int64_t, int64_t) { return at::empty_like(context); }
+Tensor ffn_scheduler(const Tensor& context, int64_t, int64_t) { return at::empty_like(context); }
 
-Tensor& scheduled_in_place(Tensor& context, int64_t, int64_t) { return context; }
+Tensor& ffn_scheduler_in_place(Tensor& context, int64_t, int64_t) { return context; }
 
 constexpr const char* kBatching = "npu_ffn_worker_batching";
 
@@ -114,8 +114,8 @@ void ffn_to_attention(const Tensor&, const Tensor&, const Tensor&, const Tensor&
 }  // namespace
 
 void define_ffn_workers(Definitions& npu) {
-  npu.shaped("ffn_worker_scheduler", &scheduled);
-  npu.shaped("ffn_worker_scheduler_", &scheduled_in_place);
+  npu.shaped("ffn_worker_scheduler", &ffn_scheduler);
+  npu.shaped("ffn_worker_scheduler_", &ffn_scheduler_in_place);
   npu.shaped("npu_ffn_to_attention", &ffn_to_attention);
   npu.computed(
       kBatching, &ffn_worker_batching, &ffn_worker_batching_meta,

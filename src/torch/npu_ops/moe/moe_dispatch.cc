@@ -14,7 +14,7 @@ using c10::SymInt;
 
 constexpr int64_t kTile = 128;  // values with one scale in quant_mode 3
 
-void check(const Dispatch& how, const Tensor& x, const OptionalTensor& scales) {
+void check_dispatch(const Dispatch& how, const Tensor& x, const OptionalTensor& scales) {
   const ExpertRanks& experts = how.experts;
   experts.check();
   check_floating(experts.op, "x", x);
@@ -30,7 +30,7 @@ void check(const Dispatch& how, const Tensor& x, const OptionalTensor& scales) {
 
 // Multiplies rows by `scales` before they are quantised. `scales` is one number, one for each column, or a row of these
 // for each shared expert, then for each other one.
-Tensor scaled(const Dispatch& how, const Tensor& rows, const OptionalTensor& scales, const Tensor& seats) {
+Tensor scaled_rows(const Dispatch& how, const Tensor& rows, const OptionalTensor& scales, const Tensor& seats) {
   const ExpertRanks& experts = how.experts;
   if (!scales) return wide(rows);
   if (scales->dim() < 2) return wide(rows) * wide(*scales);
@@ -56,7 +56,7 @@ Quantised quantised_rows(const Dispatch& how, const Tensor& rows, const Optional
   const char* op = how.experts.op;
   const Tensor no_scale = rows.new_empty({0}, at::kFloat);
   if (how.quant_mode == 0) return {rows, no_scale};
-  const Tensor exact = scaled(how, rows, scales, seats);
+  const Tensor exact = scaled_rows(how, rows, scales, seats);
   if (how.quant_mode == 4) {
     const Blocks blocks = to_blocks(op, exact, 1, element_type(op, "y_dtype", *how.y_dtype));
     return {blocks.values, blocks.scale.flatten(1)};
@@ -119,7 +119,7 @@ SymInt tokens_of_all(const Dispatch& how, const Tensor& x) {
 
 Outgoing outgoing(const Dispatch& how, const Tensor& x, const Tensor& expert_ids, const OptionalTensor& scales,
                   const OptionalTensor& mask) {
-  check(how, x, scales);
+  check_dispatch(how, x, scales);
   const ExpertRanks& experts = how.experts;
   const Tensor seats = experts.seats_of(expert_ids, mask), keys = seats.reshape(-1);
   const SymInt k = expert_ids.sym_size(1), slots = seats.sym_size(1);

@@ -8,8 +8,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Three = std::tuple<Tensor, Tensor, Tensor>;
-
 void check_k(const char* op, int64_t k, const Tensor& x) {
   TORCH_CHECK(k >= 1 && x.sym_size(-1) >= k, op, ": k is ", k, ", allowed are 1 to ", x.sym_size(-1),
               ", the number of experts");
@@ -118,8 +116,6 @@ Three moe_gating_top_k_softmax_v2(const Tensor& x, int64_t k, const OptionalTens
   return {(selected_only ? weight.softmax(-1) : weight).to(x.scalar_type()), numbers_of_experts(places, x, finished),
           with_softmax ? score : score.new_empty({0})};
 }
-
-using Two = std::tuple<Tensor, Tensor>;
 
 // Expert e of row i becomes element i % number[e] of row e of the table: rows take turns with the copies of an expert.
 Tensor numbers_of_copies(const char* op, const Tensor& experts, const Tensor& x, const OptionalTensor& number,

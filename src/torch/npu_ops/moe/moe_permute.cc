@@ -10,9 +10,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using c10::SymInt;
-using Two = std::tuple<Tensor, Tensor>;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 void check_not_padded(const char* op, bool padded_mode) {
   TORCH_CHECK(!padded_mode, op, ": padded_mode is True, allowed is False");
@@ -122,7 +119,7 @@ Tensor pairs_of_table(const Tensor& routing_map, const SymInt& capacity) {
   return (tokens + (count_up(map, map.sym_size(0)) * map.sym_size(1)).unsqueeze(1)).reshape(-1);
 }
 
-Tensor pairs_of(const Tensor& routing_map, const SymInt& rows, bool drop_and_pad) {
+Tensor pairs_of_map(const Tensor& routing_map, const SymInt& rows, bool drop_and_pad) {
   return drop_and_pad ? pairs_of_table(routing_map, rows / routing_map.sym_size(1)) : pairs_of_map(routing_map, rows);
 }
 
@@ -137,7 +134,7 @@ Three moe_token_permute_with_routing_map(const Tensor& tokens, const Tensor& rou
   check_dims(kOp, "routing_map", routing_map, 2, 2);
   TORCH_CHECK(num_out_tokens && *num_out_tokens > 0, kOp,
               ": num_out_tokens, the number of pairs of routing_map, is to be given as a positive number");
-  const Tensor pairs = pairs_of(routing_map, *num_out_tokens, drop_and_pad);
+  const Tensor pairs = pairs_of_map(routing_map, *num_out_tokens, drop_and_pad);
   const Tensor token = pairs.remainder(at::Scalar(tokens.sym_size(0)));
   return {tokens.index_select(0, token), probs ? by_experts(*probs, pairs) : tokens.new_empty({0}),
           (drop_and_pad ? token : rising_places(token)).to(at::kInt)};
@@ -166,7 +163,7 @@ Two moe_token_permute_with_routing_map_grad(const Tensor& grad, const OptionalTe
   const auto [out_index, token] = tokens_of_rows(sorted_indices, tokens, drop_and_pad);
   const Tensor of_tokens = summed_by_token(wide(grad), out_index, token, tokens).to(grad.scalar_type());
   if (!probs_grad) return {of_tokens, Tensor()};
-  const Tensor pairs = pairs_of(routing_map, grad.sym_size(0), drop_and_pad);
+  const Tensor pairs = pairs_of_map(routing_map, grad.sym_size(0), drop_and_pad);
   const Tensor of_probs = probs_grad->new_zeros_symint({experts * tokens}).scatter(0, pairs, *probs_grad);
   return {of_tokens, of_probs.view_symint({experts, tokens}).t().contiguous()};
 }
@@ -180,7 +177,7 @@ Four moe_token_unpermute_with_map_parts(const char* op, const Tensor& permuted, 
   const auto [out_index, token] = tokens_of_rows(sorted_indices, shape[0], drop_and_pad);
   Tensor rows = wide(permuted), of_rows = permuted.new_empty({0});
   if (probs) {
-    of_rows = by_experts(*probs, pairs_of(*routing_map, permuted.sym_size(0), drop_and_pad));
+    of_rows = by_experts(*probs, pairs_of_map(*routing_map, permuted.sym_size(0), drop_and_pad));
     rows = weighted(rows, of_rows);
   }
   const Tensor out = summed_by_token(rows, out_index, token, shape[0]).to(permuted.scalar_type());
@@ -209,7 +206,7 @@ Two moe_token_unpermute_with_routing_map_grad(const Tensor& grad, const Tensor& 
   const Tensor rows = inverse_of(out_index.to(at::kLong));  // the entry of out_index for each row
   const Tensor spread = wide(grad).index_select(0, token.index_select(0, rows));
   if (!probs) return {spread.to(grad.scalar_type()), Tensor()};
-  const Tensor pairs = pairs_of(*routing_map, permuted->sym_size(0), drop_and_pad);
+  const Tensor pairs = pairs_of_map(*routing_map, permuted->sym_size(0), drop_and_pad);
   const Tensor of_rows = (spread * wide(*permuted)).sum(-1).to(probs->scalar_type());
   const Tensor of_probs = probs->new_zeros_symint({probs->sym_numel()}).scatter(0, pairs, of_rows);
   return {(spread * wide(by_experts(*probs, pairs)).unsqueeze(-1)).to(grad.scalar_type()),

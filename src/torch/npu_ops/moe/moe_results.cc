@@ -9,7 +9,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using c10::SymInt;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 // Places of pairs as a table [tokens, k], from a vector that has the first expert of all tokens first
 // (`experts_first`), or all experts of the first token first.

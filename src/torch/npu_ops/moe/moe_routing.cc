@@ -2,7 +2,6 @@
 // Orders rows of tokens by the experts that they go to.
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 #include "torch/npu_ops/moe/families.h"
 #include "torch/npu_ops/moe/moe.h"
@@ -12,9 +11,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using c10::SymInt;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
-using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 void check_pairs(const char* op, const Tensor& x, const Tensor& expert_idx) {
   check_dims(op, "x", x, 2, 2);

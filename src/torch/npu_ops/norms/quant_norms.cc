@@ -15,7 +15,7 @@ const Tensor& or_undefined(const OptionalTensor& tensor) {
   return tensor ? *tensor : none;
 }
 
-Normed shifted(Normed normed, const OptionalTensor& beta) {
+Normed with_beta(Normed normed, const OptionalTensor& beta) {
   if (const Tensor shift = wide(beta); shift.defined()) normed.wide = normed.wide + shift;
   return normed;
 }
@@ -23,7 +23,7 @@ Normed shifted(Normed normed, const OptionalTensor& beta) {
 // `gamma` [1, n] as [n].
 Tensor as_row(const Tensor& gamma) { return gamma.dim() == 2 && gamma.sym_size(0) == 1 ? gamma.squeeze(0) : gamma; }
 
-Tensor sum_of(const char* op, const Tensor& x1, const Tensor& x2) {
+Tensor sum_of_inputs(const char* op, const Tensor& x1, const Tensor& x2) {
   check_same_shape(op, "x2", x2, "x1", x1);
   return x1 + x2;
 }
@@ -46,8 +46,8 @@ std::tuple<Tensor, Tensor, Tensor> add_rms_norm_quant(const Tensor& x1, const Te
   const char* op = "npu_add_rms_norm_quant";
   TORCH_CHECK(axis == -1 || axis == x1.dim() - 1, op, ": axis is ", axis, ", allowed is -1");
   const QuantType type = quant_type(op, "dst_type", dst_type);
-  const Tensor sum = sum_of(op, x1, x2);
-  const Tensor normed = wide(shifted(rms_normed(op, sum, gamma, epsilon), beta).wide.to(sum.scalar_type()));
+  const Tensor sum = sum_of_inputs(op, x1, x2);
+  const Tensor normed = wide(with_beta(rms_normed(op, sum, gamma, epsilon), beta).wide.to(sum.scalar_type()));
   const Tensor y1 = quantised_as_apart(op, normed, scales1, zero_points1, div_mode, type);
   const Tensor y2 = scales2 && scales2->defined()
                         ? quantised_as_apart(op, normed, *scales2, zero_points2, div_mode, type)
@@ -70,8 +70,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_quant(
   const QuantType type = quant_type(op, "y_dtype", y_dtype);
   const bool both = smooth_scale1 && smooth_scale1->defined() && smooth_scale2 && smooth_scale2->defined();
   const std::array<bool, 2> wanted = output_mask.value_or(std::array<bool, 2>{true, both});
-  const Tensor sum = sum_of(op, x1, x2);
-  const Tensor normed = shifted(rms_normed(op, sum, gamma, epsilon), beta).wide;
+  const Tensor sum = sum_of_inputs(op, x1, x2);
+  const Tensor normed = with_beta(rms_normed(op, sum, gamma, epsilon), beta).wide;
   const Quantised first = quantised_branch(op, normed, smooth_scale1, type, wanted[0]);
   const Quantised second = quantised_branch(op, normed, smooth_scale2, type, wanted[1]);
   return {first.values, second.values, sum, first.scale, second.scale};
@@ -80,7 +80,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_quant(
 Tensor rms_norm_quant(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& scale,
                       const Tensor& offset, double epsilon, std::optional<int64_t> dst_dtype) {
   const char* op = "npu_rms_norm_quant";
-  const Normed normed = shifted(rms_normed(op, x, as_row(gamma), epsilon), beta);
+  const Normed normed = with_beta(rms_normed(op, x, as_row(gamma), epsilon), beta);
   return statically_quantised(op, normed.wide, scale, offset, /*divide=*/false, quant_type(op, "dst_dtype", dst_dtype));
 }
 
@@ -88,7 +88,7 @@ std::tuple<Tensor, Tensor> rms_norm_quant_v2(const Tensor& x, const Tensor& gamm
                                              const OptionalTensor& offset, const OptionalTensor& beta, double epsilon,
                                              bool div_mode, std::optional<int64_t> dst_dtype) {
   const char* op = "npu_rms_norm_quant_v2";
-  const Normed normed = shifted(rms_normed(op, x, as_row(gamma), epsilon), beta);
+  const Normed normed = with_beta(rms_normed(op, x, as_row(gamma), epsilon), beta);
   return {statically_quantised(op, normed.wide, scale, or_undefined(offset), div_mode,
                                quant_type(op, "dst_dtype", dst_dtype)),
           normed.rstd};
@@ -114,7 +114,7 @@ struct MxNormed {
 MxNormed mx_normed(const char* op, const Tensor& x, const Tensor& gamma, const OptionalTensor& beta, double epsilon,
                    int64_t scale_alg, c10::string_view round_mode, int64_t dst_type) {
   check_options(op, {.round_mode = round_mode, .scale_alg = scale_alg});
-  const Normed normed = shifted(rms_normed(op, x, gamma, epsilon), beta);
+  const Normed normed = with_beta(rms_normed(op, x, gamma, epsilon), beta);
   return {to_blocks(op, normed.wide, -1, element_type(op, "dst_type", dst_type), scale_alg), normed.rstd};
 }
 
@@ -133,7 +133,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_mx_quant(const T
                                                                          int64_t scale_alg, c10::string_view round_mode,
                                                                          int64_t dst_type) {
   const char* op = "npu_add_rms_norm_dynamic_mx_quant";
-  const Tensor sum = sum_of(op, x1, x2);
+  const Tensor sum = sum_of_inputs(op, x1, x2);
   const MxNormed out = mx_normed(op, sum, gamma, beta, epsilon, scale_alg, round_mode, dst_type);
   return {out.y.values, sum, out.y.scale, out.rstd};
 }

@@ -2,7 +2,6 @@
 // Search for scales of quantisation.
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/quantisation/families.h"
@@ -10,15 +9,14 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Two = std::tuple<Tensor, Tensor>;
-
-struct Range {
+struct ValueRange {
   double least, greatest;
 };
 
 // The lower edge of the first bin and the upper edge of the last bin that remain after the percentiles are cut off.
 // `cumsum` counts elements up to the upper edge of each bin.
-Range kept_range(const char* op, const Range& all, const Tensor& cumsum, double min_percentile, double max_percentile) {
+ValueRange kept_range(const char* op, const ValueRange& all, const Tensor& cumsum, double min_percentile,
+                      double max_percentile) {
   TORCH_CHECK(cumsum.numel() > 0, op, ": cumsum has no element");
   const Tensor counts = cumsum.flatten().to(at::kDouble);
   const double total = counts[-1].item<double>(),
@@ -28,11 +26,11 @@ Range kept_range(const char* op, const Range& all, const Tensor& cumsum, double 
   return {all.least + first * width, all.least + (last + 1) * width};
 }
 
-struct Scale {
+struct ScaleAndOffset {
   double scale, offset;
 };
 
-Scale scale_of(const Range& range, bool with_offset) {
+ScaleAndOffset scale_of(const ValueRange& range, bool with_offset) {
   constexpr double kSteps = 255, kGreatest = 127, kLeast = -128;
   if (!with_offset) return {std::max(std::abs(range.least), std::abs(range.greatest)) / kGreatest, 0};
   const double least = std::min(range.least, 0.0), greatest = std::max(range.greatest, 0.0);
@@ -40,7 +38,7 @@ Scale scale_of(const Range& range, bool with_offset) {
   return {scale, scale == 0 ? 0 : std::nearbyint(-least / scale) + kLeast};
 }
 
-double squared_error(const Tensor& data, const Scale& by) {
+double squared_error(const Tensor& data, const ScaleAndOffset& by) {
   const Tensor codes = (at::round(data / by.scale) + by.offset).clamp(-128, 127);
   return ((codes - by.offset) * by.scale - data).square().sum(at::kDouble).item<double>();
 }
@@ -55,15 +53,15 @@ Two ifmr(const Tensor& data, const Tensor& data_min, const Tensor& data_max, con
               " elements and data_max ", data_max.numel(), ", allowed is 1");
   TORCH_CHECK(search_step > 0 && search_end >= search_start, kOp, ": the search goes from ", search_start, " to ",
               search_end, " by ", search_step, ", allowed are a step over 0 and an end that is not before the start");
-  const Range range =
+  const ValueRange range =
       kept_range(kOp, {data_min.item<double>(), data_max.item<double>()}, cumsum, min_percentile, max_percentile);
   const Tensor values = wide(data);
-  Scale best = {1, 0};
+  ScaleAndOffset best = {1, 0};
   double least = std::numeric_limits<double>::infinity();
   const auto steps = static_cast<int64_t>(std::floor((search_end - search_start) / search_step + 1e-6));
   for (int64_t step = 0; step <= steps; ++step) {
     const double factor = search_start + static_cast<double>(step) * search_step;
-    const Scale scale = scale_of({range.least * factor, range.greatest * factor}, with_offset);
+    const ScaleAndOffset scale = scale_of({range.least * factor, range.greatest * factor}, with_offset);
     if (scale.scale <= 0) continue;
     const double error = squared_error(values, scale);
     if (error < least) best = scale;

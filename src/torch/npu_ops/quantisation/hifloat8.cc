@@ -10,7 +10,7 @@ using at::Tensor;
 
 // After the sign, a code is a prefix, which tells how many digits the exponent has, the exponent (its sign, and the
 // digits behind a leading one), and the rest of the significand. Codes below 8 are powers of two from 2^-22 on, and 0.
-constexpr int64_t kSign = 0x80, kNan = 0x80, kInfinity = 0x6f;
+constexpr int64_t kSign = 0x80, kNanCode = 0x80, kInfinityCode = 0x6f;
 constexpr int64_t kFirstOfPrefix = 8;  // the least code with an exponent of no digits; 16, 32, 64: of 1, 2, 3; 96: of 4
 constexpr int64_t kTinyExponent = 23;  // codes below 8 are 2^(code - 23)
 constexpr int64_t kLeastExponent = -22, kLeastNormal = -15, kLargestExponent = 15;
@@ -47,7 +47,7 @@ Tensor to_hifloat8(const Tensor& exact) {
   const Tensor tiny = (power + kTinyExponent).masked_fill(rounded == 0, 0);
   const Tensor code = at::where(power < kLeastNormal, tiny, normal);
   const Tensor with_sign = code + ((x < 0).logical_and(code > 0)).to(at::kInt) * kSign;
-  return with_sign.masked_fill(x.isnan(), kNan).to(at::kByte);
+  return with_sign.masked_fill(x.isnan(), kNanCode).to(at::kByte);
 }
 
 Tensor from_hifloat8(const Tensor& bytes) {
@@ -62,8 +62,8 @@ Tensor from_hifloat8(const Tensor& bytes) {
   const Tensor normal = (fraction / power_of_two(width) + 1) * power_of_two(exponent);
   const Tensor tiny = power_of_two(code - kTinyExponent).masked_fill(code == 0, 0);
   const Tensor size = at::where(code < kFirstOfPrefix, tiny, normal)
-                          .masked_fill(code == kInfinity, std::numeric_limits<double>::infinity());
-  return at::where(all >= kSign, -size, size).masked_fill(all == kNan, std::numeric_limits<double>::quiet_NaN());
+                          .masked_fill(code == kInfinityCode, std::numeric_limits<double>::infinity());
+  return at::where(all >= kSign, -size, size).masked_fill(all == kNanCode, std::numeric_limits<double>::quiet_NaN());
 }
 
 }  // namespace npugraph::npu_ops

@@ -9,8 +9,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr int64_t kBlock = 32;
-constexpr int64_t kFloat4Code = 296;
 constexpr int64_t kExponentBits = 255;  // of float32 and float8_e8m0fnu, which have the same bias
 constexpr int64_t kMantissaBits = 23;   // of float32
 
@@ -92,9 +90,9 @@ Tensor zero_padded(const Tensor& x, int64_t axis, const c10::SymInt& size) {
 Blocks to_blocks(const char* op, const Tensor& exact, int64_t axis, const ElementType& type, int64_t scale_alg) {
   check_dims(op, "the input", exact, 1, 7);
   axis = at::maybe_wrap_dim(axis, exact.dim());
-  const c10::SymInt size = exact.sym_size(axis), pairs = (size + 2 * kBlock - 1) / (2 * kBlock);
-  const Tensor whole = zero_padded(exact.to(at::kFloat), axis, pairs * 2 * kBlock);
-  const Tensor blocks = whole.unflatten_symint(axis, {pairs * 2, kBlock});
+  const c10::SymInt size = exact.sym_size(axis), pairs = (size + 2 * kMxBlock - 1) / (2 * kMxBlock);
+  const Tensor whole = zero_padded(exact.to(at::kFloat), axis, pairs * 2 * kMxBlock);
+  const Tensor blocks = whole.unflatten_symint(axis, {pairs * 2, kMxBlock});
   const Tensor scale = shared_scale(at::amax(blocks.abs(), axis + 1, /*keepdim=*/true), type, scale_alg);
   const Tensor shrunk = (blocks / scale.to(at::kFloat)).flatten(axis, axis + 1).narrow_symint(axis, 0, size);
   const Tensor pair_scales = scale.squeeze(axis + 1).unflatten_symint(axis, {pairs, 2}).movedim(axis + 1, -1);
@@ -118,8 +116,8 @@ Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends
                          int64_t scale_alg) {
   check_dims(op, "x", exact, 2, 2);
   check_dims(op, "group_index", ends, 1, 1);
-  const c10::SymInt rows = exact.sym_size(0), pairs = rows / (2 * kBlock) + ends.sym_size(0);
-  const Tensor block = block_of_rows(ends, rows, kBlock, 2);
+  const c10::SymInt rows = exact.sym_size(0), pairs = rows / (2 * kMxBlock) + ends.sym_size(0);
+  const Tensor block = block_of_rows(ends, rows, kMxBlock, 2);
   const Tensor values = exact.to(at::kFloat);
   const Tensor scale = shared_scale(largest_of_rows(values.abs(), block, pairs * 2), type, scale_alg);
   const Tensor shrunk = values / scale.to(at::kFloat).index_select(0, block);
@@ -155,7 +153,7 @@ Tensor scale_of_values(const Tensor& given, int64_t axis, const c10::SymInt& siz
   const Tensor scale = in_pairs ? given.contiguous().unsqueeze(-1).view(at::kByte) : given;
   axis = at::maybe_wrap_dim(axis, scale.dim() - 1);
   const Tensor blocks = scale.view(at::kFloat8_e8m0fnu).to(at::kFloat).movedim(-1, axis + 1).flatten(axis, axis + 1);
-  return blocks.repeat_interleave_symint(kBlock, axis).narrow_symint(axis, 0, size);
+  return blocks.repeat_interleave_symint(kMxBlock, axis).narrow_symint(axis, 0, size);
 }
 
 int64_t values_in_element(const Tensor& tensor, std::optional<int64_t> code) {

@@ -8,6 +8,9 @@
 
 namespace npugraph::npu_ops {
 
+constexpr int64_t kMxBlock = 32;      // values with one scale
+constexpr int64_t kFloat4Code = 296;  // of float4_e2m1 as a type
+
 // Packs values as float4_e2m1, rounded half to even and saturated, two to a byte along the last dimension, the first in
 // the lower bits; and unpacks them to float32. The last dimension of `exact` must have an even size.
 Tensor pack_float4(const char* op, const Tensor& exact);

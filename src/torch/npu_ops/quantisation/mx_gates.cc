@@ -71,7 +71,7 @@ TwoAxes swiglu_backward_mx_quant_with_dual_axis(const Tensor& x, const Tensor& y
 }
 
 // `weight`, one value for each row of `rows`, shaped to broadcast with the values of the row.
-Tensor of_rows(const char* op, const Tensor& weight, const Tensor& rows) {
+Tensor weight_of_rows(const char* op, const Tensor& weight, const Tensor& rows) {
   std::vector<c10::SymInt> shape = rows.sym_sizes().vec();
   shape.back() = 1;
   const c10::SymInt count = c10::multiply_integers(shape);
@@ -91,7 +91,7 @@ std::tuple<Tensor, Tensor, Tensor> swiglu_group_quant(const Tensor& x, const Opt
   TORCH_CHECK(block_size >= 0, kOp, ": block_size is ", block_size, ", allowed are 0, which stands for 128, and more");
   const int64_t size = block_size == 0 ? 128 : block_size;
   const Tensor origin = unit_of(kOp, x, /*left=*/true, clamp_limit).result();
-  const Tensor exact = weight ? origin * of_rows(kOp, *weight, origin) : origin;
+  const Tensor exact = weight ? origin * weight_of_rows(kOp, *weight, origin) : origin;
   const QuantType type = quant_type(kOp, "dst_type", dst_type);
   const Tensor rows = exact.to(at::kFloat).reshape_symint({-1, exact.sym_size(-1)});
   const Tensor largest = largest_of_blocks(rows, 1, size);
@@ -113,7 +113,7 @@ std::tuple<Tensor, Tensor> swiglu_group_quant_backward(const Tensor& grad_y, con
   check_same_shape(kOp, "grad_y", grad_y, "a half of x", unit.gate);
   const Tensor grad = wide(grad_y);
   if (!weight) return {unit.gradient(grad).to(x.scalar_type()), x.new_empty({0})};
-  const Tensor grad_x = unit.gradient(grad * of_rows(kOp, *weight, grad)).to(x.scalar_type());
+  const Tensor grad_x = unit.gradient(grad * weight_of_rows(kOp, *weight, grad)).to(x.scalar_type());
   const Tensor origin = y_origin ? wide(*y_origin) : unit.result();
   return {grad_x, (grad * origin).sum(-1).reshape_symint(weight->sym_sizes()).to(weight->scalar_type())};
 }

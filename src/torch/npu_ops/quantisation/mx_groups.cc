@@ -9,15 +9,13 @@
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr int64_t kBlock = 32;
-
 // Expands the scales [..., a, b] of square blocks of `x` to bytes of scales of blocks along `axis`, -1 or -2, alone:
 // each is repeated for every position of the other dimension. Blocks that only complete a pair have the scale byte 0,
 // as blocks of zeros do.
 Tensor scales_along(const Tensor& scale, const Tensor& x, int64_t axis) {
   const int64_t other = -3 - axis, dim = x.dim() + axis;
   const Tensor bytes = scale.view(at::kByte);
-  const Tensor each = bytes.repeat_interleave_symint(kBlock, other).narrow_symint(other, 0, x.sym_size(other));
+  const Tensor each = bytes.repeat_interleave_symint(kMxBlock, other).narrow_symint(other, 0, x.sym_size(other));
   const c10::SymInt pairs = (scale.sym_size(axis) + 1) / 2;
   const Tensor whole = zero_padded(each, dim, pairs * 2).unflatten_symint(dim, {pairs, 2});
   return whole.movedim(dim + 1, -1).contiguous();
@@ -31,8 +29,8 @@ std::tuple<Tensor, Tensor, Tensor> dynamic_block_mx_quant(const Tensor& input, c
   check_options(kOp, {.round_mode = round_mode, .scale_alg = scale_alg, .dst_type_max = dst_type_max});
   const ElementType type = element_type(kOp, "dst_type", dst_type);
   const Tensor exact = input.to(at::kFloat);
-  const Tensor scale = shared_scale(largest_of_blocks(exact, kBlock, kBlock), type, scale_alg);
-  const Tensor values = rounded_elements(kOp, exact / spread_blocks(scale, exact, kBlock, kBlock), type);
+  const Tensor scale = shared_scale(largest_of_blocks(exact, kMxBlock, kMxBlock), type, scale_alg);
+  const Tensor values = rounded_elements(kOp, exact / spread_blocks(scale, exact, kMxBlock, kMxBlock), type);
   return {values, scales_along(scale, input, -1), scales_along(scale, input, -2)};
 }
 

@@ -10,11 +10,9 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-
 std::tuple<Tensor, Tensor> dynamic_mx_quant(const Tensor& input, int64_t axis, c10::string_view round_mode,
-                                            int64_t dst_type, int64_t block_size, Code scale_alg, double dst_type_max,
-                                            double max_low_bound) {
+                                            int64_t dst_type, int64_t block_size, OptionalInt scale_alg,
+                                            double dst_type_max, double max_low_bound) {
   constexpr const char* kOp = "npu_dynamic_mx_quant";
   check_floating(kOp, "input", input);
   check_options(kOp, {round_mode, scale_alg.value_or(0), block_size, dst_type_max, max_low_bound});
@@ -35,12 +33,13 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> dynamic_mx_quant_with_dual_axis(const
   return {last.values, last.scale, before.values, before.scale};
 }
 
-Tensor anti_mx_quant(const Tensor& x, const Tensor& mxscale, Code axis, Code dst_type, Code src_type) {
+Tensor anti_mx_quant(const Tensor& x, const Tensor& mxscale, OptionalInt axis, OptionalInt dst_type,
+                     OptionalInt src_type) {
   constexpr const char* kOp = "npu_anti_mx_quant";
   const at::ScalarType type = type_of_code(kOp, "dst_type", dst_type, at::kBFloat16);
   TORCH_CHECK(type == at::kHalf || type == at::kBFloat16 || type == at::kFloat, kOp, ": dst_type is ", type,
               ", allowed are Half, BFloat16 and Float");
-  const Code source = at::isFloatingType(x.scalar_type()) ? std::nullopt : Code(src_type.value_or(292));
+  const OptionalInt source = at::isFloatingType(x.scalar_type()) ? std::nullopt : OptionalInt(src_type.value_or(292));
   const Tensor values = read_as(kOp, "x", x, source).to(at::kFloat);
   const int64_t dim = at::maybe_wrap_dim(axis.value_or(-1), values.dim());
   TORCH_CHECK(mxscale.dim() == values.dim() + 1, kOp, ": mxscale has ", mxscale.dim(), " dimensions, allowed is ",

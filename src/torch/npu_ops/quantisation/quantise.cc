@@ -11,10 +11,8 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Code = std::optional<int64_t>;
-
 // `of`, one value for all or one for each position along `axis` of `x`, shaped to broadcast with `x`.
-Tensor along(const char* op, const char* name, const Tensor& of, const Tensor& x, int64_t axis) {
+Tensor shaped_along(const char* op, const char* name, const Tensor& of, const Tensor& x, int64_t axis) {
   const Tensor values = wide(of);
   if (values.dim() != 1) return values;
   const bool fits = values.sym_size(0) == 1 || values.sym_size(0) == x.sym_size(axis);
@@ -34,10 +32,10 @@ Tensor quantize(const Tensor& input, const Tensor& scales, const OptionalTensor&
               ", allowed without div_mode are -2 and what stands for the last dimension, all others from -1 on");
   const int64_t last = axis == -2 ? -2 : -1;
   const int64_t channel = !div_mode ? last : input.dim() == 1 && axis == 1 ? 0 : axis;
-  const Tensor scale = along(kOp, "scales", scales, input, channel);
+  const Tensor scale = shaped_along(kOp, "scales", scales, input, channel);
   Tensor out = div_mode ? wide(input) / scale : wide(input) * scale;
   if (div_mode && !type.is_floating()) out = at::round(out);
-  if (zero_points) out = out + along(kOp, "zero_points", *zero_points, input, channel);
+  if (zero_points) out = out + shaped_along(kOp, "zero_points", *zero_points, input, channel);
   return quantised(kOp, out, type);
 }
 
@@ -84,8 +82,8 @@ Tensor in_shape_of(const Tensor& input, const Tensor& values, const QuantType& t
 }
 
 std::tuple<Tensor, Tensor> dynamic_quant(const Tensor& input, const OptionalTensor& smooth_scales,
-                                         const OptionalTensor& group_index, Code dst_type, c10::string_view quant_mode,
-                                         double dst_type_max) {
+                                         const OptionalTensor& group_index, OptionalInt dst_type,
+                                         c10::string_view quant_mode, double dst_type_max) {
   constexpr const char* kOp = "npu_dynamic_quant";
   const QuantType type = quant_type(kOp, "dst_type", dst_type);
   const Mode mode = mode_of(kOp, quant_mode, smoothed(kOp, input, smooth_scales, group_index));
@@ -94,7 +92,7 @@ std::tuple<Tensor, Tensor> dynamic_quant(const Tensor& input, const OptionalTens
 }
 
 std::tuple<Tensor, Tensor, Tensor> dynamic_quant_asymmetric(const Tensor& input, const OptionalTensor& smooth_scales,
-                                                            const OptionalTensor& group_index, Code dst_type,
+                                                            const OptionalTensor& group_index, OptionalInt dst_type,
                                                             c10::string_view quant_mode, double dst_type_max) {
   constexpr const char* kOp = "npu_dynamic_quant_asymmetric";
   const QuantType type = quant_type(kOp, "dst_type", dst_type);
@@ -117,7 +115,7 @@ Tensor group_quant(const Tensor& x, const Tensor& scale, const Tensor& group_ind
   check_dims(kOp, "x", x, 2, 2);
   check_dims(kOp, "scale", scale, 2, 2);
   check_type(kOp, "group_index", group_index, {at::kInt, at::kLong});
-  const Code code = dst_dtype ? Code(static_cast<int64_t>(*dst_dtype)) : std::nullopt;
+  const OptionalInt code = dst_dtype ? OptionalInt(static_cast<int64_t>(*dst_dtype)) : std::nullopt;
   const Tensor out = wide(x) * rows_by_group(wide(scale), group_index, x.sym_size(0));
   return quantised(kOp, offset ? out + wide(*offset) : out, quant_type(kOp, "dst_dtype", code));
 }
@@ -132,8 +130,8 @@ Tensor& quantize_per_channel(const Tensor& inputs, const Tensor& scales, const T
                              at::ScalarType, Tensor& result) {
   constexpr const char* kOp = "_quantize_per_channel_impl";
   check_floating(kOp, "inputs", inputs);
-  const Tensor exact = wide(inputs) / along(kOp, "scales", scales, inputs, axis);
-  return quantize_into(kOp, exact, along(kOp, "zero_points", zero_points, inputs, axis), result);
+  const Tensor exact = wide(inputs) / shaped_along(kOp, "scales", scales, inputs, axis);
+  return quantize_into(kOp, exact, shaped_along(kOp, "zero_points", zero_points, inputs, axis), result);
 }
 
 Tensor& quantize_per_tensor(const Tensor& inputs, const Tensor& scales, const Tensor& zero_points, at::ScalarType,
@@ -143,7 +141,8 @@ Tensor& quantize_per_tensor(const Tensor& inputs, const Tensor& scales, const Te
   return quantize_into(kOp, wide(inputs) / wide(scales), wide(zero_points), result);
 }
 
-Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, Code dst_dtype, Code src_dtype) {
+Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& offset, OptionalInt dst_dtype,
+                  OptionalInt src_dtype) {
   constexpr const char* kOp = "npu_anti_quant";
   const Tensor values = read_as(kOp, "src_dtype", x, src_dtype);
   check_type(kOp, "x", values, {at::kChar, at::kInt, at::kFloat8_e4m3fn, at::kFloat8_e5m2});

@@ -38,7 +38,7 @@ void check_masked(const char* op, const Tensor& input, const Tensor& weight, con
 }
 
 // A mask [B, S], shaped to broadcast with [S, B, H].
-Tensor of_rows(const Tensor& mask) { return mask.t().unsqueeze(2); }
+Tensor mask_of_rows(const Tensor& mask) { return mask.t().unsqueeze(2); }
 
 Tensor masked_causal_conv1d(const Tensor& input, const Tensor& weight, const OptionalTensor& mask) {
   check_masked("npu_masked_causal_conv1d", input, weight, mask);
@@ -46,7 +46,7 @@ Tensor masked_causal_conv1d(const Tensor& input, const Tensor& weight, const Opt
   const int64_t taps = weight.sym_size(0).guard_int(__FILE__, __LINE__);
   Tensor sum = at::zeros_like(x);
   for (int64_t k = 0; k < taps; ++k) sum = sum + moved(x, taps - 1 - k) * w[k];
-  return (mask ? sum * of_rows(*mask) : sum).to(input.scalar_type());
+  return (mask ? sum * mask_of_rows(*mask) : sum).to(input.scalar_type());
 }
 
 std::tuple<Tensor, Tensor> masked_causal_conv1d_backward(const Tensor& grad_output, const Tensor& input,
@@ -55,7 +55,7 @@ std::tuple<Tensor, Tensor> masked_causal_conv1d_backward(const Tensor& grad_outp
   check_masked(kOp, input, weight, mask);
   check_same_shape(kOp, "grad_output", grad_output, "input", input);
   const Tensor x = wide(input), w = wide(weight);
-  const Tensor grad = mask ? wide(grad_output) * of_rows(*mask) : wide(grad_output);
+  const Tensor grad = mask ? wide(grad_output) * mask_of_rows(*mask) : wide(grad_output);
   const int64_t taps = weight.sym_size(0).guard_int(__FILE__, __LINE__);
   Tensor of_input = at::zeros_like(x);
   std::vector<Tensor> of_taps;
@@ -105,12 +105,12 @@ void check_fused(const Options& options, const Tensor& x, const Tensor& weight, 
 }
 
 // Sequences of tokens, where each token is one row. All tensors are int64.
-struct Sequences {
+struct ConvSequences {
   Tensor starts, lengths;  // of each sequence
   Tensor owner;            // of each token; the number of sequences for tokens after the last sequence
 };
 
-Sequences sequences_of(const Options& options, const Tensor& x) {
+ConvSequences conv_sequences(const Options& options, const Tensor& x) {
   const SymInt tokens = x.dim() == 3 ? x.sym_size(0) * x.sym_size(1) : x.sym_size(0);
   if (options.query_start_loc) {
     const Tensor ends = options.query_start_loc->to(at::kLong);
@@ -148,13 +148,13 @@ Tensor column(const Tensor& table, const OptionalTensor& index) {
   return table.gather(1, index->to(at::kLong).unsqueeze(1)).squeeze(1);
 }
 
-Tensor slots_of(const Options& options, const Sequences& sequences) {
+Tensor slots_of(const Options& options, const ConvSequences& sequences) {
   if (!options.cache_indices) return count_up(sequences.starts, sequences.starts.sym_size(0));
   const Tensor slots = options.cache_indices->to(at::kLong);
   return slots.masked_fill(slots == options.pad_slot_id, -1);
 }
 
-History history_of(const Options& options, const Tensor& x, const Tensor& states, const Sequences& sequences,
+History history_of(const Options& options, const Tensor& x, const Tensor& states, const ConvSequences& sequences,
                    const Tensor& slots, int64_t before) {
   const Tensor rows = wide(x).reshape_symint({-1, x.sym_size(-1)});
   const Tensor offset = options.num_accepted_tokens ? (options.num_accepted_tokens->to(at::kLong) - 1).clamp_min(0)
@@ -166,7 +166,7 @@ History history_of(const Options& options, const Tensor& x, const Tensor& states
 
 // Writes the state that each sequence leaves behind, the rows of its history up to its end, and the states at the ends
 // of the blocks that it fills.
-void keep_states(const Options& options, const Tensor& states, const Sequences& sequences, const History& history,
+void keep_states(const Options& options, const Tensor& states, const ConvSequences& sequences, const History& history,
                  const Tensor& slots) {
   Tensor ends = sequences.lengths.unsqueeze(1), to = column(slots, options.last_block).unsqueeze(1);
   if (options.first_block) {
@@ -189,7 +189,7 @@ void keep_states(const Options& options, const Tensor& states, const Sequences& 
 }
 
 // The results for tokens of sequences that have a slot, in float32, and `rest` for the others: [tokens, dim].
-Tensor convolved(const Options& options, const Tensor& weight, const Sequences& sequences, const History& history,
+Tensor convolved(const Options& options, const Tensor& weight, const ConvSequences& sequences, const History& history,
                  const Tensor& slots, const Tensor& rest) {
   const SymInt count = sequences.starts.sym_size(0);
   const Tensor owner = sequences.owner.clamp_max(at::Scalar(count - 1));
@@ -229,7 +229,7 @@ Tensor fused(const CallArguments& call, const Tensor& rest) {
   const Options options = options_of(call);
   const Tensor &x = call.tensor({"x"}), &weight = call.tensor({"weight"}), &states = call.tensor({"conv_states"});
   check_fused(options, x, weight, states);
-  const Sequences sequences = sequences_of(options, x);
+  const ConvSequences sequences = conv_sequences(options, x);
   const Tensor slots = slots_of(options, sequences);
   const int64_t before = weight.sym_size(0).guard_int(__FILE__, __LINE__) - 1;
   const History history = history_of(options, x, states, sequences, slots, before);

@@ -3,17 +3,13 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/recurrent/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
-
-std::vector<int64_t> numbers(const Tensor& tensor) {
-  const Tensor wide = tensor.to(at::kLong).contiguous();
-  return {wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel()};
-}
 
 // Inputs of the rule for each token, in float32: (tokens, heads of value, ...).
 struct Tokens {
@@ -66,8 +62,8 @@ Tensor recurrent(const char* op, const Tensor& query, const Tensor& key, const T
                  const OptionalTensor& g, const OptionalTensor& gk) {
   TORCH_CHECK(actual_seq_lengths && ssm_state_indices, op, ": actual_seq_lengths and ssm_state_indices are needed");
   const Tokens tokens = tokens_of(op, query, key, value, beta, scale, g, gk);
-  const std::vector<int64_t> lengths = numbers(*actual_seq_lengths), places = numbers(*ssm_state_indices);
-  const std::vector<int64_t> accepted = num_accepted_tokens ? numbers(*num_accepted_tokens) : std::vector<int64_t>{};
+  const std::vector<int64_t> lengths = values_of(*actual_seq_lengths), places = values_of(*ssm_state_indices);
+  const std::vector<int64_t> accepted = num_accepted_tokens ? values_of(*num_accepted_tokens) : std::vector<int64_t>{};
   const int64_t used = checked_sum(op, lengths, value.size(0));
   announce_rows(state, {ssm_state_indices->to(at::kLong).flatten().slice(0, 0, used)});
   Tensor out = at::zeros(value.sizes(), value.options());
@@ -127,7 +123,7 @@ std::tuple<Tensor, Tensor> chunk_gated_delta_rule(const Tensor& query, const Ten
   const char* op = "npu_chunk_gated_delta_rule";
   const Tokens tokens = tokens_of(op, query, key, value, beta, scale, g, std::nullopt);
   const std::vector<int64_t> lengths =
-      actual_seq_lengths ? numbers(*actual_seq_lengths) : std::vector<int64_t>{value.size(0)};
+      actual_seq_lengths ? values_of(*actual_seq_lengths) : std::vector<int64_t>{value.size(0)};
   checked_sum(op, lengths, value.size(0));
   Tensor out = at::zeros(value.sizes(), value.options());
   const auto sequences = static_cast<int64_t>(lengths.size());

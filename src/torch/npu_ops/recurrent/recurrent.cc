@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent networks of one layer and direction, in float32. Their gradients are those of the steps.
-#include <tuple>
 
 #include "torch/npu_ops/recurrent/families.h"
 #include "torch/npu_ops/recurrent/recurrent_steps.h"
 
 namespace npugraph::npu_ops {
 namespace {
-
-using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-using Eight = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 // Arguments of all operators here, which support one layer and one direction.
 struct Layer {
@@ -44,7 +40,7 @@ Eight lstm_cell(const Tensor& input, const Tensor& w_ih, const Tensor& w_hh, con
 }
 
 // The weights of both parts of the input of a cell, which are one `weight`, [I + H, 4 * H].
-LstmWeights lstm_weights(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+LstmWeights split_lstm_weights(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const auto size = input.sym_size(-1);
   const Tensor both = wide(weight).t();
   return {both.slice_symint(1, 0, size), both.slice_symint(1, size), bias.defined() ? wide(bias) : bias, kGatesIjfo};
@@ -68,7 +64,7 @@ Eight lstm(const Tensor& input, const Tensor& weight, const Tensor& bias, const 
   check_layer(layer, input, h, 3);
   TORCH_CHECK(!flag_seq, layer.op, ": flag_seq is True, allowed is False: all sequences are as long as the input");
   return run_lstm_layer(layer, {.reverse = direction}, input, {h, c},
-                        lstm_weights(input, weight, has_biases ? bias : Tensor()));
+                        split_lstm_weights(input, weight, has_biases ? bias : Tensor()));
 }
 
 Eight lstm_data(const Tensor& input, const Tensor& batch_sizes, const Tensor& weight, const Tensor& bias, const Tensor&,
@@ -77,7 +73,7 @@ Eight lstm_data(const Tensor& input, const Tensor& batch_sizes, const Tensor& we
   const Layer layer = {"npu_lstm_data", num_layers, dropout, train, bidirectional, /*batch_first=*/false};
   check_layer(layer, input, h, 2);
   return run_lstm_layer(layer, packed(layer.op, input, batch_sizes, h, direction), input, {h, c},
-                        lstm_weights(input, weight, has_biases ? bias : Tensor()));
+                        split_lstm_weights(input, weight, has_biases ? bias : Tensor()));
 }
 
 Eight lstm_data_meta(const Tensor& input, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor& h,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of recurrent networks of one layer and direction, from what the forward operators give.
-#include <tuple>
 
 #include "torch/npu_ops/recurrent/families.h"
 #include "torch/npu_ops/recurrent/recurrent_steps.h"
@@ -8,12 +7,8 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
-using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
-
 // The gradient of a state that is returned twice, as y and as h: the sum of the gradients that are given, or undefined.
-Tensor sum_of(const char* op, const OptionalTensor& grad_y, const OptionalTensor& grad_h, const Tensor& h) {
+Tensor sum_of_gradients(const char* op, const OptionalTensor& grad_y, const OptionalTensor& grad_h, const Tensor& h) {
   if (grad_y) check_same_shape(op, "grady", *grad_y, "h", h);
   if (grad_h) check_same_shape(op, "gradh", *grad_h, "h", h);
   if (grad_y && grad_h) return wide(*grad_y) + wide(*grad_h);
@@ -23,7 +18,7 @@ Tensor sum_of(const char* op, const OptionalTensor& grad_y, const OptionalTensor
 LstmResultGradients of_results(const char* op, const OptionalTensor& grad_y, const OptionalTensor& grad_h,
                                const OptionalTensor& grad_c, const Tensor& h) {
   if (grad_c) check_same_shape(op, "gradc", *grad_c, "h", h);
-  return {sum_of(op, grad_y, grad_h, h), wide(grad_c), {}};
+  return {sum_of_gradients(op, grad_y, grad_h, h), wide(grad_c), {}};
 }
 
 LstmSteps widened(const LstmSteps& all) {
@@ -109,7 +104,7 @@ Six gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, con
   const GruSteps all = {wide(h), wide(update), wide(reset), wide(next), wide(hidden)};
   const GruGradients out =
       gru_gradients({}, wide(input), wide(hx).select(0, 0), {wide(weight_input).t(), wide(weight_hidden).t(), {}, {}},
-                    all, sum_of(kOp, grad_y, grad_h, h), {});
+                    all, sum_of_gradients(kOp, grad_y, grad_h, h), {});
   return {rounded_like(out.weights.of_x.t(), weight_input),
           rounded_like(out.weights.of_h.t(), weight_hidden),
           rounded_like(out.x, input),

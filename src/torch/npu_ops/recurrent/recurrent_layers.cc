@@ -8,7 +8,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 using Ten = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 struct Layers {
@@ -94,9 +93,9 @@ std::vector<Tensor> forward_through(const Layers& layers, const Tensor& input, s
   return out;
 }
 
-Ten lstm(const Tensor& input, at::TensorList hx, at::TensorList params, bool has_biases, int64_t num_layers,
-         double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
-         const OptionalTensor& batch_sizes) {
+Ten lstm_layers(const Tensor& input, at::TensorList hx, at::TensorList params, bool has_biases, int64_t num_layers,
+                double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
+                const OptionalTensor& batch_sizes) {
   const Layers layers = {
       "_lstm_npu", has_biases, num_layers, dropout, train, bidirectional, batch_first.value_or(false), batch_sizes};
   check_layers(layers, input, hx, params);
@@ -144,11 +143,12 @@ void put_parameters(const Layers& layers, at::TensorList params, size_t index, s
 
 using LstmBackward = std::tuple<Tensor, std::vector<Tensor>, std::vector<Tensor>>;
 
-LstmBackward lstm_backward(const Tensor& grad_y, const Tensor& grad_hy, const Tensor& grad_cy, const Tensor& input,
-                           at::TensorList hx, at::TensorList params, const Tensor& i, const Tensor& j, const Tensor& f,
-                           const Tensor& o, const Tensor& h, const Tensor& c, const Tensor& tanhc, bool has_biases,
-                           int64_t num_layers, double dropout, bool train, bool bidirectional,
-                           std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+LstmBackward lstm_layers_backward(const Tensor& grad_y, const Tensor& grad_hy, const Tensor& grad_cy,
+                                  const Tensor& input, at::TensorList hx, at::TensorList params, const Tensor& i,
+                                  const Tensor& j, const Tensor& f, const Tensor& o, const Tensor& h, const Tensor& c,
+                                  const Tensor& tanhc, bool has_biases, int64_t num_layers, double dropout, bool train,
+                                  bool bidirectional, std::optional<bool> batch_first,
+                                  const OptionalTensor& batch_sizes) {
   const Layers layers = {"_lstm_npu_backward",        has_biases, num_layers, dropout, train, bidirectional,
                          batch_first.value_or(false), batch_sizes};
   check_layers(layers, input, hx, params);
@@ -170,9 +170,9 @@ LstmBackward lstm_backward(const Tensor& grad_y, const Tensor& grad_hy, const Te
   return {of_input, {rounded_like(at::stack(of_h), hx[0]), rounded_like(at::stack(of_c), hx[1])}, of_params};
 }
 
-Seven gru(const Tensor& input, const Tensor& hx, at::TensorList params, bool has_biases, int64_t num_layers,
-          double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
-          const OptionalTensor& batch_sizes) {
+Seven gru_layers(const Tensor& input, const Tensor& hx, at::TensorList params, bool has_biases, int64_t num_layers,
+                 double dropout, bool train, bool bidirectional, std::optional<bool> batch_first,
+                 const OptionalTensor& batch_sizes) {
   const Layers layers = {"_gru_npu", has_biases, num_layers, dropout, train, bidirectional, batch_first.value_or(false),
                          batch_sizes};
   check_layers(layers, input, hx, params);
@@ -189,10 +189,11 @@ Seven gru(const Tensor& input, const Tensor& hx, at::TensorList params, bool has
 
 using GruBackward = std::tuple<Tensor, Tensor, std::vector<Tensor>>;
 
-GruBackward gru_backward(const Tensor& grad_y, const Tensor& grad_h, const Tensor& input, const Tensor& hx,
-                         at::TensorList params, const Tensor& r, const Tensor& z, const Tensor& n, const Tensor& h_n,
-                         const Tensor& h, bool has_biases, int64_t num_layers, double dropout, bool train,
-                         bool bidirectional, std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+GruBackward gru_layers_backward(const Tensor& grad_y, const Tensor& grad_h, const Tensor& input, const Tensor& hx,
+                                at::TensorList params, const Tensor& r, const Tensor& z, const Tensor& n,
+                                const Tensor& h_n, const Tensor& h, bool has_biases, int64_t num_layers, double dropout,
+                                bool train, bool bidirectional, std::optional<bool> batch_first,
+                                const OptionalTensor& batch_sizes) {
   const Layers layers = {"_gru_npu_backward",         has_biases, num_layers, dropout, train, bidirectional,
                          batch_first.value_or(false), batch_sizes};
   check_layers(layers, input, hx, params);
@@ -220,12 +221,12 @@ std::vector<Tensor> unwritten(at::TensorList list) {
 }
 
 // Sizes of y, of the last states, and of results for all steps.
-struct Sizes {
+struct ResultSizes {
   c10::SymDimVector y, last, all;
 };
 
-Sizes sizes_of(const Tensor& input, const Tensor& h, bool bidirectional, bool batch_first, bool packed) {
-  Sizes out = {c10::SymDimVector(input.sym_sizes()), c10::SymDimVector(h.sym_sizes()), {h.sym_size(0)}};
+ResultSizes sizes_of(const Tensor& input, const Tensor& h, bool bidirectional, bool batch_first, bool packed) {
+  ResultSizes out = {c10::SymDimVector(input.sym_sizes()), c10::SymDimVector(h.sym_sizes()), {h.sym_size(0)}};
   out.all.append(out.y.begin(), out.y.end());
   if (batch_first && !packed) std::swap(out.all[1], out.all[2]);
   out.y.back() = h.sym_size(2) * (bidirectional ? 2 : 1);
@@ -233,48 +234,48 @@ Sizes sizes_of(const Tensor& input, const Tensor& h, bool bidirectional, bool ba
   return out;
 }
 
-Ten lstm_meta(const Tensor& input, at::TensorList hx, at::TensorList, bool, int64_t, double, bool, bool bidirectional,
-              std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
-  const Sizes sizes = sizes_of(input, hx[0], bidirectional, batch_first.value_or(false), batch_sizes.has_value());
+Ten lstm_layers_meta(const Tensor& input, at::TensorList hx, at::TensorList, bool, int64_t, double, bool,
+                     bool bidirectional, std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+  const ResultSizes sizes = sizes_of(input, hx[0], bidirectional, batch_first.value_or(false), batch_sizes.has_value());
   const auto last = [&] { return input.new_empty_symint(sizes.last); };
   const auto all = [&] { return input.new_empty_symint(sizes.all); };
   return {input.new_empty_symint(sizes.y), last(), last(), all(), all(), all(), all(), all(), all(), all()};
 }
 
-LstmBackward lstm_backward_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor& input, at::TensorList hx,
-                                at::TensorList params, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                const Tensor&, const Tensor&, const Tensor&, bool, int64_t, double, bool, bool,
-                                std::optional<bool>, const OptionalTensor&) {
+LstmBackward lstm_layers_backward_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor& input,
+                                       at::TensorList hx, at::TensorList params, const Tensor&, const Tensor&,
+                                       const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool,
+                                       int64_t, double, bool, bool, std::optional<bool>, const OptionalTensor&) {
   return {unwritten(input), unwritten(hx), unwritten(params)};
 }
 
-Seven gru_meta(const Tensor& input, const Tensor& hx, at::TensorList, bool, int64_t, double, bool, bool bidirectional,
-               std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
-  const Sizes sizes = sizes_of(input, hx, bidirectional, batch_first.value_or(false), batch_sizes.has_value());
+Seven gru_layers_meta(const Tensor& input, const Tensor& hx, at::TensorList, bool, int64_t, double, bool,
+                      bool bidirectional, std::optional<bool> batch_first, const OptionalTensor& batch_sizes) {
+  const ResultSizes sizes = sizes_of(input, hx, bidirectional, batch_first.value_or(false), batch_sizes.has_value());
   const auto all = [&] { return input.new_empty_symint(sizes.all); };
   return {input.new_empty_symint(sizes.y), input.new_empty_symint(sizes.last), all(), all(), all(), all(), all()};
 }
 
-GruBackward gru_backward_meta(const Tensor&, const Tensor&, const Tensor& input, const Tensor& hx,
-                              at::TensorList params, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                              const Tensor&, bool, int64_t, double, bool, bool, std::optional<bool>,
-                              const OptionalTensor&) {
+GruBackward gru_layers_backward_meta(const Tensor&, const Tensor&, const Tensor& input, const Tensor& hx,
+                                     at::TensorList params, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                     const Tensor&, bool, int64_t, double, bool, bool, std::optional<bool>,
+                                     const OptionalTensor&) {
   return {unwritten(input), unwritten(hx), unwritten(params)};
 }
 
 }  // namespace
 
 void define_recurrent_layers(Definitions& npu) {
-  npu.composed_without({"batch_sizes"}, "_gru_npu", &gru, &gru_meta,
+  npu.composed_without({"batch_sizes"}, "_gru_npu", &gru_layers, &gru_layers_meta,
                        "torch.nn.GRU; with batch_sizes of packed sequences. Results: y, the last h, and of each layer "
                        "and direction, in that order, step by step: reset, update, new, the hidden part of new, and h");
-  npu.composed_without({"batch_sizes"}, "_gru_npu_backward", &gru_backward, &gru_backward_meta,
+  npu.composed_without({"batch_sizes"}, "_gru_npu_backward", &gru_layers_backward, &gru_layers_backward_meta,
                        "Gradients of input, hx and params of _gru_npu");
-  npu.composed_without({"batch_sizes"}, "_lstm_npu", &lstm, &lstm_meta,
+  npu.composed_without({"batch_sizes"}, "_lstm_npu", &lstm_layers, &lstm_layers_meta,
                        "torch.nn.LSTM; with batch_sizes of packed sequences. Results: y, the last h and c, and of each "
                        "layer and direction, in that order, step by step: i, j, f, o, h, c and tanh(c), of which j is "
                        "the candidate");
-  npu.composed_without({"batch_sizes"}, "_lstm_npu_backward", &lstm_backward, &lstm_backward_meta,
+  npu.composed_without({"batch_sizes"}, "_lstm_npu_backward", &lstm_layers_backward, &lstm_layers_backward_meta,
                        "Gradients of input, of hx, and of params of _lstm_npu");
 }
 

@@ -48,7 +48,7 @@ void quant_rms_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, co
   output.copy_(statically_quantised(op, normed, scale, offset, /*divide=*/true, QuantType{}));
 }
 
-void quantize_per_tensor(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y) {
+void atb_quantize_per_tensor(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y) {
   const char* op = "_npu_quantize_per_tensor";
   check_floating(op, "x", x);
   check_type(op, "y", y, {at::kChar});
@@ -68,7 +68,7 @@ void define_atb_serving(Definitions& atb) {
       "in place (DeepSeek-V3, 2024)");
   atb.composed("_npu_quant_rms_norm", &quant_rms_norm,
                "round((npu_rms_norm(self) + beta) / scale + offset) into output");
-  atb.composed("_npu_quantize_per_tensor", &quantize_per_tensor, "round(x / scale + zero_point) into y");
+  atb.composed("_npu_quantize_per_tensor", &atb_quantize_per_tensor, "round(x / scale + zero_point) into y");
 }
 
 }  // namespace npugraph::npu_ops

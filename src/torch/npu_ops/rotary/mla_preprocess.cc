@@ -16,25 +16,23 @@ namespace {
 
 constexpr double kEpsilon = 1e-6;  // as in DeepSeek-V2
 
-using OptionalText = std::optional<c10::string_view>;
-
-struct Layer {
+struct LinearLayer {
   const char* weight_name;
   const Tensor& weight;
   const Tensor& descale;  // one for each column of the result
   const OptionalTensor &scale, &offset, &bias;
 };
 
-struct Call {
+struct PreprocessCall {
   const char* op;
   const Tensor &input, &gamma0, &beta0, &gamma1, &beta1, &gamma2, &cos, &sin, &wuk, &slots;
-  Layer down, up;
+  LinearLayer down, up;
   const OptionalTensor &latent_scale, &query_scale;
   c10::string_view cache_mode, quant_mode;
   bool quantises_latent() const { return cache_mode == "int8_nzcache"; }
 };
 
-void check_modes(const Call& call) {
+void check_preprocess_modes(const PreprocessCall& call) {
   const auto is_one_of = [](c10::string_view text, std::initializer_list<c10::string_view> allowed) {
     return std::find(allowed.begin(), allowed.end(), text) != allowed.end();
   };
@@ -52,7 +50,7 @@ void check_modes(const Call& call) {
 Tensor without_pieces(const Tensor& weight) { return weight.dim() == 4 ? weight.transpose(1, 2).flatten(2) : weight; }
 
 // The weight as (columns of the result, columns of the rows).
-Tensor matrix(const Call& call, const Layer& layer) {
+Tensor matrix(const PreprocessCall& call, const LinearLayer& layer) {
   check_dims(call.op, layer.weight_name, layer.weight, 2, 4);
   const Tensor weight = without_pieces(layer.weight);
   return weight.dim() == 3 ? weight.flatten(0, 1) : weight;
@@ -60,15 +58,16 @@ Tensor matrix(const Call& call, const Layer& layer) {
 
 // Callers pass empty tensors for arguments that their mode does not use.
 bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined() && tensor->sym_numel() != 0; }
-OptionalTensor given(const OptionalTensor& tensor) { return is_given(tensor) ? tensor : std::nullopt; }
+OptionalTensor unless_empty(const OptionalTensor& tensor) { return is_given(tensor) ? tensor : std::nullopt; }
 
-const Tensor& needed(const Call& call, const Layer& layer, const char* what, const OptionalTensor& tensor) {
+const Tensor& needed(const PreprocessCall& call, const LinearLayer& layer, const char* what,
+                     const OptionalTensor& tensor) {
   TORCH_CHECK(is_given(tensor), call.op, ": ", what, " of ", layer.weight_name, " is needed");
   return *tensor;
 }
 
 // exact @ weight^T, with `exact` rounded to the type of the input, or quantised if the weight is.
-Tensor through(const Call& call, const Layer& layer, const Tensor& exact) {
+Tensor through_layer(const PreprocessCall& call, const LinearLayer& layer, const Tensor& exact) {
   const at::ScalarType type = call.input.scalar_type();
   const Tensor weight = matrix(call, layer);
   TORCH_CHECK(weight.sym_size(1) == exact.sym_size(1), call.op, ": ", layer.weight_name, " has rows of ",
@@ -77,7 +76,7 @@ Tensor through(const Call& call, const Layer& layer, const Tensor& exact) {
     const Tensor out = wide(exact.to(type)).matmul(wide(weight).t());
     return is_given(layer.bias) ? out + wide(*layer.bias) : out;
   }
-  Epilogue epilogue{.bias = given(layer.bias),
+  Epilogue epilogue{.bias = unless_empty(layer.bias),
                     .scale = decoded_scale(call.op, "descale", layer.descale).factor.flatten()};
   Tensor rows;
   if (call.quant_mode == "per_token_quant_symm") {
@@ -85,24 +84,24 @@ Tensor through(const Call& call, const Layer& layer, const Tensor& exact) {
     rows = quantised.values;
     epilogue.pertoken_scale = quantised.scale;
   } else {
-    rows =
-        statically_quantised(call.op, exact, needed(call, layer, "the scale", layer.scale), wide(given(layer.offset)),
-                             /*divide=*/true, QuantType{});
+    rows = statically_quantised(call.op, exact, needed(call, layer, "the scale", layer.scale),
+                                wide(unless_empty(layer.offset)),
+                                /*divide=*/true, QuantType{});
   }
   return wide(finished(call.op, int8_product(rows, weight.t()), epilogue, type));
 }
 
-Tensor normed(const Call& call, const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+Tensor normed(const PreprocessCall& call, const Tensor& x, const Tensor& gamma, const Tensor& beta) {
   const Tensor out = rms_normed(call.op, x, gamma, kEpsilon).wide;
   return is_given(beta) ? out + wide(beta) : out;
 }
 
-struct Query {
+struct LatentQuery {
   Tensor latent, rope;  // [tokens, heads, ..]
 };
 
-Query make_query(const Call& call, const Tensor& down) {
-  const Tensor up = through(call, call.up, normed(call, down, call.gamma1, call.beta1));
+LatentQuery make_latent_query(const PreprocessCall& call, const Tensor& down) {
+  const Tensor up = through_layer(call, call.up, normed(call, down, call.gamma1, call.beta1));
   const Tensor to_latent = without_pieces(call.wuk);
   check_dims(call.op, "wuk", call.wuk, 3, 4);
   const c10::SymInt heads = to_latent.sym_size(0), size = to_latent.sym_size(1), rope = call.cos.sym_size(1);
@@ -121,7 +120,7 @@ Query make_query(const Call& call, const Tensor& down) {
 
 // Writes `rows` into `cache`. Its pages are (places, heads, size), in memory of the layout NZ in the modes of that
 // name; or they have the shape of NZ, (pieces, places, n).
-void put(const Call& call, const Tensor& rows, const Tensor& cache) {
+void put_in_mla_cache(const PreprocessCall& call, const Tensor& rows, const Tensor& cache) {
   check_dims(call.op, "kv_cache", cache, 4, 4);
   const bool is_plain = call.cache_mode == "krope_ctkv";
   if (is_plain || cache.sym_size(3) == rows.sym_size(1))
@@ -129,18 +128,18 @@ void put(const Call& call, const Tensor& rows, const Tensor& cache) {
   put_in_pages(pages_of_pieces(cache), rows, call.slots.flatten());
 }
 
-Query preprocess(const Call& call, const Tensor& kv_cache, const Tensor& rope_cache) {
-  check_modes(call);
-  const Tensor down = through(call, call.down, normed(call, call.input, call.gamma0, call.beta0));
+LatentQuery preprocess(const PreprocessCall& call, const Tensor& kv_cache, const Tensor& rope_cache) {
+  check_preprocess_modes(call);
+  const Tensor down = through_layer(call, call.down, normed(call, call.input, call.gamma0, call.beta0));
   const c10::SymInt latent = call.gamma2.sym_size(0), rope = call.cos.sym_size(1), query = call.gamma1.sym_size(0);
   TORCH_CHECK(down.sym_size(1) == latent + rope + query, call.op, ": wdqkv has ", down.sym_size(1),
               " rows, and not those of gamma2, cos and gamma1, ", latent, " + ", rope, " + ", query);
   const Tensor norm = rms_normed(call.op, down.narrow_symint(1, 0, latent), call.gamma2, kEpsilon).wide;
   const Tensor key = rotated(down.narrow_symint(1, latent, rope), call.cos, call.sin, Rotation::kHalf);
   const OptionalTensor scale = call.quantises_latent() ? call.latent_scale : std::nullopt;
-  put(call, for_cache(call.op, norm, kv_cache, scale, std::nullopt, /*divide=*/true), kv_cache);
-  put(call, key.to(rope_cache.scalar_type()), rope_cache);
-  return make_query(call, down.narrow_symint(1, latent + rope, query));
+  put_in_mla_cache(call, for_cache(call.op, norm, kv_cache, scale, std::nullopt, /*divide=*/true), kv_cache);
+  put_in_mla_cache(call, key.to(rope_cache.scalar_type()), rope_cache);
+  return make_latent_query(call, down.narrow_symint(1, latent + rope, query));
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> mla_preprocess(
@@ -150,25 +149,25 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> mla_preprocess(
     const Tensor& slotmapping, const OptionalTensor& quant_scale0, const OptionalTensor& quant_offset0,
     const OptionalTensor& bias0, const OptionalTensor& quant_scale1, const OptionalTensor& quant_offset1,
     const OptionalTensor& bias1, const OptionalTensor& ctkv_scale, const OptionalTensor& q_nope_scale,
-    OptionalText cache_mode, OptionalText quant_mode) {
-  const Call call{"npu_mla_preprocess",
-                  input,
-                  gamma0,
-                  beta0,
-                  gamma1,
-                  beta1,
-                  gamma2,
-                  cos,
-                  sin,
-                  wuk,
-                  slotmapping,
-                  {"wdqkv", wdqkv, descale0, quant_scale0, quant_offset0, bias0},
-                  {"wuq", wuq, descale1, quant_scale1, quant_offset1, bias1},
-                  ctkv_scale,
-                  q_nope_scale,
-                  cache_mode.value_or("krope_ctkv"),
-                  quant_mode.value_or("per_tensor_quant_asymm")};
-  const Query out = preprocess(call, kv_cache, kv_cache_rope);
+    OptionalString cache_mode, OptionalString quant_mode) {
+  const PreprocessCall call{"npu_mla_preprocess",
+                            input,
+                            gamma0,
+                            beta0,
+                            gamma1,
+                            beta1,
+                            gamma2,
+                            cos,
+                            sin,
+                            wuk,
+                            slotmapping,
+                            {"wdqkv", wdqkv, descale0, quant_scale0, quant_offset0, bias0},
+                            {"wuq", wuq, descale1, quant_scale1, quant_offset1, bias1},
+                            ctkv_scale,
+                            q_nope_scale,
+                            cache_mode.value_or("krope_ctkv"),
+                            quant_mode.value_or("per_tensor_quant_asymm")};
+  const LatentQuery out = preprocess(call, kv_cache, kv_cache_rope);
   return {out.latent, kv_cache, out.rope, kv_cache_rope};
 }
 
@@ -179,7 +178,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> mla_preprocess_out(
     const Tensor& /*kv_cache_rope: kv_cache_out1*/, const Tensor& slotmapping, const OptionalTensor& quant_scale0,
     const OptionalTensor& quant_offset0, const OptionalTensor& bias0, const OptionalTensor& quant_scale1,
     const OptionalTensor& quant_offset1, const OptionalTensor& bias1, const OptionalTensor& ctkv_scale,
-    const OptionalTensor& q_nope_scale, OptionalText cache_mode, OptionalText quant_mode, Tensor& q_out0,
+    const OptionalTensor& q_nope_scale, OptionalString cache_mode, OptionalString quant_mode, Tensor& q_out0,
     Tensor& kv_cache_out0, Tensor& q_out1, Tensor& kv_cache_out1) {
   const auto [latent, latent_cache, rope, rope_cache] =
       mla_preprocess(input, gamma0, beta0, wdqkv, descale0, gamma1, beta1, wuq, descale1, gamma2, cos, sin, wuk,

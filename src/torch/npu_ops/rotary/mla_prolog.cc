@@ -26,7 +26,7 @@ struct Settings {
   double query_scale = 1, key_scale = 1;
 };
 
-struct Query {
+struct PrologQuery {
   Tensor nope, rope, nope_scale;  // nope_scale is empty unless nope is in int8
   Tensor norm, norm_scale;        // the latent that all heads are projected from
 };
@@ -34,7 +34,8 @@ struct Query {
 bool is_quantised(const Tensor& x) { return x.scalar_type() == at::kChar; }
 
 // x @ weight in float32, exact for int8, times the scales of its rows and columns.
-Tensor product(const Tensor& x, const Tensor& weight, const OptionalTensor& of_rows, const OptionalTensor& of_columns) {
+Tensor projected(const Tensor& x, const Tensor& weight, const OptionalTensor& of_rows,
+                 const OptionalTensor& of_columns) {
   if (!is_quantised(weight)) return at::matmul(wide(x), wide(weight));
   Tensor out = at::matmul(x.to(at::kDouble), weight.to(at::kDouble)).to(at::kFloat);
   if (const Tensor scale = wide(of_rows); scale.defined()) out = out * scale.reshape({-1, 1});
@@ -44,9 +45,10 @@ Tensor product(const Tensor& x, const Tensor& weight, const OptionalTensor& of_r
 
 // `tokens` and all other tensors here have one dimension of tokens, without batches. `type` is the type of results
 // that are not quantised.
-Query make_query(const char* op, const Tensor& tokens, const Weights& weights, const Scales& scales, const Tensor& cos,
-                 const Tensor& sin, const Settings& settings, at::ScalarType type, bool quantise_nope) {
-  const Tensor down = product(tokens, weights.dq, scales.x, scales.w_dq);
+PrologQuery make_prolog_query(const char* op, const Tensor& tokens, const Weights& weights, const Scales& scales,
+                              const Tensor& cos, const Tensor& sin, const Settings& settings, at::ScalarType type,
+                              bool quantise_nope) {
+  const Tensor down = projected(tokens, weights.dq, scales.x, scales.w_dq);
   Tensor norm = rms_normed(op, down, weights.gamma_cq, settings.epsilon_cq).wide.to(type);
   Tensor norm_scale = norm.new_empty({0}, at::kFloat);
   if (is_quantised(weights.uq_qr)) {
@@ -57,7 +59,7 @@ Query make_query(const char* op, const Tensor& tokens, const Weights& weights, c
     norm_scale = rows.scale.unsqueeze(-1);
   }
   const OptionalTensor of_rows = is_quantised(weights.uq_qr) ? OptionalTensor(norm_scale) : std::nullopt;
-  const Tensor up = product(norm, weights.uq_qr, of_rows, scales.w_uq_qr) * settings.query_scale;
+  const Tensor up = projected(norm, weights.uq_qr, of_rows, scales.w_uq_qr) * settings.query_scale;
   const c10::SymInt dim = weights.uk.sym_size(1), rope_dim = cos.sym_size(-1);
   const Tensor heads = up.unflatten_symint(-1, {weights.uk.sym_size(0), dim + rope_dim});
   const Tensor rope =
@@ -73,7 +75,7 @@ Query make_query(const char* op, const Tensor& tokens, const Weights& weights, c
 void fill_caches(const char* op, const Tensor& tokens, const Weights& weights, const Scales& scales, const Tensor& cos,
                  const Tensor& sin, const Tensor& cache_index, const Tensor& kv_cache, const Tensor& kr_cache,
                  const Settings& settings) {
-  const Tensor down = product(tokens, weights.dkv_kr, scales.x, scales.w_dkv_kr);
+  const Tensor down = projected(tokens, weights.dkv_kr, scales.x, scales.w_dkv_kr);
   const c10::SymInt size = weights.gamma_ckv.sym_size(0);
   const Tensor latent = rms_normed(op, down.narrow_symint(-1, 0, size), weights.gamma_ckv, settings.epsilon_ckv).wide *
                         settings.key_scale;
@@ -86,9 +88,9 @@ void fill_caches(const char* op, const Tensor& tokens, const Weights& weights, c
   put(key, kr_cache, scales.ckr);
 }
 
-Query prolog(const char* op, const Tensor& token_x, const Weights& weights, const Tensor& rope_sin,
-             const Tensor& rope_cos, const Tensor& cache_index, const Tensor& kv_cache, const Tensor& kr_cache,
-             const Scales& scales, const Settings& settings) {
+PrologQuery prolog(const char* op, const Tensor& token_x, const Weights& weights, const Tensor& rope_sin,
+                   const Tensor& rope_cos, const Tensor& cache_index, const Tensor& kv_cache, const Tensor& kr_cache,
+                   const Scales& scales, const Settings& settings) {
   check_dims(op, "token_x", token_x, 2, 3);
   check_dims(op, "weight_uk", weights.uk, 3, 3);
   TORCH_CHECK(settings.cache_mode == "PA_BSND" || settings.cache_mode == "PA_NZ", op, ": cache_mode is '",
@@ -97,7 +99,8 @@ Query prolog(const char* op, const Tensor& token_x, const Weights& weights, cons
   const Tensor tokens = token_x.flatten(0, last), cos = rope_cos.flatten(0, last), sin = rope_sin.flatten(0, last);
   const at::ScalarType type = is_quantised(token_x) ? weights.uk.scalar_type() : token_x.scalar_type();
   const bool per_tensor = is_quantised(kv_cache) && scales.ckv && scales.ckv->sym_numel() == 1;
-  Query out = make_query(op, tokens, weights, scales, cos, sin, settings, type, is_quantised(token_x) && per_tensor);
+  PrologQuery out =
+      make_prolog_query(op, tokens, weights, scales, cos, sin, settings, type, is_quantised(token_x) && per_tensor);
   fill_caches(op, tokens, weights, scales, cos, sin, cache_index, kv_cache, kr_cache, settings);
   if (last == 0) return out;
   const auto batched = [&](const Tensor& x) {
@@ -122,11 +125,11 @@ auto mla_prolog(const Tensor& token_x, const Tensor& weight_dq, const Tensor& we
                 const OptionalTensor& smooth_scales_cq, double epsilon_cq, double epsilon_ckv,
                 c10::string_view cache_mode) {
   const char* op = version == Version::kFirst ? "npu_mla_prolog" : "npu_mla_prolog_v2";
-  const Query out = prolog(op, token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
-                           rope_sin, rope_cos, cache_index, kv_cache, kr_cache,
-                           {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr,
-                            quant_scale_ckv, quant_scale_ckr, smooth_scales_cq},
-                           {.epsilon_cq = epsilon_cq, .epsilon_ckv = epsilon_ckv, .cache_mode = cache_mode});
+  const PrologQuery out = prolog(op, token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
+                                 rope_sin, rope_cos, cache_index, kv_cache, kr_cache,
+                                 {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr,
+                                  quant_scale_ckv, quant_scale_ckr, smooth_scales_cq},
+                                 {.epsilon_cq = epsilon_cq, .epsilon_ckv = epsilon_ckv, .cache_mode = cache_mode});
   if constexpr (version == Version::kFirst)
     return std::tuple{out.nope, out.rope, kv_cache, kr_cache};
   else
@@ -139,7 +142,7 @@ struct Modes {
   int64_t weight_quant, kv_cache_quant, ckvkr_repo, quant_scale_repo;
 };
 
-void check_modes(const char* op, const Modes& modes) {
+void check_prolog_modes(const char* op, const Modes& modes) {
   TORCH_CHECK_NOT_IMPLEMENTED(modes.cache_index && modes.cache_index->defined(), op,
                               ": without cache_index is not supported on the host");
   for (const OptionalTensor* each : {&modes.actual_seq_len, &modes.k_nope_clip_alpha})
@@ -155,7 +158,7 @@ void check_modes(const char* op, const Modes& modes) {
 }
 
 // query_norm and its scale are empty without query_norm_flag.
-Query with_norm(Query query, bool query_norm_flag) {
+PrologQuery with_norm(PrologQuery query, bool query_norm_flag) {
   if (query_norm_flag) return query;
   query.norm = query.norm.new_empty({0});
   query.norm_scale = query.norm_scale.new_empty({0});
@@ -177,14 +180,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> mla_prolog_v3(
     std::optional<int64_t> /*weight_dq_dtype*/, std::optional<int64_t> /*weight_uq_qr_dtype*/,
     std::optional<int64_t> /*weight_dkv_kr_dtype*/, std::optional<int64_t> /*kv_cache_dtype*/) {
   const char* op = "npu_mla_prolog_v3";
-  check_modes(op, {cache_index, actual_seq_len, k_nope_clip_alpha, weight_quant_mode, kv_cache_quant_mode,
-                   ckvkr_repo_mode, quant_scale_repo_mode});
-  const Query all = prolog(op, token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
-                           rope_sin, rope_cos, *cache_index, kv_cache, kr_cache,
-                           {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr,
-                            quant_scale_ckv, quant_scale_ckr, smooth_scales_cq},
-                           {epsilon_cq, epsilon_ckv, cache_mode, qc_qr_scale, kc_scale});
-  const Query out = with_norm(all, query_norm_flag);
+  check_prolog_modes(op, {cache_index, actual_seq_len, k_nope_clip_alpha, weight_quant_mode, kv_cache_quant_mode,
+                          ckvkr_repo_mode, quant_scale_repo_mode});
+  const PrologQuery all = prolog(op, token_x, {weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, gamma_cq, gamma_ckv},
+                                 rope_sin, rope_cos, *cache_index, kv_cache, kr_cache,
+                                 {dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr, dequant_scale_w_dkv_kr,
+                                  quant_scale_ckv, quant_scale_ckr, smooth_scales_cq},
+                                 {epsilon_cq, epsilon_ckv, cache_mode, qc_qr_scale, kc_scale});
+  const PrologQuery out = with_norm(all, query_norm_flag);
   return {out.nope, out.rope, out.nope_scale, out.norm, out.norm_scale};
 }
 

@@ -66,8 +66,8 @@ Results rope_quant_kvcache(const Tensor& x, const Tensor& cos, const Tensor& sin
 }
 
 // x * weight_scale * activation_scale + bias; a bias in int32 is added to x before the scales.
-Tensor dequantised(const Tensor& x, const OptionalTensor& weight_scale, const OptionalTensor& activation_scale,
-                   const OptionalTensor& bias) {
+Tensor dequantised_qkv(const Tensor& x, const OptionalTensor& weight_scale, const OptionalTensor& activation_scale,
+                       const OptionalTensor& bias) {
   const Tensor shift = wide(bias), of_weight = wide(weight_scale), of_row = wide(activation_scale);
   const bool is_before = shift.defined() && bias->scalar_type() == at::kInt;
   Tensor out = is_before ? wide(x + *bias) : wide(x);
@@ -87,7 +87,7 @@ Results dequant_rope_quant_kvcache(const Tensor& x, const Tensor& cos, const Ten
   check_type(op, "x", x, {at::kInt, at::kFloat, at::kHalf, at::kBFloat16, at::kDouble});
   check_dims(op, "x", x, 3, 3);
   const at::ScalarType type = x.scalar_type() == at::kInt ? cos.scalar_type() : x.scalar_type();
-  return rope_into_caches(op, dequantised(x, weight_scale, activation_scale, bias), type, cos, sin, size_splits,
+  return rope_into_caches(op, dequantised_qkv(x, weight_scale, activation_scale, bias), type, cos, sin, size_splits,
                           quant_mode, input_layout, kv_output,
                           {k_cache, v_cache, indices, scale_k, scale_v, offset_k, offset_v, cache_mode});
 }

@@ -55,7 +55,7 @@ Tensor expanded(const CallArguments& call, const Tensor& mask, const BlockShape&
   return mask.index_select(2, row).index_select(3, count_up(mask, columns).div(shape.columns, "floor"));
 }
 
-StoredRows rows_of(const CallArguments& call, const char* name) {
+StoredRows stored_rows_of(const CallArguments& call, const char* name) {
   const int64_t heads = call.integer({"num_key_value_heads"});
   return StoredRows(call.op(), name, call.tensor({name}), axes_of(call, "kv_input_layout"), heads);
 }
@@ -63,7 +63,7 @@ StoredRows rows_of(const CallArguments& call, const char* name) {
 AttentionPieces block_sparse(const CallArguments& call) {
   const Axes query_axes = axes_of(call, "q_input_layout"), key_axes = axes_of(call, "kv_input_layout");
   const Tensor query = to_heads(call.op(), "query", call.tensor({"query"}), query_axes, 0);
-  const StoredRows key = rows_of(call, "key");
+  const StoredRows key = stored_rows_of(call, "key");
   const SequencePairs::Given given{.query_axes = query_axes,
                                    .key_axes = key_axes,
                                    .query_lengths = ends_of(call, "actual_seq_lengths", query_axes, query),
@@ -86,7 +86,7 @@ AttentionPieces block_sparse(const CallArguments& call) {
   return {.op = call.op(),
           .query = query,
           .key = key,
-          .value = rows_of(call, "value"),
+          .value = stored_rows_of(call, "value"),
           .key_rope = {},
           .tiles = {},
           .pairs = pairs,

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/sparse_attention/index_scores.h"
 
-#include <limits>
-
 #include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // [batches, heads, rows, columns]
-Tensor activated(const IndexHeads& heads) { return wide(heads.query).matmul(wide(heads.key).transpose(-1, -2)).relu(); }
+Tensor relu_products(const IndexHeads& heads) {
+  return wide(heads.query).matmul(wide(heads.key).transpose(-1, -2)).relu();
+}
 
 }  // namespace
 
 Tensor index_scores(const IndexHeads& heads, const Tensor& hidden) {
-  const Tensor scores = (activated(heads) * wide(heads.weights)).sum(1, /*keepdim=*/true);
+  const Tensor scores = (relu_products(heads) * wide(heads.weights)).sum(1, /*keepdim=*/true);
   return hidden.defined() ? scores.masked_fill(hidden, -kInfinity) : scores;
 }
 
 IndexHeads index_gradients(const IndexHeads& heads, const Tensor& gradient) {
-  const Tensor products = activated(heads);
+  const Tensor products = relu_products(heads);
   const Tensor of_weights = (products * gradient).sum(-1, /*keepdim=*/true);
   const Tensor of_products = (wide(heads.weights) * gradient).masked_fill(products.le(0), 0.0);
   const Tensor of_key = of_products.transpose(-1, -2).matmul(wide(heads.query)).sum(1, /*keepdim=*/true);

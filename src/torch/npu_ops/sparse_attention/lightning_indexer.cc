@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The choice of keys for each query by the lightning indexer (DeepSeek-V3.2, 2025).
-#include <limits>
-
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
 #include "torch/npu_ops/sparse_attention/families.h"
@@ -13,8 +11,6 @@ namespace {
 
 using c10::OperatorHandle;
 using torch::jit::Stack;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Choice {
   Tensor indices, scores;  // [batches, 1, rows, count]; -1 and -inf where there are fewer keys

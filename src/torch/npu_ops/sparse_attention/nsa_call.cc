@@ -50,7 +50,7 @@ Tensor statistics_in_copies(const Tensor& statistic, Axes axes) {
 
 namespace {
 
-Tensor queries_of(const CallArguments& call) {
+Tensor nsa_queries_of(const CallArguments& call) {
   const int64_t heads = nsa_count(call, "head_num");
   const Tensor out = to_heads(call.op(), "query", call.tensor({"query"}), nsa_axes(call), heads);
   TORCH_CHECK(out.sym_size(1) == heads, call.op(), ": head_num is ", heads, ", and query has ", out.sym_size(1),
@@ -71,7 +71,7 @@ StoredRows keys_of(const CallArguments& call, const char* name) {
   return StoredRows(tensor, tensor.dim() == 3 ? PageForm::kBnBsH : PageForm::kBnBsND, heads);
 }
 
-SequencePairs pairs_of(const CallArguments& call, const Tensor& query, const StoredRows& key) {
+SequencePairs nsa_pairs_of(const CallArguments& call, const Tensor& query, const StoredRows& key) {
   const Axes axes = nsa_axes(call);
   SequencePairs::Given given{.query_axes = axes,
                              .key_axes = axes,
@@ -90,9 +90,9 @@ SequencePairs pairs_of(const CallArguments& call, const Tensor& query, const Sto
 }  // namespace
 
 AttentionPieces nsa_pieces(const CallArguments& call, NsaDropped dropped) {
-  const Tensor query = queries_of(call);
+  const Tensor query = nsa_queries_of(call);
   const StoredRows key = keys_of(call, "key");
-  const SequencePairs pairs = pairs_of(call, query, key);
+  const SequencePairs pairs = nsa_pairs_of(call, query, key);
   const auto weighting = [scale = call.number({"scale_value"}), pairs, dropped = std::move(dropped)](
                              int64_t index, const Tensor& rows, const Tensor& columns) {
     Weighting out{.scale = scale};

@@ -41,7 +41,7 @@ void sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack) {
 }
 
 // Checks that keys and values are stored in the one way that the definition names.
-void check_modes(const CallArguments& call) {
+void check_quant_modes(const CallArguments& call) {
   check_choice(call.op(), "key_quant_mode", call.integer({"key_quant_mode"}), {2});
   check_choice(call.op(), "value_quant_mode", call.integer({"value_quant_mode"}), {2});
   check_choice(call.op(), "quant_scale_repo_mode", call.integer({"quant_scale_repo_mode"}), {1});
@@ -55,7 +55,7 @@ StoredRows rows_in_tiles(const CallArguments& call, const char* name, const char
 
 void kv_quant_sparse_flash_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
-  check_modes(call);
+  check_quant_modes(call);
   AttentionPieces pieces = chosen_attention(call);
   pieces.key = rows_in_tiles(call, "key", "key_dtype");
   pieces.value = rows_in_tiles(call, "value", "value_dtype");

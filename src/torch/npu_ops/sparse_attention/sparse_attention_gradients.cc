@@ -12,10 +12,10 @@ using c10::OperatorHandle;
 using torch::jit::Stack;
 
 // The first `size` elements of heads, and the others.
-struct Halves {
+struct HeadParts {
   Tensor first, others;
 };
-Halves halves(const Tensor& heads, const c10::SymInt& size, Axes axes) {
+HeadParts head_parts(const Tensor& heads, const c10::SymInt& size, Axes axes) {
   const c10::SymInt rest = heads.sym_size(-1) - size;
   return {from_heads(heads.narrow_symint(-1, 0, size), axes), from_heads(heads.narrow_symint(-1, size, rest), axes)};
 }
@@ -41,8 +41,8 @@ void sparse_flash_attention_grad(const OperatorHandle& op, Stack* stack) {
   const AttentionGradients out = pieces.gradients(saved, query_like(call, "d_out", call.tensor({"d_out"})));
   const bool has_value = call.optional_tensor({"value"}).defined(), has_rope = pieces.key_rope.has_value();
   const Tensor& given = call.tensor({"query"});
-  const Halves query = halves(out.query, given.sym_size(-1), axes);
-  const Halves key = halves(has_value ? out.key : with_values(out), given.sym_size(-1), axes);
+  const HeadParts query = head_parts(out.query, given.sym_size(-1), axes);
+  const HeadParts key = head_parts(has_value ? out.key : with_values(out), given.sym_size(-1), axes);
   call.give(query.first, key.first, has_value ? from_heads(out.value, axes) : given.new_empty({0}),
             has_rope ? query.others : given.new_empty({0}), has_rope ? key.others : given.new_empty({0}));
 }
@@ -142,11 +142,6 @@ ScoreStatistics given_statistics(const CallArguments& call, const IndexCall& in,
     return in.pairs.of_queries(wide(given).reshape_symint({in.query.sym_size(0), 1, -1, 1}), index);
   };
   return {of("softmax_max_index"), of("softmax_sum_index")};
-}
-
-Tensor either(const Tensor& a, const Tensor& b) {
-  if (!a.defined()) return b;
-  return b.defined() ? a.logical_or(b) : a;
 }
 
 // Returns the gradients of the sum over rows of KL(target || softmax(scores)), and this sum. The gradient of the scores

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <tuple>
 #include <vector>
 
 #include "torch/npu_ops/framework/checks.h"
@@ -15,7 +14,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 constexpr size_t kSymbols = 256;
 constexpr uint32_t kTotalBits = 16, kTotal = 1u << kTotalBits;
@@ -24,18 +22,18 @@ constexpr size_t kStateBytes = 4;
 
 // Assignment of the numbers below kTotal to symbols. Each symbol has at least one, so that symbols with count 0 in a
 // pdf can be coded, too.
-struct Code {
+struct SymbolCode {
   std::array<uint32_t, kSymbols> first, count;
   std::vector<uint8_t> symbols;  // by number
 };
 
-Code code_of(const char* op, const Tensor& pdf) {
+SymbolCode code_of(const char* op, const Tensor& pdf) {
   check_type(op, "pdf", pdf, {at::kInt});
   TORCH_CHECK(pdf.numel() == kSymbols, op, ": pdf has ", pdf.numel(), " elements, allowed are ", kSymbols);
   const Tensor counts = pdf.flatten().clamp_min(0).to(at::kDouble).contiguous();
   const double* seen = counts.const_data_ptr<double>();
   const double total = std::max(counts.sum().item<double>(), 1.0);
-  Code code;
+  SymbolCode code;
   uint32_t given = 0;
   for (size_t symbol = 0; symbol < kSymbols; ++symbol)
     given += code.count[symbol] = 1 + static_cast<uint32_t>(seen[symbol] / total * (kTotal - kSymbols));
@@ -47,7 +45,7 @@ Code code_of(const char* op, const Tensor& pdf) {
   return code;
 }
 
-Bytes encoded(const Code& code, const Bytes& symbols) {
+Bytes encoded(const SymbolCode& code, const Bytes& symbols) {
   Bytes out;
   uint32_t state = kLeastState;
   for (auto symbol = symbols.rbegin(); symbol != symbols.rend(); ++symbol) {
@@ -60,7 +58,7 @@ Bytes encoded(const Code& code, const Bytes& symbols) {
   return out;
 }
 
-Bytes decoded(const char* op, const Code& code, const Bytes& stream, size_t count) {
+Bytes decoded(const char* op, const SymbolCode& code, const Bytes& stream, size_t count) {
   TORCH_CHECK(stream.size() >= kStateBytes, op, ": fixed and var have ", stream.size(), " bytes, allowed are ",
               kStateBytes, " and more");
   size_t next = 0;
@@ -93,7 +91,7 @@ void put_bytes(const char* op, const char* name, const Tensor& into, const uint8
 }
 
 template <typename Word>
-void take_apart(const Tensor& input, Bytes& symbols, Bytes& rest) {
+void split_words(const Tensor& input, Bytes& symbols, Bytes& rest) {
   const Tensor plain = input.contiguous();
   const auto* words = static_cast<const Word*>(plain.const_data_ptr());
   for (int64_t i = 0; i < plain.numel(); ++i) {
@@ -104,7 +102,7 @@ void take_apart(const Tensor& input, Bytes& symbols, Bytes& rest) {
 }
 
 template <typename Word>
-Bytes put_together(const Bytes& symbols, const Bytes& rest) {
+Bytes joined_words(const Bytes& symbols, const Bytes& rest) {
   Bytes out;
   for (size_t i = 0; i < symbols.size(); ++i) {
     Word word = static_cast<Word>(static_cast<Word>(symbols[i]) << (8 * (sizeof(Word) - 1)));
@@ -117,13 +115,13 @@ Bytes put_together(const Bytes& symbols, const Bytes& rest) {
   return out;
 }
 
-Four encode(const Tensor& input, bool statistic, bool, at::TensorList out) {
+Four hans_encode(const Tensor& input, bool statistic, bool, at::TensorList out) {
   constexpr const char* kOp = "npu_hans_encode";
   check_type(kOp, "input", input, {at::kFloat, at::kHalf, at::kBFloat16});
   TORCH_CHECK(out.size() == 4, kOp, ": out has ", out.size(), " tensors, allowed are pdf, mantissa, fixed and var");
   const Tensor &pdf = out[0], &mantissa = out[1], &fixed = out[2], &var = out[3];
   Bytes symbols, rest;
-  input.element_size() == 4 ? take_apart<uint32_t>(input, symbols, rest) : take_apart<uint16_t>(input, symbols, rest);
+  input.element_size() == 4 ? split_words<uint32_t>(input, symbols, rest) : split_words<uint16_t>(input, symbols, rest);
   if (statistic) {
     const auto count = static_cast<int64_t>(symbols.size());
     const Tensor seen = at::from_blob(symbols.data(), {count}, at::kByte).bincount({}, kSymbols);
@@ -139,9 +137,10 @@ Four encode(const Tensor& input, bool statistic, bool, at::TensorList out) {
   return {pdf, mantissa, fixed, var};
 }
 
-Four encode_meta(const Tensor&, bool, bool, at::TensorList out) { return {out[0], out[1], out[2], out[3]}; }
+Four hans_encode_meta(const Tensor&, bool, bool, at::TensorList out) { return {out[0], out[1], out[2], out[3]}; }
 
-Tensor& decode(const Tensor& mantissa, const Tensor& fixed, const Tensor& var, const Tensor& pdf, bool, Tensor& out) {
+Tensor& hans_decode(const Tensor& mantissa, const Tensor& fixed, const Tensor& var, const Tensor& pdf, bool,
+                    Tensor& out) {
   constexpr const char* kOp = "npu_hans_decode";
   check_type(kOp, "out", out, {at::kFloat, at::kHalf, at::kBFloat16});
   Bytes stream = bytes_of(fixed), more = bytes_of(var);
@@ -152,19 +151,19 @@ Tensor& decode(const Tensor& mantissa, const Tensor& fixed, const Tensor& var, c
               " bytes, allowed are ", count * (out.element_size() - 1), " and more");
   const Bytes symbols = decoded(kOp, code_of(kOp, pdf), stream, count);
   const Bytes bytes =
-      out.element_size() == 4 ? put_together<uint32_t>(symbols, rest) : put_together<uint16_t>(symbols, rest);
+      out.element_size() == 4 ? joined_words<uint32_t>(symbols, rest) : joined_words<uint16_t>(symbols, rest);
   put_bytes(kOp, "out", out, bytes.data(), bytes.size());
   return out;
 }
 
-Tensor& decode_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor& out) { return out; }
+Tensor& hans_decode_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, Tensor& out) { return out; }
 
 }  // namespace
 
 void define_compression(Definitions& npu) {
-  npu.computed("npu_hans_decode.out", &decode, &decode_meta,
+  npu.computed("npu_hans_decode.out", &hans_decode, &hans_decode_meta,
                "What npu_hans_encode was given, bit for bit; out has its type and shape");
-  npu.computed("npu_hans_encode.out", &encode, &encode_meta,
+  npu.computed("npu_hans_encode.out", &hans_encode, &hans_encode_meta,
                "Lossless compression: out is pdf, how often each of 256 exponents occurs, which statistic counts; "
                "mantissa, all other bytes of the elements; and an entropy code of the exponents by pdf (Duda, "
                "Asymmetric numeral systems, 2013), as far as there is room in fixed, then in var. The bytes are not "

@@ -102,7 +102,7 @@ void cut_row(Row row, First first, float* out) {
   for (int64_t i = first.place; i < n; ++i) out[i] = row[i] < first.value ? kNever : row[i];
 }
 
-bool fits(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k) {
+bool can_cut(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k) {
   if (!npu::has_memory(logits) || npu::wants_gradient({&logits}) || logits.numel() == 0) return false;
   return (!p || npu::has_memory(*p)) && (!k || (npu::has_memory(*k) && (*k > 0).all().item<bool>()));
 }
@@ -110,7 +110,7 @@ bool fits(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k
 }  // namespace
 
 std::optional<Tensor> cut_logits(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k) {
-  if (!fits(logits, p, k)) return std::nullopt;
+  if (!can_cut(logits, p, k)) return std::nullopt;
   const Tensor rows = logits.to(at::kFloat).contiguous();
   if (std::isnan(rows.sum().item<float>())) return std::nullopt;
   const int64_t n = rows.size(1);

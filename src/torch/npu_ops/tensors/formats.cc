@@ -9,8 +9,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using OptionalInt = std::optional<int64_t>;
-
 c10::StorageImpl* storage_of(const Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
@@ -44,11 +42,11 @@ Tensor format_cast_typed(const Tensor& input, int64_t format, int64_t, int64_t) 
   return cast_to("_npu_format_cast", input, format);
 }
 
-Tensor like(const Tensor& input) { return at::empty_symint(input.sym_sizes(), input.options()); }
-Tensor format_cast_meta(const Tensor& input, int64_t, OptionalInt, OptionalInt) { return like(input); }
-Tensor format_cast_plain_meta(const Tensor& input, int64_t) { return like(input); }
-Tensor format_cast_aclnn_meta(const Tensor& input, int64_t, int64_t) { return like(input); }
-Tensor format_cast_typed_meta(const Tensor& input, int64_t, int64_t, int64_t) { return like(input); }
+Tensor plain_like(const Tensor& input) { return at::empty_symint(input.sym_sizes(), input.options()); }
+Tensor format_cast_meta(const Tensor& input, int64_t, OptionalInt, OptionalInt) { return plain_like(input); }
+Tensor format_cast_plain_meta(const Tensor& input, int64_t) { return plain_like(input); }
+Tensor format_cast_aclnn_meta(const Tensor& input, int64_t, int64_t) { return plain_like(input); }
+Tensor format_cast_typed_meta(const Tensor& input, int64_t, int64_t, int64_t) { return plain_like(input); }
 
 Tensor& format_cast_(Tensor& input, int64_t format, OptionalInt, OptionalInt) {
   npu::set_format(input, npu::permitted_format("npu_format_cast_", format));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that read and write elements by their positions.
 #include <bit>
-#include <tuple>
 #include <vector>
 
 #include "torch/npu_ops/framework/checks.h"
@@ -12,7 +11,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using c10::SymInt;
-using Two = std::tuple<Tensor, Tensor>;
 
 // Bit i of a mask says whether it applies to entry i of begin, end and strides.
 struct Spec {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-void check_rows(const char* op, const char* name, const Tensor& tensor, const Tensor& logits) {
+void check_one_per_row(const char* op, const char* name, const Tensor& tensor, const Tensor& logits) {
   check_dims(op, name, tensor, 1, 1);
   TORCH_CHECK(tensor.sym_size(0) == logits.sym_size(0), op, ": ", name, " has ", tensor.sym_size(0),
               " elements, logits has ", logits.sym_size(0), " rows");
@@ -25,8 +25,8 @@ Tensor top_k_top_p(const Tensor& logits, const OptionalTensor& p, const Optional
   constexpr const char* kOp = "npu_top_k_top_p";
   check_floating(kOp, "logits", logits);
   check_dims(kOp, "logits", logits, 2, 2);
-  if (k) check_rows(kOp, "k", *k, logits);
-  if (p) check_rows(kOp, "p", *p, logits);
+  if (k) check_one_per_row(kOp, "k", *k, logits);
+  if (p) check_one_per_row(kOp, "p", *p, logits);
   if (std::optional<Tensor> cut = cut_logits(logits, p, k)) return *std::move(cut);
   auto [sorted, places] = at::sort(logits, /*stable=*/true, -1, /*descending=*/false);
   if (k) {
@@ -67,8 +67,8 @@ std::tuple<Tensor, Tensor> top_k_top_p_sample(const Tensor& logits, const Tensor
   constexpr const char* kOp = "npu_top_k_top_p_sample";
   check_floating(kOp, "logits", logits);
   check_dims(kOp, "logits", logits, 2, 2);
-  check_rows(kOp, "top_k", top_k, logits);
-  check_rows(kOp, "top_p", top_p, logits);
+  check_one_per_row(kOp, "top_k", top_k, logits);
+  check_one_per_row(kOp, "top_p", top_p, logits);
   TORCH_CHECK(!post_sample || *post_sample == "qSample", kOp, ": post_sample is \"", *post_sample,
               "\", allowed is \"qSample\"");
   const auto [sorted, places] = at::sort(wide(logits), /*stable=*/true, -1, /*descending=*/true);

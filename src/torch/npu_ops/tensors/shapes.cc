@@ -16,7 +16,7 @@ using c10::SymInt;
 Tensor own(const Tensor& view) { return view.clone(at::MemoryFormat::Contiguous); }
 
 // Copies the result of an operator into `out`, which must have its shape.
-Tensor& put(const char* op, Tensor& out, const Tensor& result) {
+Tensor& copy_to_out(const char* op, Tensor& out, const Tensor& result) {
   check_same_shape(op, "out", out, "the result", result);
   return out.copy_(result);
 }
@@ -57,25 +57,25 @@ Tensor slice(const Tensor& input, at::IntArrayRef offsets, at::IntArrayRef size)
 }
 
 Tensor& slice_out(const Tensor& input, at::IntArrayRef offsets, at::IntArrayRef size, Tensor& out) {
-  return put("npu_slice", out, slice(input, offsets, size));
+  return copy_to_out("npu_slice", out, slice(input, offsets, size));
 }
 
 Tensor transpose(const Tensor& input, at::IntArrayRef perm, bool) { return own(input.permute(perm)); }
 
 Tensor& transpose_out(const Tensor& input, at::IntArrayRef perm, bool, Tensor& out) {
-  return put("npu_transpose", out, input.permute(perm));
+  return copy_to_out("npu_transpose", out, input.permute(perm));
 }
 
 Tensor broadcast(const Tensor& input, at::IntArrayRef size) { return own(input.expand(size)); }
 
 Tensor& broadcast_out(const Tensor& input, at::IntArrayRef size, Tensor& out) {
-  return put("npu_broadcast", out, input.expand(size));
+  return copy_to_out("npu_broadcast", out, input.expand(size));
 }
 
 Tensor reshape(const Tensor& input, at::IntArrayRef shape, bool) { return own(input.reshape(shape)); }
 
 Tensor& reshape_out(const Tensor& input, at::IntArrayRef shape, bool, Tensor& out) {
-  return put("npu_reshape", out, input.reshape(shape));
+  return copy_to_out("npu_reshape", out, input.reshape(shape));
 }
 
 Tensor confusion_transpose(const Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape, bool transpose_first) {
@@ -98,7 +98,7 @@ Tensor stride_copy(const Tensor& input, at::IntArrayRef shape, at::IntArrayRef s
 
 Tensor& stride_copy_out(const Tensor& input, at::IntArrayRef shape, at::IntArrayRef stride, const at::Scalar& offset,
                         Tensor& out) {
-  return put("npu_stride_copy", out, input.as_strided(shape, stride, offset.toLong()));
+  return copy_to_out("npu_stride_copy", out, input.as_strided(shape, stride, offset.toLong()));
 }
 
 Tensor& view_copy(Tensor& input, const Tensor& other, bool non_blocking) { return input.copy_(other, non_blocking); }
@@ -108,7 +108,7 @@ Tensor sort_v2(const Tensor& input, int64_t dim, bool descending) {
 }
 
 Tensor& sort_v2_out(const Tensor& input, int64_t dim, bool descending, Tensor& out) {
-  return put("npu_sort_v2", out, sort_v2(input, dim, descending));
+  return copy_to_out("npu_sort_v2", out, sort_v2(input, dim, descending));
 }
 
 // `count` groups of 16 channels, as in the format NC1HWC0, from group `first` on; missing channels
@@ -127,7 +127,7 @@ Tensor stride_add(const Tensor& input, const Tensor& other, const at::Scalar& of
          groups_of_channels(other, offset2.toLong(), c1_len.toLong());
 }
 
-Tensor& one(Tensor& input) { return input.fill_(1); }
+Tensor& fill_with_ones(Tensor& input) { return input.fill_(1); }
 
 void prefetch(const Tensor&, const OptionalTensor&, int64_t max_size, int64_t offset) {
   TORCH_CHECK(max_size > 0, "npu_prefetch: max_size is ", max_size, ", allowed are numbers above 0");
@@ -164,7 +164,7 @@ void define_shapes(Definitions& npu) {
   npu.composed("npu_transpose", &transpose, "A contiguous copy of input with permuted dimensions");
   npu.composite("npu_transpose.out", &transpose_out, "npu_transpose into out");
   npu.composite("npu_view_copy", &view_copy, "Writes other into input");
-  npu.composite("one_", &one, "Writes ones");
+  npu.composite("one_", &fill_with_ones, "Writes ones");
 }
 
 }  // namespace npugraph::npu_ops

@@ -20,7 +20,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using OptionalString = std::optional<c10::string_view>;
 namespace fs = std::filesystem;
 
 void print_tensor(const Tensor& input, OptionalString name) {
@@ -64,7 +63,7 @@ fs::path file_for(OptionalString save_path, bool overwrite) {
   return overwrite ? path += ".pt" : numbered(path, counted_as);
 }
 
-void save(const c10::IValue& value, OptionalString save_path, bool overwrite) {
+void save_value(const c10::IValue& value, OptionalString save_path, bool overwrite) {
   if (npu::is_captured()) return;
   const fs::path path = file_for(save_path, overwrite);
   const std::vector<char> bytes = torch::jit::pickle_save(value);
@@ -80,12 +79,14 @@ Tensor alone(const Tensor& tensor) {
   return tensor.storage().nbytes() == tensor.nbytes() ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
 }
 
-void save_tensor(const Tensor& input, OptionalString path, bool overwrite) { save(alone(input), path, overwrite); }
+void save_tensor(const Tensor& input, OptionalString path, bool overwrite) {
+  save_value(alone(input), path, overwrite);
+}
 void save_tensor_meta(const Tensor&, OptionalString, bool) {}
 void save_list(at::TensorList input, OptionalString path, bool overwrite) {
   std::vector<c10::IValue> elements;  // saved as a tuple: torch.load accepts lists of tensors only from trusted files
   for (const Tensor& tensor : input) elements.emplace_back(alone(tensor));
-  save(c10::ivalue::Tuple::create(std::move(elements)), path, overwrite);
+  save_value(c10::ivalue::Tuple::create(std::move(elements)), path, overwrite);
 }
 void save_list_meta(at::TensorList, OptionalString, bool) {}
 

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses and their gradients, in float32.
-#include <tuple>
 
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
-
-using Two = std::tuple<Tensor, Tensor>;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 struct CrossEntropy {
   const char* op;

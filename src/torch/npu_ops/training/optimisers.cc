@@ -2,7 +2,6 @@
 // Steps of optimisers. `out` holds the variable and its two moments, which are written. Overloads without `out` do not
 // get these tensors, so that only the sizes of their results are known.
 #include <cmath>
-#include <tuple>
 
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/training/families.h"
@@ -11,7 +10,6 @@ namespace npugraph::npu_ops {
 namespace {
 
 using at::Scalar;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 struct State {
   Tensor var, m, v;  // in float32

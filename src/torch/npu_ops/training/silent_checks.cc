@@ -9,25 +9,25 @@ namespace {
 
 Tensor found(const Tensor& val) { return val.new_empty_symint({1}, val.options().dtype(at::kInt)); }
 
-Tensor check(Tensor&, const Tensor& val, Tensor&, Tensor&, Tensor&, const Tensor&, int64_t, double, double, double,
-             double) {
+Tensor silent_check(Tensor&, const Tensor& val, Tensor&, Tensor&, Tensor&, const Tensor&, int64_t, double, double,
+                    double, double) {
   return found(val);
 }
 
-Tensor check_v2(const Tensor& val, Tensor&, Tensor&, Tensor&, int64_t, double, double, double, double, int64_t) {
+Tensor silent_check_v2(const Tensor& val, Tensor&, Tensor&, Tensor&, int64_t, double, double, double, double, int64_t) {
   return found(val);
 }
 
-Tensor check_v3(const Tensor& val, Tensor&, Tensor&, Tensor&, Tensor&, double, double, double, int64_t) {
+Tensor silent_check_v3(const Tensor& val, Tensor&, Tensor&, Tensor&, Tensor&, double, double, double, int64_t) {
   return found(val);
 }
 
 }  // namespace
 
 void define_silent_checks(Definitions& npu) {
-  npu.shaped("_npu_silent_check", &check);
-  npu.shaped("_npu_silent_check_v2", &check_v2);
-  npu.shaped("_npu_silent_check_v3", &check_v3);
+  npu.shaped("_npu_silent_check", &silent_check);
+  npu.shaped("_npu_silent_check_v2", &silent_check_v2);
+  npu.shaped("_npu_silent_check_v3", &silent_check_v3);
 }
 
 }  // namespace npugraph::npu_ops

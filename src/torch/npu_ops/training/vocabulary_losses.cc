@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kBitsInByte = 8;
 
 // Packs `flags`, [rows], into bits, the first in the lowest bit of the first byte; the last byte is padded with 0.
-Tensor packed(const Tensor& flags) {
+Tensor packed_flags(const Tensor& flags) {
   const c10::SymInt rows = flags.sym_size(0), bytes = (rows + kBitsInByte - 1) / kBitsInByte;
   return pack_bits(longer(flags, 0, bytes * kBitsInByte - rows));
 }
@@ -26,8 +26,6 @@ void check_product(const char* op, const Tensor& input, const Tensor& weight) {
   TORCH_CHECK(input.sym_size(1) == weight.sym_size(1), op, ": input has ", input.sym_size(1),
               " columns, and weight has ", weight.sym_size(1));
 }
-
-using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 Six linear_online_max_sum(const Tensor& input, const Tensor& weight, const Tensor& target, int64_t vocab_start_index,
                           int64_t vocab_end_index, bool return_logits) {
@@ -48,7 +46,7 @@ Six linear_online_max_sum(const Tensor& input, const Tensor& weight, const Tenso
   const Tensor predicted =
       shifted.gather(1, masked_target.to(at::kLong).unsqueeze(1)).squeeze(1).masked_fill(is_elsewhere, 0);
   return {max,           shifted.exp().sum(1),
-          predicted,     packed(is_elsewhere),
+          predicted,     packed_flags(is_elsewhere),
           masked_target, return_logits ? logits.to(input.scalar_type()) : input.new_empty({0})};
 }
 

@@ -57,7 +57,7 @@ Tensor grid_assign_positive(const Tensor& assigned, const Tensor& overlaps, cons
 
 // Chooses `count` of the candidates at random. `count` is a number or a tensor of one number.
 template <typename Count>
-Tensor drawn(const Tensor& is_candidate, const Count& count) {
+Tensor drawn_candidates(const Tensor& is_candidate, const Count& count) {
   const Tensor key = uniform(is_candidate.sym_sizes(), is_candidate.options().dtype(at::kDouble)) + is_candidate;
   const Tensor rank = key.argsort(0, /*descending=*/true).argsort();
   return is_candidate.logical_and(rank < count);
@@ -72,8 +72,8 @@ Tensor sub_sample(const Tensor& labels, int64_t count, double positive_fraction)
               ", allowed are 0 to 1");
   const Tensor is_background = labels == 0;
   const Tensor is_positive = is_background.logical_or(labels == -1).logical_not();
-  const Tensor positive = drawn(is_positive, static_cast<int64_t>(count * positive_fraction));
-  const Tensor negative = drawn(is_background, count - positive.sum());
+  const Tensor positive = drawn_candidates(is_positive, static_cast<int64_t>(count * positive_fraction));
+  const Tensor negative = drawn_candidates(is_background, count - positive.sum());
   return labels.masked_fill(positive.logical_or(negative).logical_not(), -1);
 }
 

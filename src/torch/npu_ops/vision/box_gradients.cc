@@ -8,8 +8,6 @@
 namespace npugraph::npu_ops {
 namespace {
 
-using Two = std::tuple<Tensor, Tensor>;
-
 // 1 where `a` is more than `b`, and 1/2 where they are equal, as in the gradients of minimum and maximum in torch.
 Tensor above(const Tensor& a, const Tensor& b) { return at::heaviside(a - b, a.new_full({}, 0.5)); }
 

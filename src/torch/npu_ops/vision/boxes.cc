@@ -70,8 +70,6 @@ BoxPairs pairs_of(const Comparison& how, const char* name, const Tensor& boxes, 
 
 namespace {
 
-using Two = std::tuple<Tensor, Tensor>;
-
 Tensor iou_of(const char* op, const Tensor& boxes, const Tensor& gtboxes, int64_t mode) {
   const auto [box, gt] = pairs_of({op, 1, false, true, mode}, "bboxes", boxes, gtboxes);
   return overlap(box, gt, mode).t().contiguous().to(boxes.scalar_type());

@@ -13,29 +13,25 @@ namespace npugraph::npu_ops {
 namespace {
 
 using c10::SymInt;
-using Two = std::tuple<Tensor, Tensor>;
-using Three = std::tuple<Tensor, Tensor, Tensor>;
-using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-struct Box {
+struct HostBox {
   float x0, y0, x1, y1;
+  float area() const { return (x1 - x0) * (y1 - y0); }
 };
 
-float area(const Box& box) { return (box.x1 - box.x0) * (box.y1 - box.y0); }
-
-float overlap(const Box& a, const Box& b) {
+float overlap(const HostBox& a, const HostBox& b) {
   const float width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
   const float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0);
   if (width <= 0 || height <= 0) return 0;
   const float both = width * height;
-  return both / (area(a) + area(b) - both);
+  return both / (a.area() + b.area() - both);
 }
 
 // Rows have any two opposite corners.
-std::vector<Box> boxes_of(const Tensor& tensor) {
+std::vector<HostBox> boxes_of(const Tensor& tensor) {
   const Tensor plain = tensor.to(at::kFloat).contiguous();
   const auto rows = plain.accessor<float, 2>();
-  std::vector<Box> out;
+  std::vector<HostBox> out;
   for (int64_t i = 0; i < rows.size(0); ++i)
     out.push_back({std::min(rows[i][0], rows[i][2]), std::min(rows[i][1], rows[i][3]), std::max(rows[i][0], rows[i][2]),
                    std::max(rows[i][1], rows[i][3])});
@@ -152,7 +148,7 @@ std::vector<Found> best_of_image(const Tensor& boxes, const Tensor& scores, cons
   std::vector<Found> out;
   for (int64_t kind = 0; kind < scores.size(1); ++kind) {
     const Tensor column = scores.select(1, kind).to(at::kFloat).contiguous();
-    const std::vector<Box> of_kind = boxes_of(boxes.select(1, boxes.size(1) == 1 ? 0 : kind));
+    const std::vector<HostBox> of_kind = boxes_of(boxes.select(1, boxes.size(1) == 1 ? 0 : kind));
     const Tensor order = falling_places(column, how.score_threshold);
     for (const int64_t place : kept_boxes(of_kind, order, how.iou_threshold, how.most_of_kind))
       out.push_back({column.const_data_ptr<float>()[place], place, kind});

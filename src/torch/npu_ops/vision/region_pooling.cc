@@ -49,15 +49,15 @@ Samples samples_along(const RoiAlign& how, const Tensor& first, const Tensor& la
 }
 
 // For one corner of each sample, the element of maps [N * H * W], and its weight: [K * P * Q].
-struct Corner {
+struct RoiCorner {
   Tensor places, weights;
 };
 
-std::vector<Corner> corners(const RoiAlign& how, const Tensor& rois, const SymInt& height, const SymInt& width) {
+std::vector<RoiCorner> corners(const RoiAlign& how, const Tensor& rois, const SymInt& height, const SymInt& width) {
   const Samples y = samples_along(how, rois.select(1, 2), rois.select(1, 4), how.height, height);
   const Samples x = samples_along(how, rois.select(1, 1), rois.select(1, 3), how.width, width);
   const Tensor image = rois.select(1, 0).to(at::kLong).unsqueeze(1).unsqueeze(1);
-  std::vector<Corner> out;
+  std::vector<RoiCorner> out;
   for (const auto& [row, of_row] : {std::pair(y.low, y.weight_low), std::pair(y.high, y.weight_high)})
     for (const auto& [column, of_column] : {std::pair(x.low, x.weight_low), std::pair(x.high, x.weight_high)}) {
       const Tensor line = image * at::Scalar(height) + row.unsqueeze(2);
@@ -76,7 +76,7 @@ Tensor roi_align(const Tensor& input, const Tensor& rois, double scale, int64_t 
   const SymInt channels = input.sym_size(1);
   const Tensor maps = wide(input).transpose(0, 1).reshape_symint({channels, -1});
   Tensor sum;
-  for (const Corner& corner : corners(how, rois, input.sym_size(2), input.sym_size(3))) {
+  for (const RoiCorner& corner : corners(how, rois, input.sym_size(2), input.sym_size(3))) {
     const Tensor part = maps.index_select(1, corner.places) * corner.weights;
     sum = sum.defined() ? sum + part : part;
   }
@@ -94,7 +94,7 @@ Tensor roi_align_backward(const Tensor& grad, const Tensor& rois, at::IntArrayRe
   const Tensor spread = share.expand_symint({shape[1], rois.sym_size(0), height, samples, width, samples});
   const Tensor each = spread.reshape({shape[1], -1});
   Tensor out = each.new_zeros({shape[1], shape[0] * shape[2] * shape[3]});
-  for (const Corner& corner : corners(how, rois, shape[2], shape[3]))
+  for (const RoiCorner& corner : corners(how, rois, shape[2], shape[3]))
     out = out.index_add(1, corner.places, each * corner.weights);
   return out.view({shape[1], shape[0], shape[2], shape[3]}).transpose(0, 1).contiguous().to(grad.scalar_type());
 }
@@ -114,11 +114,11 @@ void check_positions(const Positions& how, const Tensor& rois) {
 }
 
 // For one axis of all regions, the first element of each bin and the one after its last, [R, bins], within `size`.
-struct Range {
+struct BinEdges {
   Tensor begin, end;
 };
 
-Range bins_along(const Positions& how, const Tensor& first, const Tensor& last, const SymInt& size) {
+BinEdges bins_along(const Positions& how, const Tensor& first, const Tensor& last, const SymInt& size) {
   const Tensor begin = (first + 0.5).floor() * how.scale, end = ((last + 0.5).floor() + 1) * how.scale;
   const Tensor bin = (end - begin).clamp_min(0.1) / how.bins;
   const auto edge = [&](int64_t shift) {
@@ -141,7 +141,8 @@ struct TableCorner {
 std::vector<TableCorner> table_corners(const Positions& how, const Tensor& rois, const SymInt& height,
                                        const SymInt& width) {
   const auto columns = rois.to(at::kDouble).transpose(1, 2).reshape({-1, 5}).unbind(1);
-  const Range x = bins_along(how, columns[1], columns[3], width), y = bins_along(how, columns[2], columns[4], height);
+  const BinEdges x = bins_along(how, columns[1], columns[3], width),
+                 y = bins_along(how, columns[2], columns[4], height);
   const Tensor area = (y.end - y.begin).unsqueeze(2) * (x.end - x.begin).unsqueeze(1);
   const Tensor share = (area > 0) / area.clamp_min(1).to(at::kDouble);
   const int64_t channels = how.bins * how.bins * how.maps;

@@ -33,7 +33,7 @@ void check_coded(const char* op, const Tensor& anchors, const char* name, const 
               ", allowed is [5]");
 }
 
-Tensor encode(const Tensor& anchors, const Tensor& boxes, const Tensor& weight) {
+Tensor rotated_box_encode(const Tensor& anchors, const Tensor& boxes, const Tensor& weight) {
   check_coded("npu_rotated_box_encode", anchors, "gt_bboxes", boxes, weight);
   const Parts a = parts_of(anchors), b = parts_of(boxes);
   const Tensor code = at::stack({(b.x - a.x) / a.width, (b.y - a.y) / a.height, (b.width / a.width).log(),
@@ -42,7 +42,7 @@ Tensor encode(const Tensor& anchors, const Tensor& boxes, const Tensor& weight) 
   return (code * wide(weight).unsqueeze(1)).to(anchors.scalar_type());
 }
 
-Tensor decode(const Tensor& anchors, const Tensor& deltas, const Tensor& weight) {
+Tensor rotated_box_decode(const Tensor& anchors, const Tensor& deltas, const Tensor& weight) {
   check_coded("npu_rotated_box_decode", anchors, "deltas", deltas, weight);
   const Parts a = parts_of(anchors);
   const auto code = (wide(deltas) / wide(weight).unsqueeze(1)).unbind(1);
@@ -101,7 +101,8 @@ void check_iou(const Tensor& boxes, const Tensor& query_boxes, int64_t mode, boo
   if (!is_cross) check_same_shape(kOp, "query_boxes", query_boxes, "input", boxes);
 }
 
-Tensor iou(const Tensor& boxes, const Tensor& query_boxes, bool trans, int64_t mode, bool is_cross, double, double) {
+Tensor rotated_iou(const Tensor& boxes, const Tensor& query_boxes, bool trans, int64_t mode, bool is_cross, double,
+                   double) {
   check_iou(boxes, query_boxes, mode, is_cross);
   const auto measure = [&](const RotatedBox& a, const RotatedBox& b) {
     if (mode == 0) return overlap(a, b);
@@ -112,7 +113,8 @@ Tensor iou(const Tensor& boxes, const Tensor& query_boxes, bool trans, int64_t m
   return of_all_pairs(one_by_one(boxes), one_by_one(query_boxes), trans, measure).view({boxes.size(0), boxes.size(1)});
 }
 
-Tensor iou_meta(const Tensor& boxes, const Tensor& query_boxes, bool, int64_t mode, bool is_cross, double, double) {
+Tensor rotated_iou_meta(const Tensor& boxes, const Tensor& query_boxes, bool, int64_t mode, bool is_cross, double,
+                        double) {
   check_iou(boxes, query_boxes, mode, is_cross);
   if (is_cross) return of_pairs_meta(boxes, query_boxes);
   return boxes.new_empty_symint({boxes.sym_size(0), boxes.sym_size(1)});
@@ -122,11 +124,11 @@ Tensor iou_meta(const Tensor& boxes, const Tensor& query_boxes, bool, int64_t mo
 
 void define_rotated_boxes(Definitions& npu) {
   npu.composed(
-      "npu_rotated_box_encode", &encode,
+      "npu_rotated_box_encode", &rotated_box_encode,
       "The distance of centres in sizes of the anchor, logarithms of the ratios of sizes, and the difference of "
       "the tangents of angles (degrees), times weight; boxes [B, 5, N] are x0, y0, x1, y1, angle (Girshick et "
       "al., 2014, with an angle)");
-  npu.composed("npu_rotated_box_decode", &decode,
+  npu.composed("npu_rotated_box_decode", &rotated_box_decode,
                "Boxes from what npu_rotated_box_encode gives; angles are between -90 and 90 degrees");
   npu.computed(
       "npu_rotated_overlaps", &overlaps, &overlaps_meta,
@@ -134,7 +136,7 @@ void define_rotated_boxes(Definitions& npu) {
       "angle (degrees), with trans x0, y0, x1, y1, angle (clipping of polygons: Sutherland and Hodgman, 1974). "
       "The schema leaves the order of dimensions and the unit of angles open: these are the most probable");
   npu.computed(
-      "npu_rotated_iou", &iou, &iou_meta,
+      "npu_rotated_iou", &rotated_iou, &rotated_iou_meta,
       "npu_rotated_overlaps in the union of both boxes, or with mode 1 in the first; without is_cross for boxes "
       "of one place, [B, N]. v_threshold and e_threshold have no effect: no vertex or edge is missed. What mode 1 and "
       "is_cross give is the most probable, by box_iou_rotated of MMCV");

@@ -43,7 +43,7 @@ MatmulPlan product(const Sizes2& x, DType dtype = DType::kF32) {
   plan.k = x.k;
   const int64_t size = size_of(dtype);
   plan.a = {x.k * size, size, {}, dtype};
-  plan.b = x.b_is_nk ? Place{x.k * size, size, {}, dtype} : Place{size, x.n * size, {}, dtype};
+  plan.b = x.b_is_nk ? MatrixPlace{x.k * size, size, {}, dtype} : MatrixPlace{size, x.n * size, {}, dtype};
   plan.c = {x.n * size, size, {}, dtype};
   return plan;
 }

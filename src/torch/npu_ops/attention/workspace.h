@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of operators that give a workspace for attention, which on the host needs none.
+#pragma once
+
+#include "torch/npu_ops/framework/call_arguments.h"
+
+namespace npugraph::npu_ops {
+
+// A tensor that callers pass on, and that nothing is written to.
+inline void give_workspace(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  CallArguments call(op, stack);
+  call.give(call.tensor({"query", "q_nope"}).new_empty({1}));
+}
+
+}  // namespace npugraph::npu_ops
