@@ -6,11 +6,13 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "codegen/matmul/matmul_testing.h"
+#include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {
 namespace {
