@@ -51,9 +51,8 @@ function(npugraph_layer dir)
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
     npugraph_batches(npugraph_${name})
-    if(arg_PCH_OF AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-      string(REPLACE "/" "_" owner ${arg_PCH_OF})
-      target_precompile_headers(npugraph_${name} REUSE_FROM npugraph_${owner})
+    if(arg_PCH_OF)
+      npugraph_reuse_headers(npugraph_${name} ${arg_PCH_OF})
     elseif(arg_PCH)
       target_precompile_headers(npugraph_${name} PRIVATE ${arg_PCH})
     endif()
@@ -80,6 +79,14 @@ endfunction()
 # compiled again when one of its files changes.
 function(npugraph_batches target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${NPUGRAPH_BATCH})
+endfunction()
+
+# npugraph_reuse_headers(<target> <dir>): compiles it with the precompiled headers of the layer <dir>.
+function(npugraph_reuse_headers target dir)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    string(REPLACE "/" "_" owner ${dir})
+    target_precompile_headers(${target} REUSE_FROM npugraph_${owner})
+  endif()
 endfunction()
 
 # npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the Python module takes them.
