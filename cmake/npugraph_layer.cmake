@@ -114,6 +114,7 @@ function(npugraph_unit_test dir)
   endif()
   string(REPLACE "/" "_" name ${dir})
   add_executable(${name}_test ${sources} ${CMAKE_SOURCE_DIR}/tests/unit/environment.cc)
+  npugraph_batches(${name}_test)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
   # Most of a test's code runs once: optimising it takes longer than running it. With -O1, GCC 12 takes members of a
   # std::optional that are not there for uninitialised ones.
@@ -139,12 +140,13 @@ function(npugraph_unit_test dir)
   endforeach()
 endfunction()
 
-# npugraph_tool(<name> <source> DEPS <dir>...): a program of src/tools, installed beside the Python scripts.
-function(npugraph_tool name source)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "DEPS")
+# npugraph_tool(<name> SOURCES <source>... DEPS <dir>...): a program of src/tools, installed beside the Python scripts.
+function(npugraph_tool name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
   list(TRANSFORM arg_DEPS REPLACE "/" "_")
   list(TRANSFORM arg_DEPS PREPEND npugraph_)
-  add_executable(${name} ${source})
+  add_executable(${name} ${arg_SOURCES})
+  npugraph_batches(${name})
   target_link_libraries(${name} PRIVATE npugraph_options ${arg_DEPS} CLI11::CLI11)
   if(SKBUILD)
     install(TARGETS ${name} DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT wheel)

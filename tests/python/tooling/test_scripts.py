@@ -210,6 +210,14 @@ def test_names_of_members_and_of_other_layers_are_free(tmp_path: Path, path: str
     assert run("check_names", "--root", str(write(tmp_path, files)))[0] == 0
 
 
+def test_two_files_of_unit_tests_have_no_name_in_common(tmp_path: Path) -> None:
+    text = "namespace {\nint size_of(int x) { return x; }\nTEST(Plan, Size) {\n}\n}  // namespace\n"
+    files = {f"tests/unit/{name}_test.cc": text for name in ("plan/a", "plan/b", "ir/c")}
+    code, output = run("check_names", "--root", str(write(tmp_path, files)))
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert "tests/unit/plan/a_test.cc:2: size_of is also the name" in output
+
+
 def test_the_picture_of_the_docs_is_that_of_the_layers() -> None:
     _, picture = run("check_layers", "--picture")
     assert f"```mermaid\n{picture}```" in (SCRIPTS.parent / "docs/architecture.md").read_text()

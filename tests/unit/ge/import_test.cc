@@ -23,8 +23,6 @@ std::string refusal(const std::vector<Op>& ops) {
   }
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // Unknown sizes of different inputs are one symbol where an operator needs them to be equal.
 TEST(Import, UnknownSizesAreUnified) {
   const std::string text = imported({data("x", 0, {-1, 4}), data("y", 1, {-1, 4}), Op("Add", "sum", {"x:0", "y:0"}),

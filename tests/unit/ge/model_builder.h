@@ -121,4 +121,6 @@ inline Model model_of(const std::vector<Op>& ops) {
   return parse_model(std::as_bytes(std::span(*bytes)), bytes, "test");
 }
 
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 }  // namespace npugraph::ge

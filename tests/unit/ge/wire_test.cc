@@ -14,7 +14,7 @@ Model parse(const std::string& bytes) {
   return parse_model(std::as_bytes(std::span(*owner)), owner, "test.air");
 }
 
-std::string refusal(const std::string& bytes) {
+std::string parse_refusal(const std::string& bytes) {
   try {
     parse(bytes);
   } catch (const UserError& error) {
@@ -67,8 +67,9 @@ TEST(Wire, TheLastAttributeOfANameCounts) {
 
 TEST(Wire, DamagedBytesAreErrorsThatNameTheMessage) {
   const std::string good = serialise({data("x", 0, {4}), Op("Relu", "y", {"x:0"})});
-  EXPECT_NE(refusal(good.substr(0, good.size() - 3)).find("test.air is no model of GE: ModelDef"), std::string::npos);
-  EXPECT_NE(refusal(serialise({Op("Relu", "y", {"x:one"})})).find("an input is 'producer:index', got 'x:one'"),
+  EXPECT_NE(parse_refusal(good.substr(0, good.size() - 3)).find("test.air is no model of GE: ModelDef"),
+            std::string::npos);
+  EXPECT_NE(parse_refusal(serialise({Op("Relu", "y", {"x:one"})})).find("an input is 'producer:index', got 'x:one'"),
             std::string::npos);
 }
 
@@ -81,7 +82,8 @@ TEST(Wire, DeepNestingIsAnError) {
     tensor = Message().message(1, Message().message(5, Message().text(1, "a").message(2, attr)));
   }
   const std::string bytes = serialise({Op("Relu", "y").attr_message("deep", Message().message(12, tensor))});
-  EXPECT_NE(refusal(bytes).find("messages are nested more than 32 deep"), std::string::npos) << refusal(bytes);
+  EXPECT_NE(parse_refusal(bytes).find("messages are nested more than 32 deep"), std::string::npos)
+      << parse_refusal(bytes);
 }
 
 // Any change of one byte is an error or another model, and never a crash.

@@ -10,7 +10,7 @@
 namespace npugraph::loop {
 namespace {
 
-Expr parse(std::string_view text) {
+Expr expr_of(std::string_view text) {
   return parse_expr(text, [](std::string_view) { return ScalarKind::kInt; });
 }
 
@@ -18,12 +18,12 @@ Expr parse(std::string_view text) {
 class LoopBounds : public ::testing::Test {
  protected:
   LoopBounds() {
-    bounds_.enter("i", parse("m"));
-    bounds_.enter("j", parse("n"));
+    bounds_.enter("i", expr_of("m"));
+    bounds_.enter("j", expr_of("n"));
     bounds_.enter("k", 8);
-    bounds_.enter("l", parse("4*p"));
+    bounds_.enter("l", expr_of("4*p"));
   }
-  std::string simplified(std::string_view text) const { return bounds_.simplify(parse(text)).str(); }
+  std::string simplified(std::string_view text) const { return bounds_.simplify(expr_of(text)).str(); }
   Bounds bounds_;
 };
 
@@ -53,20 +53,20 @@ TEST_F(LoopBounds, WhatIsNotProvenStays) {
   for (const std::string_view text : {"floordiv(i*n + j, m)", "mod(j + 1, n)", "mod(j - 1, n)", "floordiv(k + 1, 8)",
                                       "min(j, n - 2)", "floordiv(q, 8)", "mod(v3, 8)", "mod(j, q)",
                                       "floordiv(8*i + k + 1, 16)", "floordiv(-k, 8)", "min(i, j)", "mod(k, 7)"}) {
-    const std::string before = parse(text).str();
+    const std::string before = expr_of(text).str();
     EXPECT_EQ(simplified(text), before);
   }
 }
 
 TEST_F(LoopBounds, Nonnegative) {
-  EXPECT_TRUE(bounds_.is_nonnegative(parse("i*n + j")));
-  EXPECT_TRUE(bounds_.is_nonnegative(parse("m*n - 1 - i*n - j")));
-  EXPECT_TRUE(bounds_.is_nonnegative(parse("n - 1")));
-  EXPECT_TRUE(bounds_.is_nonnegative(parse("p - 1")));
-  EXPECT_FALSE(bounds_.is_nonnegative(parse("n - 2")));
-  EXPECT_FALSE(bounds_.is_nonnegative(parse("q")));
-  EXPECT_FALSE(bounds_.is_nonnegative(parse("j - i")));
-  EXPECT_FALSE(bounds_.is_nonnegative(parse("q*j")));
+  EXPECT_TRUE(bounds_.is_nonnegative(expr_of("i*n + j")));
+  EXPECT_TRUE(bounds_.is_nonnegative(expr_of("m*n - 1 - i*n - j")));
+  EXPECT_TRUE(bounds_.is_nonnegative(expr_of("n - 1")));
+  EXPECT_TRUE(bounds_.is_nonnegative(expr_of("p - 1")));
+  EXPECT_FALSE(bounds_.is_nonnegative(expr_of("n - 2")));
+  EXPECT_FALSE(bounds_.is_nonnegative(expr_of("q")));
+  EXPECT_FALSE(bounds_.is_nonnegative(expr_of("j - i")));
+  EXPECT_FALSE(bounds_.is_nonnegative(expr_of("q*j")));
 }
 
 // Random expressions keep their value at every point.
@@ -77,14 +77,14 @@ TEST(LoopBoundsRandom, SimplifiedExpressionsAreEqual) {
   for (int round = 0; round < 3000; ++round) {
     const int64_t m = 1 + below(4), n = 1 + below(5);
     Bounds bounds;
-    bounds.enter("i", parse("m"));
-    bounds.enter("j", below(2) == 0 ? parse("n") : parse("2*n"));
+    bounds.enter("i", expr_of("m"));
+    bounds.enter("j", below(2) == 0 ? expr_of("n") : expr_of("2*n"));
     bounds.enter("k", 4);
     const auto make = [&](const auto& self, int depth) -> Expr {
       const std::string_view leaves[] = {"i", "j", "k", "n", "m", "i*n + j", "4*i + k", "8*j + 2*k"};
-      if (depth == 0) return parse(leaves[below(8)]);
+      if (depth == 0) return expr_of(leaves[below(8)]);
       const Expr a = self(self, depth - 1);
-      const Expr divisors[] = {parse("n"), 2, 4, parse("2*n"), 8, parse("m")};
+      const Expr divisors[] = {expr_of("n"), 2, 4, expr_of("2*n"), 8, expr_of("m")};
       switch (below(6)) {
         case 0: return Expr::make(ExprOp::kFloorDiv, {a, divisors[below(6)]});
         case 1: return Expr::make(ExprOp::kMod, {a, divisors[below(6)]});

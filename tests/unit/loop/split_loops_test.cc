@@ -11,18 +11,18 @@
 namespace npugraph::loop {
 namespace {
 
-constexpr std::string_view kHead = "npugraph.loop 1 @k {\n  in x : f32\n  in w : f32\n  out y : f32\n";
+constexpr std::string_view kThreeBuffers = "npugraph.loop 1 @k {\n  in x : f32\n  in w : f32\n  out y : f32\n";
 
-// Splits the loops of a kernel with the buffers of kHead for vectors of 16, and simplifies it. Returns the new body,
+// Splits the loops of a kernel with the buffers of kThreeBuffers for vectors of 16, and simplifies it. Returns the new body,
 // empty if no loop is split.
 std::string cut(std::string_view body) {
-  Kernel kernel = parse(cat(kHead, body, "\n}\n"), "test");
+  Kernel kernel = parse(cat(kThreeBuffers, body, "\n}\n"), "test");
   if (!split_loops(kernel, 16)) return "";
   EXPECT_EQ(verify(kernel), "");
   simplify(kernel);
   EXPECT_EQ(verify(kernel), "");
   const std::string text = print(kernel);
-  return text.substr(kHead.size(), text.size() - kHead.size() - 2);
+  return text.substr(kThreeBuffers.size(), text.size() - kThreeBuffers.size() - 2);
 }
 
 // The body of a loop that stores two halves: elements before `at` come from x, the others from w.

@@ -19,7 +19,8 @@ std::string violation(std::string_view head, std::string_view body) {
   }
 }
 
-constexpr std::string_view kHead = "scalar n : int scalar f : float scalar b : bool in x : f32 in h : bf16 out y : f32";
+constexpr std::string_view kArguments =
+    "scalar n : int scalar f : float scalar b : bool in x : f32 in h : bf16 out y : f32";
 constexpr std::string_view kValues = R"(
 %0 : f32 = load x[0]
 %1 : i64 = index n
@@ -27,15 +28,15 @@ constexpr std::string_view kValues = R"(
 %3 : bf16 = load h[0]
 )";
 
-std::string of_body(std::string_view body) { return violation(kHead, cat(kValues, body)); }
+std::string of_body(std::string_view body) { return violation(kArguments, cat(kValues, body)); }
 
-struct Case {
+struct VerifyCase {
   std::string_view body;
   std::string_view expected;
 };
 
 TEST(LoopVerify, TypesOfOperators) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"%4 : f32 = add %0, %0", ""},
       {"%4 : i64 = add %1, %1", ""},
       {"%4 : f64 = cast %3", ""},
@@ -56,11 +57,11 @@ TEST(LoopVerify, TypesOfOperators) {
       {"%4 : u8 = bitcast %2", "%4: bitcast takes and gives no bool"},
       {"%4 : c64 = cast %0", "the value %4 is c64"},
   };
-  for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }
 
 TEST(LoopVerify, Leaves) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"%4 : f32 = constant 1", "%4: a constant of f32 is written as float"},
       {"%4 : i32 = constant 1.0", "%4: a constant of i32 is written as int"},
       {"%4 : bool = constant 1", "%4: a constant of bool is written as bool"},
@@ -77,11 +78,11 @@ TEST(LoopVerify, Leaves) {
       {"%4 : f64 = scalar n + 1", "%4: scalar takes a symbol, got n + 1"},
       {"%4 : f64 = scalar v1", "%4: there is no scalar v1"},
   };
-  for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }
 
 TEST(LoopVerify, Memory) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"store x[0] = %0", "a store to x, which is only read"},
       {"store y[0] = %3", "a store of bf16 to y, which holds f32"},
       {"store y[0] = %0 where %1", "the mask %1 is i64, not bool"},
@@ -91,11 +92,11 @@ TEST(LoopVerify, Memory) {
       {"%4 : f32 = load x[v1]", ""},
       {"%4 : f32 = load y[0]", ""},
   };
-  for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }
 
 TEST(LoopVerify, Checks) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"check %2, \"m % m\", %1", ""},
       {"check %2, \"m\"", ""},
       {"check %0, \"m\"", "the condition %0 of a check is f32, not bool"},
@@ -110,11 +111,11 @@ TEST(LoopVerify, Checks) {
       {"check %2, \"m {f}\"", "the expression f is no integer"},
       {"for i < n { check %2, \"m {i}\" }", "the message of a check has {i}, where i is no scalar"},
   };
-  for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }
 
 TEST(LoopVerify, Loops) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"for i < n { for j < i { } }", ""},
       {"for i < n { } for j < n { }", ""},
       {"for i < n { } for i < n { }", "the name i is used twice"},
@@ -134,11 +135,11 @@ TEST(LoopVerify, Loops) {
        "the parallel loop i has a reduction or a scan"},
       {"unrolled for i < 4 scan(%5 : f32 = sum %4) { %4 : f32 = load x[i] }", "the unrolled loop i has a scan"},
   };
-  for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }
 
 TEST(LoopVerify, ReductionsAndScans) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"for i < n { %4 : f32 = load x[i] } reduce(%5 : f32 = sum %4, %6 : f32 at %7 = min %4) store y[0] = %5", ""},
       {"for i < n { %4 : bool = constant true } reduce(%5 : bool = and %4)", ""},
       {"for i < n { %4 : f32 = load x[i] } reduce(%5 : f32 = and %4)",
@@ -157,11 +158,11 @@ TEST(LoopVerify, ReductionsAndScans) {
        "a stored value, %5, is not visible where it is used"},
       {"for i < n { %4 : f32 = load x[i] } store y[0] = %4", "t:8:49: the value %4 is not visible here"},
   };
-  for (const Case& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(of_body(c.body), c.expected) << c.body;
 }
 
 TEST(LoopVerify, Heads) {
-  const Case cases[] = {
+  const VerifyCase cases[] = {
       {"in x : f32 in x : f32", "the buffer name x is used twice"},
       {"scalar x : int in x : f32", ""},
       {"scalar x : int scalar x : int", "the name x is used twice"},
@@ -172,7 +173,7 @@ TEST(LoopVerify, Heads) {
       {"in x : f32 shared u : f32[4] local t : f32[4]", ""},
       {"scalar e : float local t : f32[e]", "the expression e is no integer"},
   };
-  for (const Case& c : cases) EXPECT_EQ(violation(c.body, ""), c.expected) << c.body;
+  for (const VerifyCase& c : cases) EXPECT_EQ(violation(c.body, ""), c.expected) << c.body;
 }
 
 // Violations that the text form cannot express, but that code that builds kernels can make.

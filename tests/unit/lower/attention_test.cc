@@ -16,7 +16,7 @@ std::string attention(const std::string& arguments, const std::string& returned 
 }
 
 // The text of the only task; empty if it is not an attention task.
-std::string text_of(const std::string& graph, bool generate = true) {
+std::string attention_text(const std::string& graph, bool generate = true) {
   const program::Program program = lowered(graph, {.generate = generate});
   EXPECT_EQ(program.tasks.size(), 1U);
   const program::Task& task = program.tasks.front();
@@ -24,11 +24,11 @@ std::string text_of(const std::string& graph, bool generate = true) {
 }
 
 TEST(LowerAttention, WritesWhatTheOperatorAsksFor) {
-  EXPECT_EQ(text_of(attention("")), "npugraph.attention 1");
-  EXPECT_EQ(text_of(attention(", 0.0, true")), "npugraph.attention 1 after 0");
-  EXPECT_EQ(text_of(attention(", attn_mask=%m, scale=0.25")), "npugraph.attention 1 mask scale 0.25");
-  EXPECT_EQ(text_of(attention("", "%o, %l")), "npugraph.attention 1 logsumexp");
-  EXPECT_EQ(text_of(attention("", "%l")), "npugraph.attention 1 logsumexp");
+  EXPECT_EQ(attention_text(attention("")), "npugraph.attention 1");
+  EXPECT_EQ(attention_text(attention(", 0.0, true")), "npugraph.attention 1 after 0");
+  EXPECT_EQ(attention_text(attention(", attn_mask=%m, scale=0.25")), "npugraph.attention 1 mask scale 0.25");
+  EXPECT_EQ(attention_text(attention("", "%o, %l")), "npugraph.attention 1 logsumexp");
+  EXPECT_EQ(attention_text(attention("", "%l")), "npugraph.attention 1 logsumexp");
 }
 
 TEST(LowerAttention, ReadsHeadsAndMaskAsTheyAre) {
@@ -42,10 +42,10 @@ TEST(LowerAttention, ReadsHeadsAndMaskAsTheyAre) {
 }
 
 TEST(LowerAttention, LeavesOthersToTheHost) {
-  EXPECT_EQ(text_of(attention(""), false), "");
-  EXPECT_EQ(text_of(attention(", 0.5")), "");
+  EXPECT_EQ(attention_text(attention(""), false), "");
+  EXPECT_EQ(attention_text(attention(", 0.5")), "");
   const std::string results = "f64[1, 6, 5, 64]{1920, 64, 384, 1}, f64[1, 6, 5]{30, 1, 6}";
-  EXPECT_EQ(text_of(attention("", "%o", "f64[1, 6, 5, 64]", "f64[1, 2, 7, 64]", results)), "");
+  EXPECT_EQ(attention_text(attention("", "%o", "f64[1, 6, 5, 64]", "f64[1, 2, 7, 64]", results)), "");
 }
 
 }  // namespace

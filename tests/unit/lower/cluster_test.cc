@@ -11,8 +11,6 @@ using program::Program;
 using program::Task;
 using program::TaskKind;
 
-std::string fused(const std::string& body) { return tasks_of(lowered(body, {.generate = true})); }
-
 // x * cos + cat(-x2, x1) * sin
 constexpr const char* kRotary = R"(
     input %x : f32[4, 8, 16] user "x"

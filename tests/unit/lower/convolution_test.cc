@@ -13,26 +13,26 @@ constexpr const char* kConvolution = R"(
     %c : f32[2, 32, 20, 20] = aten.convolution(%x, %w, %b, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
     )";
 
-program::Program generated(const std::string& body) {
+program::Program lowered_convolution(const std::string& body) {
   return lowered(std::string(kConvolution) + body, {.generate = true});
 }
 
-const std::string& text_of(const program::Task& task) { return std::get<std::string>(task.args.at(0)); }
+const std::string& task_text(const program::Task& task) { return std::get<std::string>(task.args.at(0)); }
 
 TEST(Convolutions, ByThemselvesAddTheirBias) {
-  const program::Program program = generated("return %c");
+  const program::Program program = lowered_convolution("return %c");
   ASSERT_EQ(tasks_of(program), "convolution");
-  EXPECT_EQ(text_of(program.tasks[0]), "npugraph.convolution 1 bias stride 1 1 padding 1 1 dilation 1 1");
+  EXPECT_EQ(task_text(program.tasks[0]), "npugraph.convolution 1 bias stride 1 1 padding 1 1 dilation 1 1");
   EXPECT_EQ(program.tasks[0].operands.size(), 4u);
 }
 
 TEST(Convolutions, TakeWhatFollowsOnTheirSums) {
-  const program::Program program = generated(R"(
+  const program::Program program = lowered_convolution(R"(
     %a : f32[2, 32, 20, 20] = aten.add.Tensor(%c, %r)
     %y : f32[2, 32, 20, 20] = aten.relu(%a)
     return %y)");
   ASSERT_EQ(tasks_of(program), "convolution.convolution.add.relu");
-  EXPECT_TRUE(text_of(program.tasks[0]).starts_with("npugraph.convolution 1 stride 1 1 padding 1 1 dilation 1 1\n"));
+  EXPECT_TRUE(task_text(program.tasks[0]).starts_with("npugraph.convolution 1 stride 1 1 padding 1 1 dilation 1 1\n"));
   EXPECT_EQ(program.tasks[0].operands.size(), 5u);  // weights, image, bias, %r, %y
 }
 
@@ -48,7 +48,8 @@ TEST(Convolutions, TakeNumbersOfChannels) {
 }
 
 TEST(Convolutions, StoreWhatOthersReadToo) {
-  EXPECT_EQ(tasks_of(generated("%y : f32[2, 32, 20, 20] = aten.relu(%c)\nreturn %c, %y")), "convolution loop.relu");
+  EXPECT_EQ(tasks_of(lowered_convolution("%y : f32[2, 32, 20, 20] = aten.relu(%c)\nreturn %c, %y")),
+            "convolution loop.relu");
 }
 
 // With one image and one channel, a part of the rows is as dense as the whole result.
@@ -83,7 +84,7 @@ TEST(Convolutions, DoNotEndInAFewOfTheirImages) {
 }
 
 TEST(Convolutions, RunBeforeWhatReadsThemOtherwise) {
-  EXPECT_EQ(tasks_of(generated(R"(
+  EXPECT_EQ(tasks_of(lowered_convolution(R"(
     %t : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.transpose.int(%c, 2, 3) view(0)
     %a : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.relu(%t)
     %y : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.tanh(%a)
@@ -92,14 +93,14 @@ TEST(Convolutions, RunBeforeWhatReadsThemOtherwise) {
 }
 
 TEST(Convolutions, LeaveSumsOverRows) {
-  EXPECT_EQ(tasks_of(generated(R"(
+  EXPECT_EQ(tasks_of(lowered_convolution(R"(
     %y : f32[2, 32, 20, 20] = aten._softmax(%c, 3, false)
     return %y)")),
             "convolution loop._softmax");
 }
 
 TEST(Convolutions, OfOtherPlacesOfTheirSpaceStayApart) {
-  const program::Program program = generated(R"(
+  const program::Program program = lowered_convolution(R"(
     %p : f32[2, 32, 20, 20]{12800, 400, 1, 20} = aten.transpose.int(%r, 2, 3) view(0)
     %a : f32[2, 32, 20, 20] = aten.add.Tensor(%c, %p)
     return %a)");
@@ -119,7 +120,7 @@ TEST(Convolutions, WithRowsOfTheirOwnRunBefore) {
 }
 
 TEST(Convolutions, DoNotMoveBehindWritesOfWhatTheyRead) {
-  EXPECT_EQ(tasks_of(generated(R"(
+  EXPECT_EQ(tasks_of(lowered_convolution(R"(
     %u : f32[2, 16, 20, 20] = aten.mul_.Tensor(%x, 2)
     %y : f32[2, 32, 20, 20] = aten.relu(%c)
     return %y)"))
@@ -137,7 +138,7 @@ constexpr const char* kChannelsLast = R"(
 TEST(Convolutions, DepthwiseOnesMayHaveChannelsLast) {
   const program::Program program = lowered(std::string(kChannelsLast) + "return %c", {.generate = true});
   ASSERT_EQ(tasks_of(program), "convolution");
-  EXPECT_EQ(text_of(program.tasks[0]),
+  EXPECT_EQ(task_text(program.tasks[0]),
             "npugraph.convolution 1 bias channels_last groups 16 stride 1 1 padding 0 0 dilation 1 1");
 }
 

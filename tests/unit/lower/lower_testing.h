@@ -35,4 +35,7 @@ inline program::Program lowered(const std::string& body, LowerOptions options = 
 
 inline std::string tasks_of(const program::Program& program) { return program::print_task_names(program); }
 
+// The tasks of a graph whose clusters are generated.
+inline std::string fused(const std::string& body) { return tasks_of(lowered(body, {.generate = true})); }
+
 }  // namespace npugraph::lower

@@ -10,7 +10,7 @@
 namespace npugraph::lower {
 namespace {
 
-constexpr const char* kFactors = R"(
+constexpr const char* kProducts = R"(
     input %x : f32[128, 256] user "x"
     input %z : f32[128, 256] user "z"
     input %w : f32[256, 512] user "w"
@@ -21,7 +21,7 @@ constexpr const char* kFactors = R"(
     )";
 
 program::Program program_of(const std::string& body) {
-  return lowered(std::string(kFactors) + body, {.generate = true});
+  return lowered(std::string(kProducts) + body, {.generate = true});
 }
 
 std::string tasks(const std::string& body) { return tasks_of(program_of(body)); }

@@ -18,13 +18,13 @@ std::string writes_of(const std::string& body) {
   return found;
 }
 
-constexpr const char* kInputs = R"(
+constexpr const char* kMatrices = R"(
   input %x : f32[32, 64] user "x"
   input %y : f32[32, 64] user "y"
 )";
 
 TEST(Moved, ACopyOfAnInputBesideASum) {
-  EXPECT_EQ(writes_of(std::string(kInputs) + R"(
+  EXPECT_EQ(writes_of(std::string(kMatrices) + R"(
     %a : f32[32, 64] = aten.mul.Tensor(%x, %y)
     %b : f32[32, 64] = aten.neg(%a)
     %c : f32[32, 64] = aten.clone(%x)
@@ -34,7 +34,7 @@ TEST(Moved, ACopyOfAnInputBesideASum) {
 }
 
 TEST(Moved, WhatIsComputedFirstIsNotCopied) {
-  EXPECT_EQ(writes_of(std::string(kInputs) + R"(
+  EXPECT_EQ(writes_of(std::string(kMatrices) + R"(
     %a : f32[32, 64] = aten.mul.Tensor(%x, %y)
     %b : f32[32, 64] = aten.clone(%a)
     return %b
@@ -43,7 +43,7 @@ TEST(Moved, WhatIsComputedFirstIsNotCopied) {
 }
 
 TEST(Moved, PartsThatAreInMemoryMakeAConcatenationACopy) {
-  EXPECT_EQ(writes_of(std::string(kInputs) + R"(
+  EXPECT_EQ(writes_of(std::string(kMatrices) + R"(
     %a : f32[32, 64] = aten.mul.Tensor(%x, %y)
     %b : f32[32, 128] = aten.cat([%a, %y], 1)
     %c : f32[32, 128] = aten.neg(%b)

@@ -82,11 +82,11 @@ std::string sum(const std::string& type, const std::string& dim, const std::stri
   return "input %x : " + type + " user \"x\"\n%a : " + type + " = aten.mul.Tensor(%x, %x)\n%s : " + result +
          " = aten.sum.dim_IntList(%a, [" + dim + "])\nreturn %s";
 }
-std::string softmax(const std::string& type, const std::string& dim) {
+std::string softmax_of(const std::string& type, const std::string& dim) {
   return "input %x : " + type + " user \"x\"\n%a : " + type + " = aten.tanh(%x)\n%s : " + type +
          " = aten._softmax(%a, " + dim + ", false)\nreturn %s";
 }
-std::string chain(const std::string& type) {
+std::string chain_of(const std::string& type) {
   return "input %x : " + type + " user \"x\"\n%a : " + type + " = aten.neg(%x)\n%s : " + type +
          " = aten.exp(%a)\nreturn %s";
 }
@@ -113,9 +113,9 @@ bool keeps_nothing(const NestShape& shape) { return shape.keep_cost == NestShape
 
 TEST(NestShapes, ComputeTheSame) {
   for (const std::string& body :
-       {chain("f32[3, 5000]"), chain("f32[20000]"), softmax("f32[3, 70]", "-1"), softmax("f32[1, 9000]", "-1"),
-        softmax("f32[2, 40, 70]", "1"), sum("f32[1, 9000]", "1", "f32[1]"), sum("f32[300, 70]", "0", "f32[70]"),
-        transposed("70", "90"), std::string(kOnlyPart)}) {
+       {chain_of("f32[3, 5000]"), chain_of("f32[20000]"), softmax_of("f32[3, 70]", "-1"),
+        softmax_of("f32[1, 9000]", "-1"), softmax_of("f32[2, 40, 70]", "1"), sum("f32[1, 9000]", "1", "f32[1]"),
+        sum("f32[300, 70]", "0", "f32[70]"), transposed("70", "90"), std::string(kOnlyPart)}) {
     const Nest nest(body);
     const std::vector<float> expected = nest.run(nest.in({}).kernel, nest.in({}));
     for (const NestShape& shape : nest.shapes()) {
@@ -155,7 +155,7 @@ TEST(Nests, KeepTheirOrderWhereACacheHoldsWhatIsBroadcast) {
 }
 
 TEST(NestShapes, BeginWithTheUsualOne) {
-  for (const std::string& body : {chain("f32[3, 5000]"), softmax("f32[3, 70]", "-1"), transposed("70", "90")})
+  for (const std::string& body : {chain_of("f32[3, 5000]"), softmax_of("f32[3, 70]", "-1"), transposed("70", "90")})
     EXPECT_EQ(Nest(body).shapes().front(), NestShape());
 }
 
@@ -175,18 +175,18 @@ TEST(NestShapes, NeverSplitWhereTheOrderMatters) {
 }
 
 TEST(NestShapes, KeepNothingOnlyWhereThereIsSomethingToKeep) {
-  EXPECT_TRUE(has(Nest(softmax("f32[64, 1024]", "-1")).shapes(), keeps_nothing));
-  EXPECT_FALSE(has(Nest(softmax("f32[4, 64, 1024]", "1")).shapes(), keeps_nothing));
-  EXPECT_FALSE(has(Nest(chain("f32[64, 1024]")).shapes(), keeps_nothing));
+  EXPECT_TRUE(has(Nest(softmax_of("f32[64, 1024]", "-1")).shapes(), keeps_nothing));
+  EXPECT_FALSE(has(Nest(softmax_of("f32[4, 64, 1024]", "1")).shapes(), keeps_nothing));
+  EXPECT_FALSE(has(Nest(chain_of("f32[64, 1024]")).shapes(), keeps_nothing));
 }
 
 TEST(NestShapes, OfPiecesAreWorthAThread) {
-  for (const NestShape& shape : Nest(chain("f32[1048576]")).shapes()) EXPECT_GE(shape.grain, shape.piece);
+  for (const NestShape& shape : Nest(chain_of("f32[1048576]")).shapes()) EXPECT_GE(shape.grain, shape.piece);
 }
 
 TEST(CheapestNest, IsOneOfTheShapes) {
-  for (const std::string& body : {chain("f32[300, 5000]"), softmax("f32[300, 700]", "-1"), transposed("700", "900"),
-                                  sum("f32[1, 90000]", "1", "f32[1]")}) {
+  for (const std::string& body : {chain_of("f32[300, 5000]"), softmax_of("f32[300, 700]", "-1"),
+                                  transposed("700", "900"), sum("f32[1, 90000]", "1", "f32[1]")}) {
     const Nest nest(body);
     const LoopNest cheapest = nest.cheapest();
     EXPECT_EQ(loop::print(cheapest.kernel), loop::print(nest.in(cheapest.shape).kernel));
@@ -199,26 +199,26 @@ TEST(CheapestNest, SharesLongRowsAndNotShortOnes) {
 }
 
 TEST(CheapestNest, KeepsWhatTakesLongToCompute) {
-  EXPECT_FALSE(keeps_nothing(Nest(softmax("f32[1024, 1024]", "-1")).cheapest().shape));
+  EXPECT_FALSE(keeps_nothing(Nest(softmax_of("f32[1024, 1024]", "-1")).cheapest().shape));
 }
 
 TEST(CheapestNest, LeavesLittleWorkToOneThread) {
-  const LoopNest little = Nest(chain("f32[8, 512]")).cheapest();
+  const LoopNest little = Nest(chain_of("f32[8, 512]")).cheapest();
   EXPECT_GT(2 * little.shape.grain, 8 * 512);
 }
 
 TEST(NestCost, GrowsWithTheWork) {
   double last = 0;
   for (const char* type : {"f32[10, 1000]", "f32[100, 1000]", "f32[1000, 1000]", "f32[10000, 1000]"}) {
-    const double cost = cost_of(Nest(chain(type)).in({}).kernel, kTarget);
+    const double cost = cost_of(Nest(chain_of(type)).in({}).kernel, kTarget);
     EXPECT_GT(cost, 2 * last) << type;
     last = cost;
   }
 }
 
 TEST(NestCost, KnowsSizesThatAreSymbols) {
-  const Nest nest("symbol s0 : int\n" + chain("f32[s0, 1000]"));
-  EXPECT_GT(cost_of(nest.in({}).kernel, kTarget), cost_of(Nest(chain("f32[64, 1000]")).in({}).kernel, kTarget));
+  const Nest nest("symbol s0 : int\n" + chain_of("f32[s0, 1000]"));
+  EXPECT_GT(cost_of(nest.in({}).kernel, kTarget), cost_of(Nest(chain_of("f32[64, 1000]")).in({}).kernel, kTarget));
 }
 
 }  // namespace

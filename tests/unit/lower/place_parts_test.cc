@@ -12,7 +12,7 @@ using program::Operand;
 using program::Program;
 using program::Task;
 
-std::string text_of(const Program& program, const std::vector<program::Dim>& dims) {
+std::string dims_text(const Program& program, const std::vector<program::Dim>& dims) {
   std::string text;
   for (const program::Dim& dim : dims) text += (text.empty() ? "" : " ") + program.expr(dim).str();
   return text;
@@ -22,13 +22,13 @@ std::string text_of(const Program& program, const std::vector<program::Dim>& dim
 std::string written(const Program& program, size_t task) {
   const Operand& operand = program.tasks.at(task).operands.back();
   return program.buffers[operand.buffer].name + "+" + program.expr(operand.byte_offset).str() + " [" +
-         text_of(program, operand.sizes) + "] {" + text_of(program, operand.strides) + "}";
+         dims_text(program, operand.sizes) + "] {" + dims_text(program, operand.strides) + "}";
 }
 
-constexpr const char* kInputs = "input %x : f32[2, 3] user \"x\"\ninput %y : f32[2, 3] user \"y\"\n";
+constexpr const char* kPair = "input %x : f32[2, 3] user \"x\"\ninput %y : f32[2, 3] user \"y\"\n";
 
 TEST(PlaceParts, ComputesPartsIntoTheirWindows) {
-  const Program program = lowered(std::string(kInputs) + R"(
+  const Program program = lowered(std::string(kPair) + R"(
     %a : f32[2, 3] = aten.neg(%x)
     %b : f32[2, 3] = aten.abs(%y)
     %c : f32[2, 6] = aten.cat([%a, %b], -1)
@@ -40,7 +40,7 @@ TEST(PlaceParts, ComputesPartsIntoTheirWindows) {
 }
 
 TEST(PlaceParts, CopiesTheOthers) {
-  const Program program = lowered(std::string(kInputs) + R"(
+  const Program program = lowered(std::string(kPair) + R"(
     %a : f32[2, 3] = aten.neg(%x)
     %c : f32[6, 3] = aten.cat([%a, %y, %a])
     return %c)");
@@ -51,12 +51,11 @@ TEST(PlaceParts, CopiesTheOthers) {
 }
 
 TEST(PlaceParts, LeavesConcatenationsOfInputsAlone) {
-  EXPECT_EQ(tasks_of(lowered(std::string(kInputs) + "%c : f32[4, 3] = aten.cat([%x, %y])\nreturn %c")),
-            "aten.cat.out*");
+  EXPECT_EQ(tasks_of(lowered(std::string(kPair) + "%c : f32[4, 3] = aten.cat([%x, %y])\nreturn %c")), "aten.cat.out*");
 }
 
 TEST(PlaceParts, FollowsViewsAndUpdatesInPlace) {
-  const Program program = lowered(std::string(kInputs) + R"(
+  const Program program = lowered(std::string(kPair) + R"(
     %a : f32[2, 3] = aten.neg(%x)
     %b : f32[2, 3] = aten.mul_.Tensor(%a, %y)
     %t : f32[3, 2]{1, 3} = aten.t(%b) view(0)
@@ -69,7 +68,7 @@ TEST(PlaceParts, FollowsViewsAndUpdatesInPlace) {
 }
 
 TEST(PlaceParts, Nests) {
-  const Program program = lowered(std::string(kInputs) + R"(
+  const Program program = lowered(std::string(kPair) + R"(
     %a : f32[2, 3] = aten.neg(%x)
     %b : f32[2, 3] = aten.abs(%x)
     %c : f32[2, 6] = aten.cat([%a, %b], 1)
@@ -82,7 +81,7 @@ TEST(PlaceParts, Nests) {
 }
 
 TEST(PlaceParts, Stacks) {
-  const Program program = lowered(std::string(kInputs) + R"(
+  const Program program = lowered(std::string(kPair) + R"(
     %a : f32[2, 3] = aten.neg(%x)
     %b : f32[2, 3] = aten.abs(%x)
     %c : f32[2, 2, 3] = aten.stack([%a, %b], 1)
@@ -127,7 +126,7 @@ TEST(PlaceParts, KnowsSymbolicSizes) {
 
 // A part stays in memory of its own for each of these reasons.
 TEST(PlaceParts, LeavesPartsThatOthersSee) {
-  const auto with = [](const std::string& nodes) { return tasks_of(lowered(kInputs + nodes)); };
+  const auto with = [](const std::string& nodes) { return tasks_of(lowered(kPair + nodes)); };
   // It is returned, read later, or written later.
   EXPECT_EQ(with("%a : f32[2, 3] = aten.neg(%x)\n%c : f32[4, 3] = aten.cat([%a, %y])\nreturn %c, %a"),
             "kernel.unary_neg aten.cat.out*");
@@ -199,13 +198,13 @@ constexpr const char* kBoth = R"(
     return %d)";
 
 TEST(PlaceParts, CanBeTurnedOff) {
-  const Program kept = lowered(kInputs + std::string(kBoth), {.place_parts = false});
+  const Program kept = lowered(kPair + std::string(kBoth), {.place_parts = false});
   EXPECT_EQ(tasks_of(kept), "kernel.unary_neg kernel.unary_abs aten.cat.out* aten.exp.out");
   EXPECT_EQ(kept.tasks[2].reason, "remove_cat_ops is off");
 }
 
 TEST(PlaceParts, SaysWhyAPartIsCopied) {
-  const Program program = lowered("section 0 stream(1)\nsection 1 stream(0) after(0)\n" + std::string(kInputs) + R"(
+  const Program program = lowered("section 0 stream(1)\nsection 1 stream(0) after(0)\n" + std::string(kPair) + R"(
     %e : f32[2, 3] = aten.abs(%x)
     %a : f32[2, 3] = aten.neg(%x) section(1)
     %b : f32[2, 3] = aten.abs(%y) section(1)

@@ -9,8 +9,6 @@ namespace {
 
 using program::Program;
 
-std::string fused(const std::string& body) { return tasks_of(lowered(body, {.generate = true})); }
-
 // The kernel of the only task.
 std::string kernel(const std::string& body) {
   const Program program = lowered(body, {.generate = true});

@@ -14,26 +14,26 @@ constexpr const char* kTransposed = R"(
     %t : f32[300, 200]{1, 300} = aten.t(%x) view(0)
     )";
 
-program::Program generated(const std::string& body) { return lowered(kTransposed + body, {.generate = true}); }
+program::Program lowered_transposed(const std::string& body) { return lowered(kTransposed + body, {.generate = true}); }
 
 bool has_tiles(const program::Program& program) {
   return std::get<std::string>(program.tasks.at(0).args.at(0)).find("local tile") != std::string::npos;
 }
 
 TEST(Tiles, StageWhatHasItsNeighboursElsewhere) {
-  const program::Program program = generated("%c : f32[300, 200]{200, 1} = aten.tanh(%t)\nreturn %c");
+  const program::Program program = lowered_transposed("%c : f32[300, 200]{200, 1} = aten.tanh(%t)\nreturn %c");
   ASSERT_EQ(tasks_of(program), "loop.tanh");
   EXPECT_TRUE(has_tiles(program));
 }
 
 TEST(Tiles, TurnCopiesAlone) {
-  const program::Program program = generated("%c : f32[300, 200]{200, 1} = aten.clone(%t)\nreturn %c");
+  const program::Program program = lowered_transposed("%c : f32[300, 200]{200, 1} = aten.clone(%t)\nreturn %c");
   ASSERT_EQ(tasks_of(program), "loop.clone*");
   EXPECT_TRUE(has_tiles(program));
 }
 
 TEST(Tiles, RunWithOtherElementwiseNodes) {
-  const program::Program program = generated(R"(
+  const program::Program program = lowered_transposed(R"(
     %a : f32[300, 200] = aten.add.Tensor(%y, %r)
     %b : f32[300, 200] = aten.mul.Tensor(%a, %t)
     %c : f32[300, 200] = aten.exp(%b)
@@ -43,7 +43,7 @@ TEST(Tiles, RunWithOtherElementwiseNodes) {
 }
 
 TEST(Tiles, AreNotNeededWhereAllHaveTheirNeighboursInOneDimension) {
-  const program::Program program = generated(R"(
+  const program::Program program = lowered_transposed(R"(
     %a : f32[300, 200]{1, 300} = aten.exp(%t)
     %b : f32[300, 200]{1, 300} = aten.neg(%a)
     return %b)");
@@ -52,7 +52,7 @@ TEST(Tiles, AreNotNeededWhereAllHaveTheirNeighboursInOneDimension) {
 }
 
 TEST(Tiles, DoNotRunWithReductions) {
-  EXPECT_EQ(tasks_of(generated(R"(
+  EXPECT_EQ(tasks_of(lowered_transposed(R"(
     %a : f32[300, 200] = aten.mul.Tensor(%y, %t)
     %s : f32[300] = aten.sum.dim_IntList(%a, [1])
     return %s)")),

@@ -16,7 +16,7 @@
 namespace npugraph::codegen {
 namespace {
 
-struct Case {
+struct Int4Case {
   int64_t m = 1, n = 64, k = 256;
   int group = 32;
   DType dtype = DType::kF32;
@@ -24,7 +24,7 @@ struct Case {
   bool x_is_km = false;  // layout in memory
 };
 
-std::string text_of(const Case& c) {
+std::string text_of(const Int4Case& c) {
   return cat("npugraph.quant 1 packed ", loop::print(c.packing), " ", c.group, "\n", store_text(c.dtype));
 }
 
@@ -32,7 +32,7 @@ struct Operands {
   Tensor x, codes, scales, y;
 };
 
-Operands make_operands(const Case& c) {
+Operands make_operands(const Int4Case& c) {
   const int64_t groups = c.k / c.group;
   return {{c.dtype, {c.m, c.k}, c.x_is_km ? Sizes{1, c.m} : Sizes{c.k, 1}},
           {DType::kU8, {c.n, c.k / 2}, {c.k / 2, 1}},
@@ -40,12 +40,12 @@ Operands make_operands(const Case& c) {
           {c.dtype, {c.m, c.n}, {c.n, 1}}};
 }
 
-int code_at(const Case& c, const Tensor& codes, int64_t column, int64_t step) {
+int code_at(const Int4Case& c, const Tensor& codes, int64_t column, int64_t step) {
   const loop::Int4Place place = loop::place_of_code(c.packing, c.n, c.k, column, step);
   return static_cast<uint8_t>(codes.at({0, 0})[place.byte]) >> place.shift & 15;
 }
 
-std::vector<char> check(const Case& c, const target::Target& target, int32_t workers = 1) {
+std::vector<char> checked_rows(const Int4Case& c, const target::Target& target, int32_t workers = 1) {
   SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " m", c.m, " n", c.n, " k", c.k, " group ", c.group,
                    " ", loop::print(c.packing)));
   Operands o = make_operands(c);
@@ -98,15 +98,16 @@ TEST(Int4, EveryCodeHasAPlaceOfItsOwn) {
 
 TEST(Int4, MultipliesAllShapes) {
   for (const loop::Int4Packing& packing : loop::kInt4Packings) {
-    for (const int64_t m : {0, 1, 2, 5, 17, 25}) check({.m = m, .n = 112, .packing = packing}, target::host_target());
+    for (const int64_t m : {0, 1, 2, 5, 17, 25})
+      checked_rows({.m = m, .n = 112, .packing = packing}, target::host_target());
   }
   for (const target::Target& target : target::host_targets()) {
     for (const int64_t n : {16, 48, 64, 80}) {
-      check({.m = 1, .n = n}, target);
-      check({.m = 33, .n = n}, target);
+      checked_rows({.m = 1, .n = n}, target);
+      checked_rows({.m = 33, .n = n}, target);
     }
-    check({.m = 263, .n = 80, .k = 64}, target);
-    check({.m = 22, .n = 64, .k = 1280, .group = 256}, target);
+    checked_rows({.m = 263, .n = 80, .k = 64}, target);
+    checked_rows({.m = 22, .n = 64, .k = 1280, .group = 256}, target);
   }
 }
 
@@ -115,9 +116,9 @@ TEST(Int4, TakesAllGroupsAndTypes) {
     for (const int group : {32, 64, 128, 256}) {
       for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
         if (dtype == DType::kF16 && !target.f16c) continue;
-        check({.m = 1, .n = 80, .group = group, .dtype = dtype}, target);
-        check({.m = 3, .n = 16, .group = group, .dtype = dtype, .x_is_km = true}, target);
-        check({.m = 22, .n = 80, .k = 768, .group = group, .dtype = dtype, .x_is_km = group == 64}, target);
+        checked_rows({.m = 1, .n = 80, .group = group, .dtype = dtype}, target);
+        checked_rows({.m = 3, .n = 16, .group = group, .dtype = dtype, .x_is_km = true}, target);
+        checked_rows({.m = 22, .n = 80, .k = 768, .group = group, .dtype = dtype, .x_is_km = group == 64}, target);
       }
     }
   }
@@ -125,9 +126,9 @@ TEST(Int4, TakesAllGroupsAndTypes) {
 
 TEST(Int4, GivesTheSameBitsForAnyNumberOfThreads) {
   for (const int64_t m : {1, 13, 300}) {
-    const Case c{.m = m, .n = 240, .k = 128};
-    const std::vector<char> one = check(c, target::host_target(), 1);
-    for (const int32_t workers : {2, 3}) EXPECT_EQ(check(c, target::host_target(), workers), one);
+    const Int4Case c{.m = m, .n = 240, .k = 128};
+    const std::vector<char> one = checked_rows(c, target::host_target(), 1);
+    for (const int32_t workers : {2, 3}) EXPECT_EQ(checked_rows(c, target::host_target(), workers), one);
   }
 }
 
@@ -139,7 +140,7 @@ TEST(Int4, RefusesOtherTextsAndShapes) {
     EXPECT_THROW(make_quant(cat("npugraph.quant 1 ", line, "\n", store), target), UserError) << line;
   EXPECT_THROW(make_quant("npugraph.quant 1 packed 64 halves 32", target), UserError);
 
-  const Case good{.m = 2};
+  const Int4Case good{.m = 2};
   const auto run = [&](const Tensor& x, const Tensor& codes, const Tensor& scales, const Tensor& y) {
     return try_task(make_quant(text_of(good), target), {&x, &codes, &scales, &y}, 1, {{.i = 2}, {.i = 64}});
   };

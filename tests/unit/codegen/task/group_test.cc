@@ -12,7 +12,7 @@ namespace npugraph::codegen {
 namespace {
 
 // A host with three threads, each of which takes one index of a parallel loop.
-struct Host {
+struct GroupHost {
   std::string error;
   int64_t copied = 0;
   int loops = 0;
@@ -22,12 +22,12 @@ struct Host {
       .parallel_for =
           [](const ng_host* host, int64_t begin, int64_t end, int64_t, void (*body)(void*, int64_t, int64_t),
              void* arg) {
-            ++static_cast<Host*>(host->self)->loops;
+            ++static_cast<GroupHost*>(host->self)->loops;
             std::vector<std::jthread> threads;
             for (int64_t i = begin; i < end; ++i) threads.emplace_back([=] { body(arg, i, i + 1); });
           },
-      .set_error = [](const ng_host* host, const char* text) { static_cast<Host*>(host->self)->error = text; },
-      .count_copied = [](const ng_host* host, int64_t n) { static_cast<Host*>(host->self)->copied += n; }};
+      .set_error = [](const ng_host* host, const char* text) { static_cast<GroupHost*>(host->self)->error = text; },
+      .count_copied = [](const ng_host* host, int64_t n) { static_cast<GroupHost*>(host->self)->copied += n; }};
 };
 
 // A part that fills its workspace, and checks that the call is its own.
@@ -43,7 +43,7 @@ struct Filler {
   int destroyed = 0;
 };
 
-ng_task task_of(Filler& filler) {
+ng_task filling_task(Filler& filler) {
   return {.context = &filler,
           .run =
               [](void* context, void*, ng_call* call) {
@@ -92,7 +92,7 @@ class Bound {
     for (size_t i = 0; i < fillers.size(); ++i) {
       buffers_[i].rank = static_cast<int32_t>(i);
       scalars_[i].i = 'a' + static_cast<int64_t>(i);
-      parts.push_back({.task = task_of(fillers[i]), .buffers = 1, .scalars = 1, .label = std::string(1, 'a' + i)});
+      parts.push_back({.task = filling_task(fillers[i]), .buffers = 1, .scalars = 1, .label = std::string(1, 'a' + i)});
     }
     task_ = make_group(std::move(parts), {.parts = std::vector(fillers.size(), nanoseconds), .region = 500});
     call_ = {.buffers = buffers_.data(),
@@ -112,7 +112,7 @@ class Bound {
   Bound(const Bound&) = delete;
   ng_status run() { return task_.run(task_.context, state_, &call_); }
 
-  Host host;
+  GroupHost host;
   int64_t bytes = 0;
   ng_status status = NG_OK;
 

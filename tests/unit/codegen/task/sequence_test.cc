@@ -22,7 +22,7 @@ struct Step {
   bool refuses = false;
 };
 
-ng_task task_of(Step step) {
+ng_task step_task(Step step) {
   return {.context = new Step(step),
           .run =
               [](void* context, void* state, ng_call* call) {
@@ -56,7 +56,7 @@ ng_task task_of(Step step) {
 }
 
 // A host with threads that records which of them ran a range.
-struct Host {
+struct SequenceHost {
   std::string error;
   std::mutex mutex;
   std::set<std::thread::id> threads;
@@ -70,7 +70,7 @@ struct Host {
             std::vector<std::jthread> threads;
             for (int64_t i = begin; i < end; i += grain) {
               threads.emplace_back([=] {
-                auto& self = *static_cast<Host*>(host->self);
+                auto& self = *static_cast<SequenceHost*>(host->self);
                 {
                   const std::lock_guard lock(self.mutex);
                   self.threads.insert(std::this_thread::get_id());
@@ -79,8 +79,8 @@ struct Host {
               });
             }
           },
-      .set_error = [](const ng_host* host, const char* text) { static_cast<Host*>(host->self)->error = text; },
-      .count_copied = [](const ng_host* host, int64_t n) { static_cast<Host*>(host->self)->copied += n; }};
+      .set_error = [](const ng_host* host, const char* text) { static_cast<SequenceHost*>(host->self)->error = text; },
+      .count_copied = [](const ng_host* host, int64_t n) { static_cast<SequenceHost*>(host->self)->copied += n; }};
 };
 
 // A call with one buffer and one scalar for each part: 'a', 'b', ...
@@ -98,11 +98,11 @@ struct Call {
   }
 };
 
-Part part(Step step) { return {.task = task_of(step), .buffers = 1, .scalars = 1, .label = {step.name}}; }
+Part part(Step step) { return {.task = step_task(step), .buffers = 1, .scalars = 1, .label = {step.name}}; }
 
 TEST(Sequence, RunsItsPartsInOrder) {
   std::string story;
-  Host host;
+  SequenceHost host;
   Call call(3, &host.table);
   const ng_task task =
       make_sequence({part({&story, 'a', false, 64}), part({&story, 'b', false, 256}), part({&story, 'c', false, 128})});
@@ -119,7 +119,7 @@ TEST(Sequence, RunsItsPartsInOrder) {
 
 TEST(Sequence, AFailureEndsItAndNamesThePart) {
   std::string story;
-  Host host;
+  SequenceHost host;
   Call call(3, &host.table);
   const ng_task task = make_sequence({part({&story, 'a'}), part({&story, 'b', true}), part({&story, 'c'})});
   void* state = nullptr;
@@ -159,7 +159,7 @@ ng_status run_in_parallel(void* context, void*, ng_call* call) {
 TEST(Sequence, LimitsThreads) {
   for (const int64_t workers : {0, 1, 2, 3, 100}) {
     std::vector<std::atomic<int>> counts(1000);
-    Host host;
+    SequenceHost host;
     Call call(1, &host.table);
     const ng_task task = make_sequence({{.task = {.context = counts.data(), .run = run_in_parallel}}}, workers);
     void* state = nullptr;
