@@ -152,21 +152,32 @@ double mask_value(const Case& x, const Operands& o, const std::array<int64_t, 4>
   return value < -60000 ? -kInfinity : value;
 }
 
+// What scores and results are computed from, as numbers.
+struct Numbers {
+  explicit Numbers(const Operands& o) : q(o.q->numbers()), k(o.k->numbers()), v(o.v->numbers()) {}
+
+  std::vector<double> q, k, v;
+};
+
 // The scores of a row, in f64.
-std::vector<double> exact_scores(const Case& x, const Operands& o, int64_t batch, int64_t head, int64_t query) {
+std::vector<double> exact_scores(const Case& x, const Operands& o, const Numbers& numbers, int64_t batch, int64_t head,
+                                 int64_t query) {
   const double scale = x.scale.value_or(1 / std::sqrt(static_cast<double>(x.size)));
+  const double* q = numbers.q.data() + ((batch * x.heads * x.group + head) * x.queries + query) * x.size;
+  const double* k = numbers.k.data() + (batch * x.heads + head / x.group) * x.keys * x.size;
   std::vector<double> scores;
   for (int64_t key = 0; key < x.keys; ++key) {
     double sum = 0;
-    for (int64_t i = 0; i < x.size; ++i)
-      sum += o.q->value({batch, head, query, i}) * o.k->value({batch, head / x.group, key, i});
+    for (int64_t i = 0; i < x.size; ++i) sum += q[i] * k[key * x.size + i];
     scores.push_back(sum * scale + mask_value(x, o, {batch, head, query, key}));
   }
   return scores;
 }
 
-void check_row(const Case& x, const Operands& o, int64_t batch, int64_t head, int64_t query, int& wrong) {
-  std::vector<double> p = exact_scores(x, o, batch, head, query);
+void check_row(const Case& x, const Operands& o, const Numbers& numbers, int64_t batch, int64_t head, int64_t query,
+               int& wrong) {
+  std::vector<double> p = exact_scores(x, o, numbers, batch, head, query);
+  const double* v = numbers.v.data() + (batch * x.heads + head / x.group) * x.keys * x.values();
   double largest = -kInfinity, total = 0;
   for (const double score : p) largest = std::max(largest, score);
   for (double& score : p) {
@@ -176,7 +187,7 @@ void check_row(const Case& x, const Operands& o, int64_t batch, int64_t head, in
   const double tolerance = x.dtype == DType::kF32 ? 3e-6 : x.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
   for (int64_t i = 0; i < x.values(); ++i) {
     double expected = 0;
-    for (int64_t key = 0; key < x.keys; ++key) expected += p[key] * o.v->value({batch, head / x.group, key, i});
+    for (int64_t key = 0; key < x.keys; ++key) expected += p[key] * v[key * x.values() + i];
     if (total > 0) expected /= total;
     const double got = o.out->value({batch, head, query, i});
     if (!(std::abs(got - expected) <= tolerance) && wrong++ == 0)
@@ -193,9 +204,10 @@ void check(const Case& x, const target::Target& target) {
   const Operands o = make_operands(x);
   run_attention_task(x, target, o, 1);
   int wrong = 0;
+  const Numbers numbers(o);
   for (int64_t batch = 0; batch < x.batches; ++batch) {
     for (int64_t head = 0; head < x.heads * x.group; ++head) {
-      for (int64_t query = 0; query < x.queries; ++query) check_row(x, o, batch, head, query, wrong);
+      for (int64_t query = 0; query < x.queries; ++query) check_row(x, o, numbers, batch, head, query, wrong);
     }
   }
   EXPECT_EQ(wrong, 0);

@@ -21,7 +21,7 @@ struct Length {
   int64_t queries, keys;
 };
 
-struct Case {
+struct VarlenCase {
   std::vector<Length> lengths;
   DType dtype = DType::kF32;
   int64_t heads = 3, group = 3, size = 16, value_size = 16, page_keys = 16;
@@ -34,7 +34,7 @@ constexpr int64_t kFirstKey = 3;
 
 class Cache {
  public:
-  explicit Cache(const Case& x) : x_(x) {
+  explicit Cache(const VarlenCase& x) : x_(x) {
     tables.resize(x.lengths.size());
     if (x.page_keys == 0) {
       int64_t longest = 0;
@@ -68,8 +68,13 @@ class Cache {
   static Sizes strides_of(const Sizes& sizes) {
     return {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
   }
-  double key(size_t sequence, int64_t head, int64_t key, int64_t i) const { return at(*k, sequence, head, key, i); }
-  double value(size_t sequence, int64_t head, int64_t key, int64_t i) const { return at(*v, sequence, head, key, i); }
+  // The keys or the values of one head of a sequence, [keys, size], as numbers.
+  std::vector<double> rows(const Tensor& tensor, size_t sequence, int64_t head) const {
+    std::vector<double> all;
+    for (int64_t key = 0; key < x_.lengths[sequence].keys; ++key)
+      for (int64_t i = 0; i < tensor.sizes().back(); ++i) all.push_back(at(tensor, sequence, head, key, i));
+    return all;
+  }
 
   std::unique_ptr<Tensor> k, v;
   std::vector<std::vector<int32_t>> tables;
@@ -81,7 +86,7 @@ class Cache {
     return tensor.value({tables[sequence][key / x_.page_keys], key % x_.page_keys, head, i});
   }
 
-  const Case& x_;
+  const VarlenCase& x_;
 };
 
 struct Result {
@@ -94,7 +99,7 @@ HeadsPlace place_of(const Tensor& tensor, int64_t page, int64_t head, int64_t ro
   return {{page * size, head * size, row * size, size}, tensor.dtype()};
 }
 
-Result run(const Case& x, const Cache& cache, const target::Target& target, int32_t workers) {
+Result run(const VarlenCase& x, const Cache& cache, const target::Target& target, int32_t workers) {
   Result r;
   int64_t rows = 0;
   for (size_t s = 0; s < x.lengths.size(); ++s) {
@@ -142,7 +147,9 @@ Result run(const Case& x, const Cache& cache, const target::Target& target, int3
   return r;
 }
 
-void check_row(const Case& x, const Cache& cache, const Result& r, size_t s, int64_t query, int64_t head) {
+// `k` and `v` are the keys and the values that the head reads.
+void check_varlen_row(const VarlenCase& x, const std::vector<double>& k, const std::vector<double>& v, const Result& r,
+                      size_t s, int64_t query, int64_t head) {
   const Length& length = x.lengths[s];
   const int64_t row = r.sequences[s].first_query + query, position = length.keys - length.queries + query;
   const auto sees = [&](int64_t key) {
@@ -150,15 +157,17 @@ void check_row(const Case& x, const Cache& cache, const Result& r, size_t s, int
   };
   std::vector<double> p(static_cast<size_t>(length.keys), 0);
   double total = 0;
+  std::vector<double> q;
+  for (int64_t i = 0; i < x.size; ++i) q.push_back(r.q->value({row, head, i}));
   for (int64_t key = 0; key < length.keys; ++key) {
     double score = 0;
-    for (int64_t i = 0; i < x.size; ++i) score += r.q->value({row, head, i}) * cache.key(s, head / x.group, key, i);
+    for (int64_t i = 0; i < x.size; ++i) score += q[i] * k[key * x.size + i];
     if (sees(key)) total += p[key] = std::exp(score / std::sqrt(static_cast<double>(x.size)));
   }
   const double tolerance = x.dtype == DType::kF32 ? 3e-6 : x.dtype == DType::kBF16 ? 0x1p-7 : 0x1p-10;
   for (int64_t i = 0; i < x.value_size; ++i) {
     double expected = 0;
-    for (int64_t key = 0; key < length.keys; ++key) expected += p[key] * cache.value(s, head / x.group, key, i);
+    for (int64_t key = 0; key < length.keys; ++key) expected += p[key] * v[key * x.value_size + i];
     if (total > 0) expected /= total;
     ASSERT_NEAR(r.out->value({row, head, i}), expected, tolerance)
         << "sequence " << s << ", query " << query << ", head " << head << ", element " << i;
@@ -167,7 +176,12 @@ void check_row(const Case& x, const Cache& cache, const Result& r, size_t s, int
   ASSERT_NEAR(r.logsumexp->value({row, head}), std::log(total), x.dtype == DType::kF32 ? 3e-6 : 0.01);
 }
 
-void check(Case x) {
+void check_head(const VarlenCase& x, const Cache& cache, const Result& r, size_t s, int64_t head) {
+  const std::vector<double> k = cache.rows(*cache.k, s, head / x.group), v = cache.rows(*cache.v, s, head / x.group);
+  for (int64_t query = 0; query < x.lengths[s].queries; ++query) check_varlen_row(x, k, v, r, s, query, head);
+}
+
+void check_varlen(VarlenCase x) {
   for (const target::Target& target : target::host_targets()) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       if (dtype == DType::kF16 && !target.f16c) continue;
@@ -176,51 +190,51 @@ void check(Case x) {
       const Cache cache(x);
       const Result one = run(x, cache, target, 1);
       for (size_t s = 0; s < x.lengths.size(); ++s)
-        for (int64_t query = 0; query < x.lengths[s].queries; ++query)
-          for (int64_t head = 0; head < x.heads * x.group; ++head) check_row(x, cache, one, s, query, head);
+        for (int64_t head = 0; head < x.heads * x.group; ++head) check_head(x, cache, one, s, head);
       EXPECT_EQ(run(x, cache, target, 3).out->bytes(), one.out->bytes());
     }
   }
 }
 
 TEST(VarlenAttention, DecodesSequencesOfAnyLength) {
-  check({.lengths = {{1, 1}, {1, 15}, {1, 16}, {1, 17}, {1, 200}, {1, 700}}, .logsumexp = true});
-  check({.lengths = {{1, 3000}}, .heads = 1, .size = 64, .value_size = 64, .page_keys = 128});
-  check({.lengths = {{1, 40}, {1, 90}}, .group = 1, .size = 40, .value_size = 24, .page_keys = 7});
+  check_varlen({.lengths = {{1, 1}, {1, 15}, {1, 16}, {1, 17}, {1, 200}, {1, 700}}, .logsumexp = true});
+  check_varlen({.lengths = {{1, 3000}}, .heads = 1, .size = 64, .value_size = 64, .page_keys = 128});
+  check_varlen({.lengths = {{1, 40}, {1, 90}}, .group = 1, .size = 40, .value_size = 24, .page_keys = 7});
 }
 
 TEST(VarlenAttention, MixesPromptsAndDecodes) {
   for (const int64_t page_keys : {int64_t{16}, int64_t{100}, int64_t{128}}) {
-    check({.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 5}, {0, 12}, {2, 2}}, .page_keys = page_keys});
-    check({.lengths = {{130, 130}, {1, 1}}, .size = 33, .value_size = 20, .page_keys = page_keys, .logsumexp = true});
+    check_varlen({.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 5}, {0, 12}, {2, 2}}, .page_keys = page_keys});
+    check_varlen(
+        {.lengths = {{130, 130}, {1, 1}}, .size = 33, .value_size = 20, .page_keys = page_keys, .logsumexp = true});
   }
 }
 
 TEST(VarlenAttention, ReadsRowsOfTensors) {
-  check({.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 700}, {0, 12}, {300, 300}}, .page_keys = 0, .logsumexp = true});
+  check_varlen(
+      {.lengths = {{1, 30}, {64, 64}, {33, 290}, {1, 700}, {0, 12}, {300, 300}}, .page_keys = 0, .logsumexp = true});
 }
 
 TEST(VarlenAttention, SeesAWindow) {
   for (const int64_t before : {0, 5, 100})
-    check({.lengths = {{1, 400}, {70, 300}, {1, 3}}, .before = before, .logsumexp = true});
-  check({.lengths = {{1, 40}, {20, 50}}, .after = std::nullopt});
+    check_varlen({.lengths = {{1, 400}, {70, 300}, {1, 3}}, .before = before, .logsumexp = true});
+  check_varlen({.lengths = {{1, 40}, {20, 50}}, .after = std::nullopt});
 }
 
 // Pages that no sequence needs may be anything, also those in the table behind the last key.
 TEST(VarlenAttention, ReadsNoOtherPages) {
-  Case x{.lengths = {{1, 33}, {20, 40}}, .page_keys = 16};
+  VarlenCase x{.lengths = {{1, 33}, {20, 40}}, .page_keys = 16};
   Cache cache(x);
   for (std::vector<int32_t>& table : cache.tables) table.push_back(std::numeric_limits<int32_t>::max());
   for (int64_t row = 0; row < x.page_keys; ++row)
     set_element(cache.v->at({0, row, 0, 0}), x.dtype, std::numeric_limits<float>::quiet_NaN());
   const Result r = run(x, cache, target::host_target(), 1);
-  for (size_t s = 0; s < x.lengths.size(); ++s)
-    for (int64_t query = 0; query < x.lengths[s].queries; ++query) check_row(x, cache, r, s, query, 0);
+  for (size_t s = 0; s < x.lengths.size(); ++s) check_head(x, cache, r, s, 0);
 }
 
 TEST(VarlenAttention, OfNoSequences) {
-  check({.lengths = {}});
-  check({.lengths = {{0, 0}, {0, 9}}});
+  check_varlen({.lengths = {}});
+  check_varlen({.lengths = {{0, 0}, {0, 9}}});
 }
 
 }  // namespace

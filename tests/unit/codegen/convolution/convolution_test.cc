@@ -73,21 +73,33 @@ int64_t of(const std::vector<int64_t>& list, size_t d, int64_t otherwise) {
   return d + list.size() >= 2 ? list[d + list.size() - 2] : otherwise;
 }
 
+// What the sums of a convolution read, as numbers.
+struct Numbers {
+  explicit Numbers(const Operands& t)
+      : weights(t.weights->numbers()), image(t.image->numbers()), bias(t.bias->numbers()) {}
+
+  std::vector<double> weights, image, bias;
+};
+
 Sizes index(size_t rank, int64_t a, int64_t b, int64_t y, int64_t x) {
   return rank == 2 ? Sizes{a, b, y, x} : Sizes{a, b, x};
 }
 
-double expected(const Case& c, const Operands& t, int64_t n, int64_t o, int64_t y, int64_t x) {
-  const size_t rank = c.image.size();
+double expected(const Case& c, const Numbers& t, int64_t n, int64_t o, int64_t y, int64_t x) {
   const int64_t channels = c.in / c.groups, first = o / (c.out / c.groups) * channels;
-  double sum = c.bias ? t.bias->value({o}) : 0;
+  const int64_t rows = of(c.kernel, 0, 1), columns = of(c.kernel, 1, 1);
+  const int64_t height = of(c.image, 0, 1), width = of(c.image, 1, 1);
+  const int64_t step_y = of(c.dilation, 0, 1), step_x = of(c.dilation, 1, 1);
+  const int64_t first_y = y * of(c.stride, 0, 1) - of(c.padding, 0, 0);
+  const int64_t first_x = x * of(c.stride, 1, 1) - of(c.padding, 1, 0);
+  double sum = c.bias ? t.bias[o] : 0;
   for (int64_t i = 0; i < channels; ++i) {
-    for (int64_t ky = 0; ky < of(c.kernel, 0, 1); ++ky) {
-      for (int64_t kx = 0; kx < of(c.kernel, 1, 1); ++kx) {
-        const int64_t py = y * of(c.stride, 0, 1) - of(c.padding, 0, 0) + ky * of(c.dilation, 0, 1);
-        const int64_t px = x * of(c.stride, 1, 1) - of(c.padding, 1, 0) + kx * of(c.dilation, 1, 1);
-        if (py < 0 || px < 0 || py >= of(c.image, 0, 1) || px >= of(c.image, 1, 1)) continue;
-        sum += t.weights->value(index(rank, o, i, ky, kx)) * t.image->value(index(rank, n, first + i, py, px));
+    const double* weights = t.weights.data() + (o * channels + i) * rows * columns;
+    const double* image = t.image.data() + (n * c.in + first + i) * height * width;
+    for (int64_t ky = 0; ky < rows; ++ky) {
+      for (int64_t kx = 0; kx < columns; ++kx) {
+        const int64_t py = first_y + ky * step_y, px = first_x + kx * step_x;
+        if (py >= 0 && px >= 0 && py < height && px < width) sum += weights[ky * columns + kx] * image[py * width + px];
       }
     }
   }
@@ -104,13 +116,14 @@ void check(const Case& c, const target::Target& target) {
                    " image ", c.image.back(), " kernel ", c.kernel.back(), " stride ", c.stride.back()));
   const Operands t(c);
   run_task(make_convolution(c.spec(), target), t.tensors(c), 2);
+  const Numbers numbers(t);
   const size_t rank = c.image.size();
   const double tolerance = tolerance_of(c.dtype);
   for (int64_t n = 0; n < c.batches; ++n) {
     for (int64_t o = 0; o < c.out; ++o) {
       for (int64_t y = 0; y < (rank == 2 ? c.size(0) : 1); ++y) {
         for (int64_t x = 0; x < c.size(rank - 1); ++x) {
-          const double want = expected(c, t, n, o, y, x);
+          const double want = expected(c, numbers, n, o, y, x);
           ASSERT_NEAR(t.out->value(index(rank, n, o, y, x)), want, tolerance * (1 + std::abs(want)))
               << n << " " << o << " " << y << " " << x;
         }
@@ -270,12 +283,13 @@ void check_epilogue(Case c, const target::Target& target) {
   pixels.i = c.size(0) * c.size(1);
   run_task(make_convolution(spec, target), {t.weights.get(), t.image.get(), &mean, &scale, &residual, t.out.get()}, 2,
            {pixels});
+  const Numbers numbers(t);
   const double tolerance = tolerance_of(c.dtype);
   for (int64_t n = 0; n < c.batches; ++n) {
     for (int64_t o = 0; o < c.out; ++o) {
       for (int64_t y = 0; y < c.size(0); ++y) {
         for (int64_t x = 0; x < c.size(1); ++x) {
-          const double sum = (expected(c, t, n, o, y, x) - mean.value({o})) * scale.value({o});
+          const double sum = (expected(c, numbers, n, o, y, x) - mean.value({o})) * scale.value({o});
           const double want = std::max(sum, 0.0) + residual.value({n, o, y, x});
           ASSERT_NEAR(t.out->value({n, o, y, x}), want, tolerance * (1 + std::abs(want))) << n << " " << o << " " << y;
         }

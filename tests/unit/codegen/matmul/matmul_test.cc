@@ -64,18 +64,26 @@ void for_elements(const Sizes& sizes, Visit visit) {
   }
 }
 
-double exact_product(const Case& x, const Tensor& a, const Tensor& b, const Sizes& index) {
-  const size_t d = index.size();
-  Sizes of_a = index, of_b = index;
-  double sum = 0;
-  for (int64_t k = 0; k < x.k; ++k) {
-    of_a[d - 1] = k;
-    of_b[d - 2] = x.b_is_nk ? index[d - 1] : k;
-    of_b[d - 1] = x.b_is_nk ? k : index[d - 1];
-    sum += a.value(of_a) * b.value(of_b);
+// Computes elements of a product in f64.
+class ExactProduct {
+ public:
+  ExactProduct(const Case& x, const Tensor& a, const Tensor& b) : x_(x), a_(a.numbers()), b_(b.numbers()) {}
+
+  double operator()(const Sizes& index) const {
+    int64_t batch = 0;
+    for (size_t d = 0; d + 2 < index.size(); ++d) batch = batch * x_.batch[d] + index[d];
+    const double* a = a_.data() + (batch * x_.m + index[index.size() - 2]) * x_.k;
+    const double* b = b_.data() + (x_.b_has_batch ? batch * x_.n * x_.k : 0) + index.back() * (x_.b_is_nk ? x_.k : 1);
+    const int64_t step = x_.b_is_nk ? 1 : x_.n;
+    double sum = 0;
+    for (int64_t k = 0; k < x_.k; ++k) sum += a[k] * b[k * step];
+    return sum;
   }
-  return sum;
-}
+
+ private:
+  const Case& x_;
+  std::vector<double> a_, b_;
+};
 
 struct Operands {
   std::unique_ptr<Tensor> a, b, c;
@@ -105,8 +113,9 @@ void check(const Case& x, const target::Target& target) {
   const Operands o = make_operands(x);
   run_matmul_task(spec_of(x), target, {o.a.get(), o.b.get(), o.c.get()}, 1);
   int wrong = 0;
+  const ExactProduct exact(x, *o.a, *o.b);
   for_elements(o.c->sizes(), [&](const Sizes& index) {
-    const double expected = exact_product(x, *o.a, *o.b, index);
+    const double expected = exact(index);
     const double got = o.c->value(index);
     if (!(std::abs(got - expected) <= tolerance(x.c, expected, x.k)) && wrong++ == 0)
       ADD_FAILURE() << "at row " << index[index.size() - 2] << ", column " << index.back() << ": " << got << ", not "
@@ -201,8 +210,9 @@ TEST(Matmul, ComputesRowsOfTheSecondFactor) {
         MatmulSpec spec = spec_of(x);
         spec.factor = scaled_codes(dtype, n * groups);
         run_matmul_task(spec, target, {o.a.get(), &codes, &scales, o.c.get()}, 2);
+        const ExactProduct exact(x, *o.a, matrix);
         for_elements(o.c->sizes(), [&](const Sizes& at) {
-          const double expected = exact_product(x, *o.a, matrix, at);
+          const double expected = exact(at);
           ASSERT_NEAR(o.c->value(at), expected, 1e-5 * (1 + std::abs(expected)) * k / 16);
         });
       }
@@ -234,8 +244,8 @@ std::vector<char> check_integers(const Case& x, const target::Target& target, in
   o.b->fill_bytes(2);
   run_matmul_task(integer_spec(x.b_is_nk, x.a), target, {o.a.get(), o.b.get(), o.c.get()}, workers,
                   {{.i = x.m}, {.i = x.n}});
-  for_elements(o.c->sizes(),
-               [&](const Sizes& index) { ASSERT_EQ(o.c->value(index), exact_product(x, *o.a, *o.b, index)); });
+  const ExactProduct exact(x, *o.a, *o.b);
+  for_elements(o.c->sizes(), [&](const Sizes& index) { ASSERT_EQ(o.c->value(index), exact(index)); });
   return o.c->bytes();
 }
 
@@ -463,9 +473,9 @@ TEST(Matmul, RunsTheEpilogueAsItsKernelSays) {
           spec.epilogue = make_epilogue();
           run_matmul_task(spec, target, {o.a.get(), o.b.get(), &bias, &scale, &residual, &y, &z}, 2,
                           {{.i = rows}, {.i = x.n}, {.i = stride}, {.f = 0.5}});
-          for_elements(z.sizes(), [&](const Sizes& i) {
-            ASSERT_NEAR(z.value(i), exact_product(x, *o.a, *o.b, {i[0] / m, i[0] % m, i[1]}), 1e-5);
-          });
+          const ExactProduct exact(x, *o.a, *o.b);
+          for_elements(z.sizes(),
+                       [&](const Sizes& i) { ASSERT_NEAR(z.value(i), exact({i[0] / m, i[0] % m, i[1]}), 1e-5); });
           const loop::HostBuffer buffers[] = {z.host(),        bias.host(),     scale.host(),
                                               residual.host(), expected.host(), o.c->host()};
           const Scalar scalars[] = {Scalar::of_int(rows), Scalar::of_int(x.n), Scalar::of_int(stride),
@@ -540,10 +550,9 @@ TEST(Matmul, ProductsOfOneFactorHaveEpiloguesOfTheirOwn) {
     second.epilogue = scaled(loop::Op::kAdd);
     run_task(make_matmuls({first, second}, target), {o.a.get(), o.b.get(), o.c.get(), p.b.get(), p.c.get()}, 2,
              {{.i = 24}, {.f = 0.5}, {.i = m}, {.i = 56}, {.f = 3}, {.i = m}});
-    for_elements(o.c->sizes(),
-                 [&](const Sizes& i) { ASSERT_NEAR(o.c->value(i), exact_product(x, *o.a, *o.b, i) * 0.5, 1e-5); });
-    for_elements(p.c->sizes(),
-                 [&](const Sizes& i) { ASSERT_NEAR(p.c->value(i), exact_product(wide, *o.a, *p.b, i) + 3, 1e-5); });
+    const ExactProduct narrow_sums(x, *o.a, *o.b), wide_sums(wide, *o.a, *p.b);
+    for_elements(o.c->sizes(), [&](const Sizes& i) { ASSERT_NEAR(o.c->value(i), narrow_sums(i) * 0.5, 1e-5); });
+    for_elements(p.c->sizes(), [&](const Sizes& i) { ASSERT_NEAR(p.c->value(i), wide_sums(i) + 3, 1e-5); });
   }
 }
 
@@ -577,9 +586,9 @@ TEST(Matmul, InStepOneReadsWhatTheOtherHasStored) {
           const std::vector<ng_scalar> sizes = {{.i = m}, {.i = n}, {.i = m}, {.i = n}};
           const std::vector<const Tensor*> tensors = {o.a.get(), o.b.get(), o.c.get(), p.b.get(), o.c.get(), o.c.get()};
           run_task(make_matmuls({first, second}, target, RowCount::kFixed, Order::kInStep), tensors, 3, sizes);
+          const ExactProduct one(x, *o.a, *o.b), two(other, *o.a, *p.b);
           for_elements(o.c->sizes(), [&](const Sizes& i) {
-            const double exact = exact_product(x, *o.a, *o.b, i) + exact_product(other, *o.a, *p.b, i);
-            ASSERT_NEAR(o.c->value(i), exact, 1e-5) << name_of(target.level) << " m" << m << " n" << n;
+            ASSERT_NEAR(o.c->value(i), one(i) + two(i), 1e-5) << name_of(target.level) << " m" << m << " n" << n;
           });
         }
       }

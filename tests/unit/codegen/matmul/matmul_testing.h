@@ -94,6 +94,19 @@ class Tensor {
   char* at(std::initializer_list<int64_t> index) const { return at(std::span(index.begin(), index.size())); }
   double value(std::span<const int64_t> index) const { return element_value(at(index), dtype_); }
   double value(std::initializer_list<int64_t> index) const { return element_value(at(index), dtype_); }
+  // The elements as numbers, in row-major order. Sums over these are fast.
+  std::vector<double> numbers() const {
+    std::vector<int64_t> offsets{0};
+    for (size_t d = 0; d < sizes_.size(); ++d) {
+      std::vector<int64_t> inner;
+      for (const int64_t offset : offsets)
+        for (int64_t i = 0; i < sizes_[d]; ++i) inner.push_back(offset + i * strides_[d]);
+      offsets = std::move(inner);
+    }
+    std::vector<double> all;
+    for (const int64_t offset : offsets) all.push_back(element_value(data_ + offset * size_of(dtype_), dtype_));
+    return all;
+  }
   ng_buffer buffer() const {
     return {data_,
             nullptr,
