@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes how a function makes its result from the outputs of its graph, and which objects it changes besides.
 
-Dynamo describes this in bytecode of one version of Python. This module walks the bytecode with texts in the place of
-values. The walk gives the text of a Python function of ``L`` (arguments by name), ``G`` (modules and global variables)
-and ``out`` (the graph's outputs), which every version of Python can read (``restricted``).
+Dynamo describes this in bytecode of one version of Python. Here Python runs the bytecode once, with stand-ins for
+arguments, global variables and outputs, which write down what happens to them. That gives the text of a Python function
+of ``L`` (arguments by name), ``G`` (modules and global variables) and ``out`` (outputs of the graph), which each
+version of Python can read (``restricted``).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import builtins
 import collections
 import dataclasses
 import dis
+import inspect
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -83,23 +85,30 @@ _FUNCTIONS = (
 )
 HELPERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _FUNCTIONS}
 
-_IGNORED = {"RESUME", "NOP", "COPY_FREE_VARS", "MAKE_CELL", "PRECALL", "EXTENDED_ARG"}
 _SIMPLE = (bool, int, float, str, bytes, complex, type(None), type(Ellipsis))
 # Functions of Dynamo that measure, or that prepare inputs of the graph.
 _OF_INPUTS = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit", "call_size", "call_stride"}
 _OF_INPUTS |= {"call_storage_offset", "_as_tensor_fullprec", "to_fake_tensor"}
 _MUTATORS = {"clear", "append", "extend", "insert", "update", "add", "__setitem__", "__delitem__"}
+_CONTAINERS = (type, tuple, list, dict, set, slice)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Value:
-    """A value of the bytecode: the text that stands for it, and what else is known of it."""
-
-    text: str
-    items: tuple[Any, ...] | None = None  # the items of a tuple, or the pairs of a dict
-    owner: _Value | None = None  # the object that an attribute belongs to
-    name: str = ""  # the name of an attribute or a global variable
-    fresh: bool = False  # whether the recipe made it, so that changes of it matter only if it is used
+def describe(bytecode: CodeType, graph: str, variables: Mapping[str, Any], outputs: Sequence[str]) -> str:
+    """Returns the recipe. ``graph`` is the global name of the graph's function, ``outputs`` are the texts of the values
+    that it returned. Raises ``NotDescribed``, which names what a recipe cannot describe."""
+    notes = _Notes(graph, variables, len(outputs))
+    try:
+        result = notes.text(notes.run(bytecode))
+    except NotDescribed:
+        raise
+    except Exception as error:  # the bytecode used a stand-in where Python wants a value
+        raise NotDescribed(str(error)) from None
+    text = notes.function(f"out = ({''.join(f'{output}, ' for output in outputs)})", result)
+    try:
+        restricted.function(text, HELPERS)
+    except restricted.Refused as refused:
+        raise NotDescribed(str(refused)) from None
+    return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,266 +119,216 @@ class _Line:
     changes: str = ""  # a fresh object; the line is kept if the object is used
 
 
-def describe(bytecode: CodeType, graph: str, variables: Mapping[str, Any], outputs: Sequence[str]) -> str:
-    """Returns the recipe. ``graph`` is the global name of the graph's function, ``outputs`` are the texts of the values
-    that it returned. Raises ``NotDescribed``, which names what a recipe cannot describe."""
-    walker = _Walker(bytecode, graph, variables)
-    walker.walk()
-    text = walker.text(f"out = ({''.join(f'{output}, ' for output in outputs)})")
-    try:
-        restricted.function(text, HELPERS)
-    except restricted.Refused as refused:
-        raise NotDescribed(str(refused)) from None
-    return text
+@dataclasses.dataclass(frozen=True)
+class _Value:
+    """What is known of the value that a stand-in stands for."""
+
+    notes: _Notes
+    text: str
+    owner: Any = None  # the object that an attribute belongs to
+    name: str = ""  # the name of an attribute or a global variable
+    fresh: bool = False  # whether the recipe made it, so that changes of it matter only if it is used
+    pairs: list[tuple[Any, Any]] | None = None  # the keys and values that a dictionary was made of
+    constant: Any = None
 
 
-class _Walker:
-    def __init__(self, bytecode: CodeType, graph: str, variables: Mapping[str, Any]) -> None:
-        self.code = bytecode
+class _Standin:
+    """Takes the place of a value that only a call has. Each operation on it becomes a line of the recipe."""
+
+    __slots__ = ("known",)
+    __hash__ = object.__hash__
+
+    def __init__(self, notes: _Notes, text: str, **known: Any) -> None:
+        object.__setattr__(self, "known", _Value(notes, text, **known))
+
+    def __getattribute__(self, name: str) -> Any:
+        known = _known(self)
+        return known.notes.make(f"{known.text}.{name}", owner=self, name=name)
+
+    def __setattr__(self, name: str, new: Any) -> None:
+        notes = _known(self).notes
+        notes.do(f"setattr({notes.texts([self])}, {name!r}, {notes.text(new)})", self)
+
+    def __getitem__(self, key: Any) -> Any:
+        known = _known(self)
+        return known.notes.make(f"{known.text}[{known.notes.text(key)}]")
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        known = _known(self)
+        known.notes.do(f"{known.text}.__setitem__({known.notes.texts([key, new])})", self)
+
+    def __delitem__(self, key: Any) -> None:
+        known = _known(self)
+        known.notes.do(f"{known.text}.__delitem__({known.notes.text(key)})", self)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if keywords:
+            raise NotDescribed("a call with keywords")
+        return _known(self).notes.call(self, _known(self), args)
+
+    def __iter__(self) -> NoReturn:
+        raise NotDescribed("a loop over what only a run can tell")
+
+    def decide(self, *_: Any) -> NoReturn:
+        raise NotDescribed("a decision that only a run can make")
+
+    __bool__ = __len__ = __contains__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = decide
+    __str__ = __format__ = decide
+
+
+def _known(standin: _Standin) -> _Value:
+    return object.__getattribute__(standin, "known")
+
+
+def _is_standin(value: Any) -> bool:
+    return type(value) is _Standin
+
+
+class _Notes:
+    """The lines of a recipe, in the order in which the bytecode did what they say."""
+
+    def __init__(self, graph: str, variables: Mapping[str, Any], outputs: int) -> None:
         self.graph = graph
         self.variables = variables
-        self.stack: list[Any] = []
-        self.fast: dict[str, _Value] = {}
+        self.outputs = outputs
         self.lines: list[_Line] = []
-        self.keywords: tuple[str, ...] = ()
         self.count = 0
-        self.result: _Value | None = None
+        # id of a container that the bytecode made -> it, its variable, and its items when the variable was made.
+        self.containers: dict[int, tuple[Any, str, list[Any]]] = {}
 
-    def walk(self) -> None:
-        instructions = list(dis.get_instructions(self.code))
-        places = {instruction.offset: i for i, instruction in enumerate(instructions)}
-        at = 0
-        for _ in range(200_000):
-            instruction = instructions[at]
-            at += 1
-            if instruction.opname in _IGNORED:
-                continue
-            step = getattr(self, f"do_{instruction.opname.lower()}", None)
-            if step is None:
-                raise NotDescribed(f"instruction {instruction.opname}")
-            target = step(instruction)
-            if self.result is not None:
-                return
-            at = at if target is None else places[target]
-        raise NotDescribed("a loop without an end")
+    def run(self, bytecode: CodeType) -> Any:
+        """Runs the bytecode with stand-ins and returns its result."""
+        if any(instruction.opname.startswith("POP_JUMP") for instruction in dis.get_instructions(bytecode)):
+            raise NotDescribed("a decision that only a run can make")  # also `is None`, which no stand-in notices
+        packed = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+        count = bytecode.co_argcount + bytecode.co_kwonlyargcount + (bytecode.co_flags & packed).bit_count()
+        # Plain parameters only: *args and **kwargs are single stand-ins too.
+        code = bytecode.replace(
+            co_consts=tuple(map(self.constant, bytecode.co_consts)),
+            co_argcount=count,
+            co_posonlyargcount=0,
+            co_kwonlyargcount=0,
+            co_flags=bytecode.co_flags & ~packed,
+        )
+        scope = {"__builtins__": {}} | {name: self.variable(name) for name in code.co_names}
+        cells = tuple(types.CellType(self.argument(name)) for name in code.co_freevars)
+        function = types.FunctionType(code, scope, code.co_name, None, cells)
+        result = torch.compiler.disable(function)(*map(self.argument, code.co_varnames[:count]))
+        for container, _, items in self.containers.values():
+            if list(map(id, items)) != list(map(id, _items(container))):
+                raise NotDescribed("a container that is used before it is complete")
+        return result
 
-    def text(self, first: str) -> str:
-        assert self.result is not None
-        alive = _variables(self.result.text)
+    def argument(self, name: str) -> _Standin:
+        return _Standin(self, f"L[{name!r}]")
+
+    def variable(self, name: str) -> _Standin:
+        is_builtin = name not in self.variables and hasattr(builtins, name)
+        return _Standin(self, name if is_builtin else f"G[{name!r}]", name=name)
+
+    def constant(self, value: Any) -> Any:
+        if isinstance(value, types.MethodType) and isinstance(value.__self__, type):
+            return _Standin(self, "a_method", owner=self.constant(value.__self__), name=value.__func__.__name__)
+        return (
+            value if _is_simple(value) or isinstance(value, tuple) else _Standin(self, _literal(value), constant=value)
+        )
+
+    def make(self, text: str, **known: Any) -> _Standin:
+        return _Standin(self, self.assign(text), **known)
+
+    def assign(self, text: str) -> str:
+        variable = f"v{self.count}"
+        self.count += 1
+        self.lines.append(_Line(f"{variable} = {text}", _variables(text), makes=variable))
+        return variable
+
+    def do(self, text: str, changed: Any = None) -> None:
+        of = _known(changed).text if _is_standin(changed) and _known(changed).fresh else ""
+        self.lines.append(_Line(text, _variables(text), changes=of))
+
+    def text(self, value: Any) -> str:
+        if _is_standin(value):
+            return _known(value).text
+        if _is_simple(value):
+            return repr(value)
+        if id(value) not in self.containers:
+            if type(value) not in (tuple, list, dict, set, slice):
+                return _literal(value)
+            items = _items(value)
+            self.containers[id(value)] = value, self.assign(self.display(value)), items
+        return self.containers[id(value)][1]
+
+    def display(self, container: Any) -> str:
+        if isinstance(container, slice):
+            return f"slice({self.texts(_items(container))})"
+        if isinstance(container, dict):
+            return "{" + ", ".join(f"{self.text(key)}: {self.text(value)}" for key, value in container.items()) + "}"
+        if isinstance(container, set):
+            return f"set([{self.texts(container)}])"
+        items = self.texts(container)
+        return f"[{items}]" if isinstance(container, list) else f"({items}{',' * (len(container) == 1)})"
+
+    def texts(self, values: Any) -> str:
+        return ", ".join(map(self.text, values))
+
+    def call(self, function: _Standin, known: _Value, args: tuple[Any, ...]) -> Any:
+        name, owner = known.name, known.owner
+        if name == self.graph:
+            return tuple(_Standin(self, f"out[{i}]") for i in range(self.outputs))
+        if name in _OF_INPUTS:
+            return _Standin(self, "an_input_of_the_graph")
+        if name == "__new__" and len(args) == 1:
+            return self.make(f"new({self.text(args[0])})", fresh=True)
+        if name == "object_setattr_ignore_descriptor":
+            return self.do(f"set_attribute({self.texts(args)})", args[0])
+        if name == "_make" and owner is not None:
+            return self.make(f"make_tuple({self.texts([owner, *args])})")
+        if name == "OrderedDict":
+            return self.make(f"OrderedDict({self.texts(args)})", pairs=_pairs(args), fresh=True)
+        if name in _MUTATORS and owner is not None:
+            return self.do(f"{self.text(owner)}.{name}({self.texts(args)})", owner)
+        if name == "items" and _is_standin(owner) and _known(owner).pairs is not None:
+            return _known(owner).pairs
+        real = self.real(known)
+        if isinstance(real, type) and real not in _CONTAINERS:
+            return self.make(f"construct({self.texts([function, *args])})")
+        return self.make(f"{known.text}({self.texts(args)})")
+
+    def real(self, known: _Value) -> Any:
+        """Returns the object to which a path from a global variable leads now."""
+        if known.owner is not None:
+            return getattr(self.real(_known(known.owner)), known.name, None)
+        if known.constant is not None:
+            return known.constant
+        return self.variables.get(known.name, getattr(builtins, known.name, None))
+
+    def function(self, first: str, result: str) -> str:
+        alive = _variables(result)
         while True:  # a line that changes an object may come after a line that uses it
-            kept = [line for line in self.lines if self.is_alive(line, alive)]
+            kept = [line for line in self.lines if _is_alive(line, alive)]
             wanted = alive.union(*(line.uses for line in kept))
             if wanted == alive:
                 break
             alive = wanted
         body = [f"    {line.text}" for line in kept]
-        return "\n".join(["def make(L, G, out):", f"    {first}", *body, f"    return {self.result.text}", ""])
+        return "\n".join(["def make(L, G, out):", f"    {first}", *body, f"    return {result}", ""])
 
-    def is_alive(self, line: _Line, alive: frozenset[str]) -> bool:
-        target = line.makes or line.changes
-        return not target or target in alive
 
-    # Lines of the recipe, and the stack.
+def _is_alive(line: _Line, alive: frozenset[str]) -> bool:
+    target = line.makes or line.changes
+    return not target or target in alive
 
-    def make(self, text: str, **known: Any) -> _Value:
-        variable = f"v{self.count}"
-        self.count += 1
-        self.lines.append(_Line(f"{variable} = {text}", _variables(text), makes=variable))
-        return _Value(variable, **known)
 
-    def do(self, text: str, changed: _Value | None = None) -> None:
-        of = changed.text if changed is not None and changed.fresh else ""
-        self.lines.append(_Line(text, _variables(text), changes=of))
+def _items(container: Any) -> list[Any]:
+    if isinstance(container, slice):
+        return [container.start, container.stop, container.step]
+    return [*container, *container.values()] if isinstance(container, dict) else list(container)
 
-    def pop(self, count: int) -> list[Any]:
-        if not count:
-            return []
-        taken = self.stack[-count:]
-        del self.stack[-count:]
-        return taken
 
-    # Instructions.
-
-    def do_load_fast(self, it: Any) -> None:
-        self.stack.append(self.fast.get(it.argval) or _Value(f"L[{it.argval!r}]"))
-
-    do_load_deref = do_load_fast
-
-    def do_store_fast(self, it: Any) -> None:
-        self.fast[it.argval] = self.stack.pop()
-
-    do_store_deref = do_store_fast
-
-    def do_delete_fast(self, it: Any) -> None:
-        self.fast.pop(it.argval, None)
-
-    def do_load_const(self, it: Any) -> None:
-        self.stack.append(_constant(it.argval))
-
-    def do_load_global(self, it: Any) -> None:
-        if it.arg & 1:
-            self.stack.append(None)
-        name = it.argval
-        is_builtin = name not in self.variables and hasattr(builtins, name)
-        self.stack.append(_Value(name if is_builtin else f"G[{name!r}]", name=name))
-
-    def do_load_attr(self, it: Any) -> None:
-        owner = self.stack.pop()
-        made = self.make(f"{owner.text}.{it.argval}")
-        self.stack.append(dataclasses.replace(made, owner=owner, name=it.argval))
-
-    def do_load_method(self, it: Any) -> None:
-        self.do_load_attr(it)
-        self.stack.insert(-1, None)
-
-    def do_push_null(self, _: Any) -> None:
-        self.stack.append(None)
-
-    def do_copy(self, it: Any) -> None:
-        self.stack.append(self.stack[-it.arg])
-
-    def do_swap(self, it: Any) -> None:
-        self.stack[-1], self.stack[-it.arg] = self.stack[-it.arg], self.stack[-1]
-
-    def do_pop_top(self, _: Any) -> None:
-        self.stack.pop()
-
-    def do_build_tuple(self, it: Any) -> None:
-        items = self.pop(it.arg)
-        self.stack.append(self.make(f"({_texts(items)}{',' * (len(items) == 1)})", items=tuple(items)))
-
-    def do_build_list(self, it: Any) -> None:
-        self.stack.append(self.make(f"[{_texts(self.pop(it.arg))}]", fresh=True))
-
-    def do_build_set(self, it: Any) -> None:
-        self.stack.append(self.make(f"set([{_texts(self.pop(it.arg))}])", fresh=True))
-
-    def do_build_map(self, it: Any) -> None:
-        flat = self.pop(2 * it.arg)
-        self.push_dict(list(zip(flat[::2], flat[1::2], strict=True)))
-
-    def do_build_const_key_map(self, it: Any) -> None:
-        keys = self.stack.pop()
-        self.push_dict(list(zip(keys.items, self.pop(it.arg), strict=True)))
-
-    def push_dict(self, pairs: list[tuple[_Value, _Value]]) -> None:
-        text = ", ".join(f"{key.text}: {value.text}" for key, value in pairs)
-        self.stack.append(self.make("{" + text + "}", items=tuple(pairs), fresh=True))
-
-    def do_build_slice(self, it: Any) -> None:
-        self.stack.append(self.make(f"slice({_texts(self.pop(it.arg))})"))
-
-    def do_list_extend(self, it: Any) -> None:
-        self.change("extend", it)
-
-    def do_list_append(self, it: Any) -> None:
-        self.change("append", it)
-
-    def do_dict_update(self, it: Any) -> None:
-        self.change("update", it)
-
-    do_dict_merge = do_dict_update
-
-    def change(self, method: str, it: Any) -> None:
-        value, owner = self.stack.pop(), self.stack[-it.arg]
-        self.stack[-it.arg] = dataclasses.replace(owner, items=None)
-        self.do(f"{owner.text}.{method}({value.text})", owner)
-
-    def do_list_to_tuple(self, _: Any) -> None:
-        self.stack.append(self.make(f"tuple({self.stack.pop().text})"))
-
-    def do_binary_subscr(self, _: Any) -> None:
-        owner, key = self.pop(2)
-        self.stack.append(self.make(f"{owner.text}[{key.text}]"))
-
-    def do_store_subscr(self, _: Any) -> None:
-        value, owner, key = self.pop(3)
-        self.do(f"{owner.text}.__setitem__({key.text}, {value.text})", owner)
-
-    def do_delete_subscr(self, _: Any) -> None:
-        owner, key = self.pop(2)
-        self.do(f"{owner.text}.__delitem__({key.text})", owner)
-
-    def do_store_attr(self, it: Any) -> None:
-        value, owner = self.pop(2)
-        self.do(f"setattr({owner.text}, {it.argval!r}, {value.text})", owner)
-
-    def do_unpack_sequence(self, it: Any) -> None:
-        value = self.stack.pop()
-        items = value.items or [self.make(f"{value.text}[{i}]") for i in range(it.arg)]
-        self.stack.extend(reversed(items))
-
-    def do_get_iter(self, _: Any) -> None:
-        value = self.stack.pop()
-        if value.items is None:
-            raise NotDescribed("a loop over what only a run can tell")
-        self.stack.append(iter(value.items))
-
-    def do_for_iter(self, it: Any) -> int | None:
-        following = next(self.stack[-1], None)
-        if following is None:
-            self.stack.pop()
-            return it.argval
-        self.stack.append(following)
+def _pairs(args: tuple[Any, ...]) -> list[tuple[Any, Any]] | None:
+    if args and _is_standin(args[0]):
         return None
-
-    def do_jump_backward(self, it: Any) -> int:
-        return it.argval
-
-    do_jump_forward = do_jump_backward
-
-    def do_kw_names(self, it: Any) -> None:
-        self.keywords = it.argval if isinstance(it.argval, tuple) else self.code.co_consts[it.arg]
-
-    def do_call(self, it: Any) -> None:
-        if self.keywords:
-            raise NotDescribed("a call with keywords")
-        args = self.pop(it.arg)
-        bound, function = self.pop(2)
-        if bound is not None:
-            function, args = bound, [function, *args]
-        self.stack.append(self.call(function, args))
-
-    def call(self, function: _Value, args: list[_Value]) -> _Value:
-        name = function.name
-        if name == self.graph:
-            return _Value("out")
-        if name in _OF_INPUTS:
-            return _Value("an_input_of_the_graph")
-        if name == "__new__" and len(args) == 1:
-            return self.make(f"new({args[0].text})", fresh=True)
-        if name == "object_setattr_ignore_descriptor":
-            self.do(f"set_attribute({_texts(args)})", args[0])
-            return _constant(None)
-        if name == "_make" and function.owner is not None:
-            return self.make(f"make_tuple({_texts([function.owner, *args])})")
-        if name == "OrderedDict":
-            items = args[0].items if args else ()
-            return self.make(f"OrderedDict({_texts(args)})", items=items, fresh=True)
-        if name in _MUTATORS and function.owner is not None:
-            self.do(f"{function.owner.text}.{name}({_texts(args)})", function.owner if function.owner.fresh else None)
-            return _constant(None)
-        if name == "items" and function.owner is not None and function.owner.items is not None:
-            return _Value("pairs", items=tuple(_Value("pair", items=pair) for pair in function.owner.items))
-        if isinstance(self.real(function), type) and name not in ("type", "tuple", "list", "dict", "set", "slice"):
-            return self.make(f"construct({_texts([function, *args])})")
-        return self.make(f"{function.text}({_texts(args)})")
-
-    def real(self, value: _Value) -> Any:
-        """Returns the object to which a path from a global variable leads now."""
-        if value.owner is not None:
-            return getattr(self.real(value.owner), value.name, None)
-        return self.variables.get(value.name, getattr(builtins, value.name, None))
-
-    def do_return_value(self, _: Any) -> None:
-        self.result = self.stack.pop()
-
-
-def _constant(value: Any) -> _Value:
-    if isinstance(value, types.MethodType) and isinstance(value.__self__, type):
-        return _Value("a_method", owner=_constant(value.__self__), name=value.__func__.__name__)
-    items = tuple(map(_constant, value)) if isinstance(value, tuple) else None
-    return _Value(_literal(value), items=items)
+    return list(dict(*args).items())
 
 
 def _literal(value: Any) -> str:
@@ -379,15 +338,11 @@ def _literal(value: Any) -> str:
         return f"device({str(value)!r})"
     if isinstance(value, type) and "<locals>" not in value.__qualname__:
         return f"find_class({value.__module__!r}, {value.__qualname__!r})"
-    return repr(value) if _is_simple(value) else f"a_{type(value).__name__}"
+    return f"a_{type(value).__name__}"
 
 
 def _is_simple(value: Any) -> bool:
     return type(value) in _SIMPLE or (type(value) is tuple and all(map(_is_simple, value)))
-
-
-def _texts(values: list[_Value]) -> str:
-    return ", ".join(value.text for value in values)
 
 
 def _variables(text: str) -> frozenset[str]:
