@@ -10,6 +10,8 @@ import time
 
 import torch
 
+from npugraph import python_versions
+
 _OF_ASCEND = ("npugraph_ex", "torchair")  # backends
 _START = "[ERROR] "
 _GRAPH = "03"  # Ascend's number of the module
@@ -39,13 +41,14 @@ def add_note(error: BaseException, backend: str | None, where: str = "", place: 
     if any(text.startswith(_START) for text in notes):
         return
     if place and place not in notes:
-        error.add_note(place)
+        python_versions.add_note(error, place)
     if backend not in _OF_ASCEND:
         return
     number, text = _kind(getattr(error, "inner_exception", error))  # torch's BackendCompilerFailed has one
     now = time.strftime("%Y-%m-%d-%H:%M:%S")
     process = f"(PID:{os.getpid()}, Device:{_device()}, RankID:{_rank()})"
-    error.add_note(f"{_START}{now} {process} ERR{_GRAPH}{number} GRAPH {text}{f' in {where}' if where else ''}")
+    line = f"{_START}{now} {process} ERR{_GRAPH}{number} GRAPH {text}{f' in {where}' if where else ''}"
+    python_versions.add_note(error, line)
 
 
 def _kind(cause: BaseException) -> tuple[str, str]:

@@ -273,7 +273,7 @@ class CachedFunction:
     def _write(self, path: Path) -> None:
         meta = {
             "name": name_of(self._method),
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "version": cache_file.VERSION,
             "python": platform.python_version(),
             **MADE_WITH,

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from npugraph.python_versions import qualified_name
+
 # Files in these folders belong to the versions that a cache file names.
 _VERSIONED = (os.path.realpath(Path(torch.__file__).parent), os.path.realpath(Path(__file__).parent.parent))
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"])
@@ -53,7 +55,7 @@ Place = list[Any]  # file, qualified name and first line of a function
 def places(traced: Iterable[CodeType]) -> list[Place]:
     """Returns the places of the functions that another process can find by name. It then notices if another function
     has taken the place of one."""
-    found = {(code.co_filename, code.co_qualname, code.co_firstlineno) for code in traced}
+    found = {(code.co_filename, qualified_name(code), code.co_firstlineno) for code in traced}
     modules = _modules_by_file()
     return [list(place) for place in sorted(found) if not _is_versioned(place[0]) and _is_there(list(place), modules)]
 

@@ -20,6 +20,7 @@ from npugraph.log import logger
 from npugraph.operator_steps import steps
 from npugraph.operator_steps.code import indented
 from npugraph.operator_steps.steps import Step
+from npugraph.python_versions import add_note
 
 _NO_META = "Operator does not support running with fake tensors"  # Dynamo's name of this graph break
 _BEGIN = "step"  # of hints
@@ -43,7 +44,7 @@ def install() -> None:
             return find(self, name)
         except AttributeError as error:
             if not name.startswith("_") and _is_known(self.name):
-                error.add_note(hint(f"{self.name}::{name}", steps.unknown(f"{self.name}::{name}")))
+                add_note(error, hint(f"{self.name}::{name}", steps.unknown(f"{self.name}::{name}")))
             raise
 
     namespace.__getattr__ = found

@@ -18,9 +18,13 @@ namespace {
 
 constexpr size_t kDictsAhead = 12;  // distance in entries between prefetching a dict and comparing its version
 
-#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
+// Python 3.14 has no version number in dicts. 3.12 and 3.13 call the field deprecated, and change it as before.
+#if PY_VERSION_HEX < 0x030e0000
 constexpr bool kDictsCountVersions = true;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 uint64_t version_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+#pragma GCC diagnostic pop
 #else
 constexpr bool kDictsCountVersions = false;
 uint64_t version_of(PyObject*) { return 0; }

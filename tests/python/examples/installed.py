@@ -6,15 +6,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tomllib
 import venv
 from pathlib import Path
 
 import torch
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # which pytest needs
+
 ROOT = Path(__file__).parents[3]
 _BUILD = ROOT / "build/release"
-_BY_CMAKE = ("_*.so", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
+_BY_CMAKE = ("_*.so", "_torch_version", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
 
 
 def environment(folder: Path) -> Path:

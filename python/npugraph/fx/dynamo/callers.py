@@ -20,6 +20,7 @@ from torch import fx
 from torch._C._dynamo import eval_frame
 
 from npugraph.fx.dynamo import recipe, restricted
+from npugraph.python_versions import qualified_name
 
 Place = tuple[str, str | int | None]
 
@@ -107,7 +108,7 @@ def _is_of_arguments(text: str) -> bool:
 def signature_of(code: types.CodeType) -> list[str]:
     """The name of a function, and those of its parameters."""
     flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return [code.co_qualname, *code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]]
+    return [qualified_name(code), *code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]]
 
 
 class Variables(dict):  # type: ignore[type-arg]

@@ -39,6 +39,7 @@ from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import DEVICE
 from npugraph.ge.tensor import Tensor, TensorSpec, data_inputs, dims_of
 from npugraph.log import logger
+from npugraph.python_versions import add_note
 
 aten = torch.ops.aten
 
@@ -287,7 +288,7 @@ class _Builder:
             self.note(node, str(refusal))
             return self.stand_ins(node)
         except Exception as error:
-            error.add_note(f"in the converter of {node.target}, at {source_line(node) or node.name}")
+            add_note(error, f"in the converter of {node.target}, at {source_line(node) or node.name}")
             raise
         for op in self.graph.op[before:]:
             if SOURCE not in op.attr and source_line(node):
