@@ -3,13 +3,13 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
-PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math \
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/minutes \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh clean
+.PHONY: help setup build demo test quick long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -17,7 +17,8 @@ help:  ## this list
 setup:  ## install what is missing: Debian packages, .venv, Python packages
 	@scripts/setup $(NEEDS)
 
-test long asan-torch red-zones: NEEDS = tests
+build bench bench-peers format lint asan tsan aarch64 aarch64-torch: NEEDS = dev
+test quick long asan-torch red-zones: NEEDS = tests
 
 build: setup  ## build the C++ half incrementally, with its tests and benchmarks
 	@scripts/build release
@@ -31,10 +32,13 @@ demo: setup  ## a language model answers: make demo ARGS="What is a compiler?"
 test: build  ## what CI runs; ARGS go to pytest
 	@scripts/test -m 'not long' $(ARGS)
 
+quick: build  ## for the work between commits, in three minutes: checks, C++ units, text IR, and the Python tests that take least
+	@scripts/test_quick $(ARGS)
+
 long: build  ## the tests that are too slow for `make test`: all parts, whatever fails
 	@failed=0; \
 	OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) --ignore=tests/python/device --ignore=tests/python/vllm $(ARGS) || failed=1; \
-	OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device || failed=1; \
+	OMP_WAIT_POLICY=PASSIVE ALL_CHECKS=1 scripts/npu_python $(LONG) -m '' $(ARGS) tests/python/device || failed=1; \
 	.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error || failed=1; \
 	scripts/test_vllm || failed=1; \
 	exit $$failed
@@ -91,4 +95,4 @@ fresh:  ## `make demo` and `make test` from a clone in a bare Debian 12 (deboots
 	@scripts/fresh
 
 clean:  ## remove what was built; keeps .venv
-	rm -rf build dist python/npugraph/_*.so
+	rm -rf build dist python/npugraph/_*.so python/npugraph/_torch_version

@@ -11,7 +11,7 @@ endif()
 if(POLICY CMP0190)
   cmake_policy(SET CMP0190 NEW)
 endif()
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python 3.10...<3.15 REQUIRED COMPONENTS Interpreter Development.Module)
 
 # The place of the package without importing it: seconds less, and no libraries loaded.
 execute_process(
@@ -24,9 +24,19 @@ endif()
 execute_process(
   COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} ${Python_EXECUTABLE} -c "import importlib.metadata as m; print(m.version('torch'))"
   OUTPUT_VARIABLE NPUGRAPH_TORCH_VERSION OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-if(NOT NPUGRAPH_TORCH_VERSION MATCHES "^2\\.13\\.0")
-  message(FATAL_ERROR "torch 2.13.0 is required, ${Python_EXECUTABLE} has ${NPUGRAPH_TORCH_VERSION}")
+# pyproject.toml is the one home of the range: "torch>=2.13,<2.15".
+file(STRINGS ${CMAKE_SOURCE_DIR}/pyproject.toml torch_line REGEX "\"torch>=")
+string(REGEX MATCH "torch>=([0-9.]+),<([0-9.]+)" torch_range "${torch_line}")
+if(NPUGRAPH_TORCH_VERSION VERSION_LESS CMAKE_MATCH_1 OR NPUGRAPH_TORCH_VERSION VERSION_GREATER_EQUAL CMAKE_MATCH_2)
+  message(FATAL_ERROR "${torch_range} is required, ${Python_EXECUTABLE} has ${NPUGRAPH_TORCH_VERSION}")
 endif()
+# For python/npugraph/torch_versions.py.
+set(torch_version_file ${CMAKE_BINARY_DIR}/python/npugraph/_torch_version)
+if(NPUGRAPH_INPLACE)
+  set(torch_version_file ${CMAKE_SOURCE_DIR}/python/npugraph/_torch_version)
+endif()
+file(CONFIGURE OUTPUT ${torch_version_file} CONTENT "${NPUGRAPH_TORCH_VERSION}\n")
+install(FILES ${torch_version_file} DESTINATION npugraph COMPONENT wheel)
 
 add_library(npugraph_libtorch INTERFACE)
 target_include_directories(

@@ -9,6 +9,9 @@ import importlib
 
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
+from npugraph import torch_versions  # noqa: F401  (refuses a torch whose libraries the extension does not fit)
+
+# isort: split
 from npugraph import _C, operators  # noqa: F401  (operators: defines npugraph::attention, which graphs call)
 from npugraph.artifact import Artifact, Instance, artifacts
 from npugraph.fx.streams import stream_marks  # noqa: F401  (Dynamo traces the marks before it calls the backend)
