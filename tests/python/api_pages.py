@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in the pages of docs/api. ``python tests/python/api_pages.py PAGE`` runs those of one page.
+"""The examples in the pages of docs/api.
 
 The first example of a page is its preamble. Every other example runs after the preamble, with variables of its own.
 """
@@ -7,11 +7,12 @@ The first example of a page is its preamble. Every other example runs after the 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-PAGES = sorted((Path(__file__).parents[2] / "docs/api").glob("*.md"))
+from tests.python.forks import run_python
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs/api").glob("*.md"))
 
 
 def examples(page: Path) -> list[str]:
@@ -34,18 +35,16 @@ def headings(page: Path) -> list[str]:
 
 def check_examples(page: str, folder: Path) -> None:
     """Runs the examples of ``page`` in a process of their own, in ``folder``."""
-    command = [sys.executable, "-P", __file__, str(PAGES[0].parent / page)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    program = f"import sys; sys.path.append({str(ROOT)!r}); from tests.python import api_pages; api_pages.run({page!r})"
+    done = run_python("-c", program, cwd=folder)
     assert done.returncode == 0, done.stderr
 
 
-def main(page: str) -> None:
-    preamble, *others = (compile(example, page, "exec") for example in examples(Path(page)))
+def run(page: str) -> None:
+    """Runs the examples of ``page`` in this process."""
+    path = PAGES[0].parent / page
+    preamble, *others = (compile(example, str(path), "exec") for example in examples(path))
     names = {"__name__": "__main__"}
     exec(preamble, names)
     for example in others:
         exec(example, dict(names))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

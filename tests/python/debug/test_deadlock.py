@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -28,6 +27,7 @@ from npugraph.deadlock.conflicts import conflicts, heaviest_unordered
 from npugraph.deadlock.operators import filtered, vector_cores
 from npugraph.deadlock.trace_file import TraceError
 from tests.python.backend.checks import compile_ex
+from tests.python.forks import run_python
 
 
 def kernel(name: str, stream: int, aiv: int | None = None, **more) -> dict:
@@ -226,7 +226,7 @@ def test_files_that_cannot_be_judged(content, complaint, tmp_path, capsys) -> No
 def test_modules_are_commands(tools, tmp_path) -> None:
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(trace(*PAIR)))
-    done = subprocess.run([sys.executable, "-m", f"{tools}.deadlock_check", str(path)], capture_output=True, text=True)
+    done = run_python("-m", f"{tools}.deadlock_check", path)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (
         1,
         "[RESULT] Deadlock risk detected! 1 conflicting pair(s)",

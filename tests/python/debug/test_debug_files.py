@@ -8,8 +8,6 @@ import logging
 import os
 import re
 import runpy
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import npugraph
 import npugraph_ex
 from tests.python.backend.checks import assert_same, compile_ex
+from tests.python.forks import run_python
 
 
 @pytest.fixture
@@ -166,7 +165,7 @@ def test_the_layout_of_a_process(tmp_path) -> None:
         "    for size in (4, 4): compiled(torch.ones(size))\n"
     )
     variables = os.environ | {"TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    done = run_python("-c", program, env=variables, check=True)
     found = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file())
     plain = [
         re.sub(r"run_[\d_]+-pid_\d+", "run", re.sub(r"id_\d+_rank_0_pid_\d+_ts_\d+", "id", name)) for name in found
@@ -196,7 +195,7 @@ def test_perf_finds_the_names_of_generated_functions() -> None:
         "names.unlink()\n"
     )
     variables = os.environ | {"NPUGRAPH_PERF_MAP": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    done = run_python("-c", program, env=variables, check=True)
     rows = [line.split(" ", 2) for line in done.stdout.strip().splitlines()]
     assert rows and all(int(begin, 16) > 0 and int(size, 16) > 0 and name for begin, size, name in rows)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -17,6 +15,7 @@ import torchair
 from npugraph.debug.pass_diff import table
 from npugraph.log import EVENT, logger
 from tests.python.backend.checks import compile_ex
+from tests.python.forks import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +146,7 @@ COMPILES = "import torch; torch.compile(lambda x: x.sin() + 1, backend='npugraph
 
 def outputs(program: str = "import npugraph", **variables: str) -> tuple[str, str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NPUGRAPH_", "TNG_"))} | variables
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = run_python("-c", program, env=environment, check=True)
     return done.stdout, done.stderr
 
 

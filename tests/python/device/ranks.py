@@ -19,7 +19,8 @@ import torch.distributed as dist
 class Ranks:
     def __init__(self, size: int, folder: Path, backend: str = "hccl"):
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch", "torch._dynamo", "torch.distributed", "torch_npu"])
         self._pipes, self._processes = [], []
         for rank in range(size):
             here, there = context.Pipe()

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.python.examples.installed import ROOT, environment
+from tests.python.forks import run_python
 
 EXAMPLES = ROOT / "examples/custom_op"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -24,31 +26,23 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     interpreter = environment(folder / "venv")
     shutil.copytree(EXAMPLES, folder / "project", ignore=shutil.ignore_patterns("build", "__pycache__"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # for cmake
-    run(["bash", "build.sh"], interpreter, PATH=path)
+    subprocess.run(["bash", "build.sh"], check=True, **place_and_variables(interpreter, PATH=path))
     return interpreter
 
 
-def run(command: list[str], python: Path, **variables: str) -> str:
+def place_and_variables(python: Path, **variables: str) -> dict[str, Any]:
     kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(
-        command,
-        cwd=python.parents[2] / "project",
-        env=kept | {"PYTHON": str(python)} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return {"cwd": python.parents[2] / "project", "env": kept | {"PYTHON": str(python)} | variables}
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_example_checks_itself(script: str, python: Path) -> None:
-    run([str(python), script], python)
+    run_python(script, python=str(python), check=True, **place_and_variables(python))
 
 
 def test_the_installed_package_is_the_one_that_runs(python: Path) -> None:
-    assert "venv" in run([str(python), "-c", "import npugraph; print(npugraph.__file__)"], python)
+    program = "import npugraph; print(npugraph.__file__)"
+    assert "venv" in run_python("-c", program, python=str(python), check=True, **place_and_variables(python)).stdout
 
 
 def test_the_page_names_each_file() -> None:

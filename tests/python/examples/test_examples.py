@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from npugraph.demo import __main__ as demo
 from npugraph.demo import generate
+from tests.python.forks import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 SAYS = {
@@ -32,9 +32,7 @@ MOST_LINES = 80
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return run_python(*arguments, env=os.environ | {"HF_HUB_OFFLINE": "1"}, cwd=ROOT)
 
 
 def test_every_example_is_listed() -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.python.forks import run_python
 
 SCRIPT = Path(__file__).with_name("seed_script.txt")
 
@@ -47,8 +47,7 @@ def run(folder: Path, *, npu: bool) -> Outcome:
     path = folder / "seed_script.py"
     path.write_text(text if npu else text.replace("import torch_npu\n", "").replace(".npu()", ""), encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TNG_")}
-    command = [sys.executable, "-c", _AROUND, str(path)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = run_python("-c", _AROUND, path, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr
     first, second, facts = done.stdout.split("== ")
     known: dict[str, Any] = json.loads(facts)

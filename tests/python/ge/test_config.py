@@ -6,8 +6,6 @@ from __future__ import annotations
 import copy
 import pickle
 import runpy
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from hypothesis import strategies as st
 import torchair
 from npugraph.ge.config import ROWS, CompilerConfig
 from npugraph.options import OPTIONS
+from tests.python.forks import run_python
 
 DEFAULTS = {
     "mode": "max-autotune",
@@ -455,4 +454,4 @@ def test_import_paths() -> None:
 
 def test_import_of_torchair_does_not_import_the_configuration() -> None:
     code = "import sys, torchair; assert 'npugraph.ge' not in sys.modules; torchair.CompilerConfig().debug.run_eagerly"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code, check=True)

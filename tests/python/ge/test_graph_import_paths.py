@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 
 import pytest
 
 import torchair
+from tests.python.forks import run_python
 
 PUBLIC = {
     "torchair.ge": "Cast Clone Const DataType Format Tensor TensorSpec attr custom_op",
@@ -67,7 +66,7 @@ def test_modules_have_their_names(module: str) -> None:
 
 def test_the_package_is_cheap_to_import() -> None:
     code = "import sys, torchair; torchair.ge; assert 'google.protobuf' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code, check=True)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -15,6 +14,7 @@ import torch
 
 import npugraph
 import torchair
+from tests.python.forks import run_python
 from torchair.core.utils import EVENT_LEVEL, logger
 
 pytestmark = pytest.mark.feature("9.03")
@@ -46,8 +46,7 @@ def log_all() -> None:
 
 def outputs(program: str, **variables: str) -> tuple[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NPUGRAPH_", "TNG_"))}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment | variables, capture_output=True, text=True, check=True)
+    done = run_python("-c", program, env=environment | variables, check=True)
     return done.stdout, done.stderr
 
 

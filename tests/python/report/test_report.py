@@ -7,7 +7,6 @@ import html
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import torch
 import npugraph
 import npugraph_ex
 from npugraph.report.page import page
+from tests.python.forks import run_python
 from tests.python.report.browser import look
 
 VIEWS = ("run", "time", "streams", "memory", "graph", "fusion", "compile")
@@ -242,8 +242,7 @@ NO_GRAPH = "report: plain.py compiles no graph with backend npugraph or npugraph
 
 
 def report(*arguments: str, folder: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "npugraph", "report", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return run_python("-m", "npugraph", "report", *arguments, cwd=folder)
 
 
 def test_the_command_writes_a_page_for_each_graph_of_a_script(tmp_path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 
 import npugraph
 from tests.python import sample_kernels
+from tests.python.forks import run_python
 
 library = torch.library.Library("check_tests", "DEF")
 ops = torch.ops.check_tests
@@ -136,8 +136,7 @@ library.impl("double", lambda x, n: torch.empty_like(x{}), "Meta")
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "npugraph", "check-op", *map(str, arguments)]
-    return subprocess.run(run, capture_output=True, text=True, check=False)
+    return run_python("-m", "npugraph", "check-op", *arguments)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import npugraph
 import npugraph_ex
 from npugraph.fx.passes.replacements import registry
 from npugraph.testing import assert_graph
+from tests.python.forks import run_python
 
 pytest_plugins = ["pytester"]
 
@@ -223,4 +224,4 @@ def test_loading_the_plugin_imports_nothing() -> None:
 
 def test_the_function_needs_no_import_of_its_own() -> None:
     check = "import npugraph; print(npugraph.testing.assert_graph.__name__)"
-    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "assert_graph\n"
+    assert run_python("-c", check).stdout == "assert_graph\n"

@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ import torch
 import npugraph
 from tests.python.backend.checks import compile_ex
 from tests.python.backend.forked import AT_ONCE
+from tests.python.forks import run_python
 
 
 def step(x: torch.Tensor) -> torch.Tensor:
@@ -108,13 +107,11 @@ if __name__ == "__main__":
 def test_processes_share_what_one_of_them_builds(tmp_path: Path):
     """Each kernel is built once, although neither LOCAL_WORLD_SIZE nor anything else tells a process of the others.
     tests/unit/codegen/jit/make_code_test.cc has eight threads at once."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+    done = run_python(
+        "-c",
+        PROGRAM,
         env={name: value for name, value in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
         | {"NPUGRAPH_CACHE": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "npugraph" not in done.stderr
@@ -171,12 +168,10 @@ print(json.dumps(artifact.counters))
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of system calls of x86-64")
 @pytest.mark.feature("11.22")
 def test_a_kernel_that_cannot_be_made_is_told_once_and_the_task_keeps_the_general_one(tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, "-c", FORBIDDEN + ONE_PROCESS],
+    done = run_python(
+        "-c",
+        FORBIDDEN + ONE_PROCESS,
         env=os.environ | {"NPUGRAPH_CACHE": str(tmp_path / "cache"), "NPUGRAPH_REPORT_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     made, stderr = json.loads(done.stdout), done.stderr

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +12,7 @@ from torch._dynamo.exc import TorchRuntimeError, Unsupported
 import npugraph_ex
 import torchair
 from tests.python.backend.checks import check, check_captured, compile_ex, task_names
+from tests.python.forks import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +204,7 @@ print([name for name in sys.modules if name.endswith(unwanted)])
 
 @pytest.mark.feature("2.14")
 def test_operators_that_write_need_no_part_of_inductor() -> None:
-    run = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True)
+    run = run_python("-c", FRESH)
     assert run.stdout.splitlines() == ["[3.0, 3.0, 3.0]", "[]"], run.stderr
 
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.python.forks import run_python
 
 PROGRAM = """
 import torch
@@ -54,7 +54,7 @@ def graphs_under(tokens: str | None) -> dict[str, tuple[int, int]]:
     environment = {name: value for name, value in os.environ.items() if name != "BREAK_GRAPH_OP_LIST"}
     if tokens is not None:
         environment["BREAK_GRAPH_OP_LIST"] = tokens
-    run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
+    run = run_python("-c", PROGRAM, env=environment)
     assert run.returncode == 0, run.stderr
     rows = [line.split() for line in run.stdout.splitlines()]
     return {name: (int(breaks), int(graphs)) for name, breaks, graphs in rows}

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from torch._dynamo.utils import counters
 
 import npugraph
 from tests.python.backend.checks import assert_same, compile_ex, compiled_artifacts, task_names
+from tests.python.forks import run_python
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -57,8 +56,7 @@ def test_a_new_size_captures_and_compiles_nothing() -> None:
 
 def test_a_new_size_makes_no_machine_code() -> None:
     """In a fresh process, so that no other test has made the code already."""
-    module = "tests.python.backend.graphs.new_sizes"
-    done = subprocess.run([sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_python("-m", "tests.python.backend.graphs.new_sizes", cwd=ROOT)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert {name: later for name, (_, later) in found.items()} == dict.fromkeys(found, 0)

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import traceback
 
 import pytest
 import torch
 
 from tests.python.backend.checks import compile_ex
+from tests.python.forks import run_python
 
 X = torch.ones(4)
 
@@ -139,7 +138,7 @@ with torch.no_grad():
 
 @pytest.mark.feature("11.05")
 def test_what_a_program_prints() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    done = run_python("-c", PROGRAM)
     before, place, line = done.stderr.splitlines()[-3:]
     assert done.returncode == 1
     assert before.startswith("IndexError: ")

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+
+from tests.python.forks import run_python
 
 MESSAGE = "unknown environment variables are ignored: NPUGRAPH_LOGG; known are "
 
 
 def stderr_of(program: str, **variables: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("NPUGRAPH_")} | variables
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = run_python("-c", program, env=environment, check=True)
     return done.stderr
 
 

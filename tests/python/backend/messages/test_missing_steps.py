@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import npugraph_ex  # noqa: F401 (the backend)
 import torchair
 from npugraph.operator_steps.hints import StepError
 from tests.python import sample_kernels
+from tests.python.forks import run_python
 
 MODES = ("npugraph_ex", "reduce-overhead", "max-autotune")
 library = torch.library.Library("step_tests", "DEF")
@@ -248,5 +248,5 @@ fast = torch.compile(fn, backend=torchair.get_npu_backend(compiler_config=config
 with torch.no_grad():
     torch.testing.assert_close(fast(torch.ones(3)), fn(torch.ones(3)))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = run_python("-c", script)
     assert done.returncode == 0, done.stderr

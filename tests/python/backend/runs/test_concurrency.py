@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -17,6 +16,7 @@ import npugraph
 from npugraph import _C
 from tests.python.backend.checks import compile_ex
 from tests.python.backend.meeting import meet, meetings
+from tests.python.forks import run_python
 
 
 def run_in_threads(count: int, work: Callable[[int], None]) -> None:
@@ -197,9 +197,7 @@ def test_a_forked_child_computes_on_the_threads_of_torch() -> None:
         assert os.waitstatus_to_exitcode(status) == 0, status
         assert torch.allclose(compiled(x), expected, rtol=1e-4, atol=1e-4)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=600, check=False
-    )
+    done = run_python("-c", textwrap.dedent(script))
     assert done.returncode == 0, done.stderr
 
 
@@ -271,12 +269,5 @@ def test_number_of_threads_changes_no_bits(thread_counts, generate) -> None:
     exec(compile(BITS, __file__, "exec"), here)
     script = BITS + "print(npugraph._C.num_threads(), bits[0])"
     environment = {**os.environ, "NPUGRAPH_THREADS": "3", "PYTHONHASHSEED": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", f"COUNTS = (3,)\nGENERATE = {generate}\n" + script],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-        env=environment,
-    )
+    done = run_python("-c", f"COUNTS = (3,)\nGENERATE = {generate}\n" + script, env=environment, check=True)
     assert done.stdout.split() == ["3", str(here["bits"][0])]

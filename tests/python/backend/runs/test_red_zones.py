@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.python.forks import run_python
 
 PROGRAM = """
 import ctypes, sys
@@ -37,9 +37,7 @@ print(torch.compile(model, backend="npugraph_ex")(torch.ones(16, 16)).sum().item
 @pytest.mark.parametrize("beyond", [0, 4])
 def test_operators_that_write_beyond_their_memory(beyond: int) -> None:
     environment = os.environ | {"NPUGRAPH_RED_ZONES": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(beyond)], env=environment, capture_output=True, text=True, check=False
-    )
+    run = run_python("-c", PROGRAM, str(beyond), env=environment)
     if beyond == 0:
         assert run.returncode == 0 and float(run.stdout) == 16.0**3, run.stderr
     else:
@@ -76,12 +74,12 @@ def run_wrong(folder: Path, *arguments: str) -> list[str]:
     script = folder / "wrong.py"
     script.write_text(WRONG)
     environment = os.environ | {"NPUGRAPH_RED_ZONES": "1", "PYTHONPATH": os.getcwd()}
-    command = [sys.executable, script, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = run_python(script, *arguments, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("source", ["mul", "l_x_"])
 @pytest.mark.parametrize("namespace", ["zones", "test_ops"])
 def test_operators_that_write_what_they_say_they_read(namespace: str, source: str, tmp_path: Path) -> None:

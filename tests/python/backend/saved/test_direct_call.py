@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import npugraph
 from npugraph.fx.dynamo import sources
 from tests.python.backend.checks import assert_same, compile_ex
+from tests.python.forks import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -254,9 +253,7 @@ def test_aot_compile(tmp_path) -> None:
     compiled = compile_ex(doubled, options=options).aot_compile(((torch.ones(2, 3),), {}))
     assert_same(compiled(torch.ones(2, 3)), torch.full((2, 3), 3.0))
     compiled.save_compiled_function(str(tmp_path / "function"))
-    done = subprocess.run(
-        [sys.executable, "-c", LOADS, str(tmp_path / "function")], capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", LOADS, tmp_path / "function")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[[1.0, 3.0, 5.0], [7.0, 9.0, 11.0]] {'eager'}"
 

@@ -335,6 +335,7 @@ def set_class(model: Model, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.feature("5.03", "5.06", "12b.10")
+@pytest.mark.each_value
 @pytest.mark.parametrize("change", [set_factor, set_global, set_method, set_item, set_module, set_hook, set_class])
 @pytest.mark.parametrize("before_load", [False, True])
 def test_a_model_that_was_changed_is_not_served_stale(tmp_path, monkeypatch, change, before_load) -> None:

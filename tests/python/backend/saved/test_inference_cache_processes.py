@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.python.backend.forked import AT_ONCE
+from tests.python.forks import run_python
 
 MODEL = """
 import torch
@@ -83,8 +82,7 @@ def folder(tmp_path: Path) -> Path:
 def process(folder: Path, script: str) -> Any:
     environment = os.environ | {"TORCHAIR_CACHE_HOME": str(folder / "cache"), "NPUGRAPH_CACHE": str(folder / "code")}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_python("-c", script, env=environment, cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.python.forks import run_python
 
 PROGRAM = """
 import json, sys, torch
@@ -35,7 +35,7 @@ print(json.dumps({"results": results, "process": dict(counters["npugraph_ex"]), 
 
 def run(folder: str | Path) -> dict[str, Any]:
     environment = os.environ | {"NPUGRAPH_CACHE": str(folder)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    done = run_python("-c", PROGRAM, env=environment, check=True)
     return json.loads(done.stdout)
 
 

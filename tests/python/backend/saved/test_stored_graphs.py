@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import torch
 import npugraph
 from npugraph.driver import graph_text
 from npugraph_ex.npu_fx_compiler import _CompiledFxArtifacts, _CompiledFxGraph
+from tests.python.forks import run_python
 
 START = """
 import json, sys, torch
@@ -188,8 +187,7 @@ with torch.no_grad():
 
 def process(folder: Path, script: str, *arguments: str) -> dict[str, Any]:
     caches = {"NPUGRAPH_CACHE": str(folder / "code"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "torch")}
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, env=os.environ | caches, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_python("-c", script, *arguments, env=os.environ | caches, cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.python.forks import run_python
 
 ROOT = Path(__file__).parents[4]
 EXAMPLES = ROOT / "examples/extensions"
@@ -19,9 +19,7 @@ FOLDER = ROOT / "build/extensions"  # kept, because a build takes most of a minu
 def run(*command: str) -> str:
     # The commands of ccache leave out what differs between folders.
     environment = os.environ | {"CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=FOLDER, env=environment, capture_output=True, text=True, check=False
-    )
+    done = run_python(*command, cwd=FOLDER, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -4,8 +4,6 @@ tests/unit/libraries/sample_kernels.cc."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import torch
 
 import npugraph
 from tests.python.device.captures import captured
+from tests.python.forks import run_python
 from tests.python.sample_kernels import LIBRARY
 
 ENTRIES = """
@@ -91,6 +90,6 @@ print(torch.ops.npu.scaled_add(torch.ones(2).npu(), torch.ones(2).npu(), 2.0))
 
 def test_operators_are_in_the_namespace_of_ascend_s_own(file: Path) -> None:
     """In a process of its own: other tests go through all operators of that namespace."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, file], capture_output=True, text=True, check=False)
+    done = run_python("-c", SCRIPT, file)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "tensor([3., 3.], device='npu:0')\n"

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.python.forks import run_python
 
 SCRIPT = """
 import json, torch
@@ -56,9 +56,7 @@ print(json.dumps({"close": close, "hits": hits, "compiles": _C.process_counters(
 
 def start(folder: Path) -> dict[str, Any]:
     caches = {"NPUGRAPH_CACHE": str(folder / "code"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "torch")}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=os.environ | caches, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", SCRIPT, env=os.environ | caches)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -5,8 +5,6 @@ decoding from captured graphs of a compiled model."""
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.python.backend.checks import compile_ex
+from tests.python.forks import run_python
 
 weak = torch_npu._C._weak_ref_tensor
 
@@ -155,7 +154,7 @@ with FakeTensorMode():
 
 
 def test_fake_tensors_before_any_kernel_ran() -> None:
-    subprocess.run([sys.executable, "-c", FAKE], check=True)
+    run_python("-c", FAKE, check=True)
 
 
 def test_a_fusion_pattern_of_vllm_ascend_is_replaced() -> None:

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import base64
-import os
 import pickle
-import subprocess
-import sys
 
 import torch
 import torch.multiprocessing as mp
 import torch_npu
 from torch.multiprocessing.reductions import reduce_tensor
+
+from tests.python.forks import run_python
 
 
 def _add(tasks: mp.Queue, answers: mp.Queue) -> None:
@@ -61,7 +60,7 @@ assert x.tolist() == [1, 2, 3] and x.device == torch.device("npu:0")
 x.mul_(10)
 """
     assert function is torch_npu.multiprocessing.reductions.rebuild_npu_tensor
-    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
+    run_python("-c", code, check=True)
     assert x.tolist() == [0, 10, 20, 30]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ import torch_npu
 
 from tests.python.device.npu_operators import FLOATING, check, check_refused, integers, normal
 from tests.python.device.quantised import INT4, packed, saturated, unpacked
+from tests.python.forks import run_python
 
 
 def channels(v, x, axis):
@@ -303,7 +302,7 @@ import torch, torch_npu
 print(torch_npu.npu_swiglu_quant(torch.tensor([[-3.0, 2.0]]).npu(), quant_mode=1)[1].item())
 """
     environment = os.environ | {"NPUGRAPH_SOC_VERSION": "260"}
-    printed = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True).stdout
+    printed = run_python("-c", code, env=environment, check=True).stdout
     assert float(printed) == pytest.approx(3 * 2 / (1 + math.exp(-2)) / 127)
 
 

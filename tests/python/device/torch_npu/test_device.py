@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.python.device.products_of_npu import ProductsOfNpu
+from tests.python.forks import run_python
 
 
 def test_import_torch_alone_makes_the_device():
@@ -84,7 +85,7 @@ def test_the_current_device_belongs_to_its_thread():
 )
 def test_how_many_devices_there_are_can_be_set(variables: dict[str, str], count: int):
     code = f"import torch; assert torch.npu.device_count() == {count}"
-    subprocess.run([sys.executable, "-c", code], check=True, env=_environment(**variables))
+    run_python("-c", code, check=True, env=_environment(**variables))
 
 
 def test_a_device_that_is_not_there():

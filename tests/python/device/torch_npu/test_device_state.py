@@ -6,8 +6,6 @@ from __future__ import annotations
 import gc
 import io
 import os
-import subprocess
-import sys
 
 import numpy
 import pytest
@@ -16,6 +14,7 @@ import torch_npu
 from torch.testing._internal.common_utils import freeze_rng_state
 
 import npugraph
+from tests.python.forks import run_python
 
 
 def test_the_current_stream_follows_its_contexts():
@@ -216,7 +215,7 @@ except RuntimeError as error:
     assert not isinstance(error, torch.OutOfMemoryError)
 """
     environment = os.environ | {"NPUGRAPH_DEVICE_MEMORY": str(1 << 52)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    run_python("-c", code, check=True, env=environment)
 
 
 def test_memory_snapshot_lists_every_piece():

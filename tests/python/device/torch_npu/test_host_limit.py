@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.python.forks import run_python
 
 BEYOND_THE_HOST = """
 import torch
@@ -69,4 +69,4 @@ def test_memory_of_a_device(code: str, memory: str | None) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "NPUGRAPH_DEVICE_MEMORY"}
     if memory:
         environment["NPUGRAPH_DEVICE_MEMORY"] = memory
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    run_python("-c", code, check=True, env=environment)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests.python.forks import run_python
 
 CLIENT = """
 import io
@@ -60,4 +59,4 @@ assert compiled(x).tolist() == [0, 2, 4, 6]
 
 
 def test_names_that_lead_here() -> None:
-    subprocess.run([sys.executable, "-c", CLIENT], check=True)
+    run_python("-c", CLIENT, check=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 import torch_npu
+
+from tests.python.forks import run_python
 
 npu = torch.npu
 
@@ -219,6 +219,5 @@ run_tests()
 """
     (tmp_path / "file.py").write_text(code)
     environment = {**os.environ, "SET_NPU_DEVICE": "npu:1"}
-    command = [sys.executable, str(tmp_path / "file.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = run_python(tmp_path / "file.py", env=environment)
     assert done.returncode == 1 and "Ran 2 tests" in done.stderr and "FAILED (failures=1)" in done.stderr, done.stderr

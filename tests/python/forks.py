@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs Python programs in processes of their own that need not import torch first.
+
+A server imports torch and Dynamo once for each process of tests, and forks for each program: most programs of tests
+spend their time in these imports. A program whose environment changes how torch is imported starts as usual. So does
+what ``subprocess`` runs, for tests of the start itself."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+# Variables with these beginnings are read while Python starts or torch is imported, but for those of the set.
+_EARLY = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "TORCH", "PYTORCH", "ATEN_", "MALLOC_", "GLIBC_")
+_LATE = {"PYTHON", "PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR"}
+
+
+def run_python(
+    *arguments: str | os.PathLike[str],
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    check: bool = False,
+    timeout: float = 600,
+    python: str = sys.executable,
+) -> subprocess.CompletedProcess[str]:
+    """Runs `python *arguments`, as ``subprocess.run`` with captured text does: a file, ``-c`` and a text, or ``-m`` and
+    a module. ``timeout`` is in seconds. ``python`` is the interpreter."""
+    words = [os.fspath(argument) for argument in arguments]
+    variables = dict(os.environ if env is None else env)
+    if _starts_alike(variables) and not words[0].startswith("-X"):
+        done = _server(python).run(words, variables, os.fspath(cwd or os.getcwd()), timeout)
+    else:
+        done = subprocess.run([python, *words], env=variables, cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    if check and done.returncode:
+        raise AssertionError(f"{words[:2]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def _starts_alike(variables: Mapping[str, str]) -> bool:
+    names = {name for name in {*variables, *os.environ} if name.startswith(_EARLY)} - _LATE
+    return all(variables.get(name) == os.environ.get(name) for name in names)
+
+
+class _Server:
+    """The client's side of a server."""
+
+    def __init__(self, python: str) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            command = [python, __file__, str(theirs.fileno())]
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+    def run(
+        self, words: Sequence[str], variables: Mapping[str, str], cwd: str, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        request = json.dumps({"words": words, "variables": dict(variables), "cwd": cwd}).encode()
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            header = len(request).to_bytes(8, "little")
+            socket.send_fds(self._socket, [header], [out.fileno(), err.fileno()])
+            self._socket.sendall(request)
+            child = int.from_bytes(_received(self._socket, 8), "little")
+            self._socket.settimeout(timeout)
+            try:
+                status = int.from_bytes(_received(self._socket, 8), "little", signed=True)
+            except TimeoutError:
+                os.kill(child, signal.SIGKILL)
+                self._socket.settimeout(None)
+                _received(self._socket, 8)  # of the child that was killed
+                raise subprocess.TimeoutExpired(words, timeout) from None
+            finally:
+                self._socket.settimeout(None)
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read())
+        return subprocess.CompletedProcess(words, status, *texts)
+
+
+_SERVERS: dict[tuple[int, str], _Server] = {}
+
+
+def _server(python: str) -> _Server:
+    key = os.getpid(), python  # a forked child of the tests needs a server of its own
+    if key not in _SERVERS:
+        _SERVERS[key] = _Server(python)
+    return _SERVERS[key]
+
+
+def _received(connection: socket.socket, count: int) -> bytes:
+    parts = b""
+    while len(parts) < count:
+        part = connection.recv(count - len(parts))
+        if not part:
+            raise EOFError
+        parts += part
+    return parts
+
+
+def _serve(connection: socket.socket) -> dict[str, Any] | None:
+    """Answers requests until there are no more. Returns the request in each child, None in the server."""
+    while True:
+        try:
+            header, files, _, _ = socket.recv_fds(connection, 8, 2)
+            request = json.loads(_received(connection, int.from_bytes(header, "little")))
+        except (EOFError, ValueError):
+            return None
+        child = os.fork()
+        if child == 0:
+            connection.close()
+            for place, file in enumerate(files, 1):
+                os.dup2(file, place)
+                os.close(file)
+            return request
+        for file in files:
+            os.close(file)
+        connection.sendall(child.to_bytes(8, "little"))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with contextlib.suppress(BrokenPipeError):
+            connection.sendall(status.to_bytes(8, "little", signed=True))
+
+
+def _run(words: list[str], cwd: str) -> None:
+    """Does in this process what `python *words` does after its start."""
+    import torch
+
+    main = type(sys)("__main__")
+    main.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = main
+    what, *rest = words
+    os.chdir(cwd)
+    torch._dynamo.config.debug_dir_root = os.path.join(cwd, "torch_compile_debug")  # as if torch was imported here
+    if what == "-m":
+        sys.path.insert(0, cwd)
+        sys.argv = rest
+        runpy._run_module_as_main(rest[0])
+        return
+    if what == "-c":
+        place, sys.argv, file, text = "", ["-c", *rest[1:]], "<string>", rest[0]
+    else:
+        file = main.__file__ = os.path.abspath(what)
+        place, sys.argv, text = str(Path(what).resolve().parent), words, Path(what).read_text()
+    sys.path.insert(0, place)
+    exec(compile(text, file, "exec"), main.__dict__)
+
+
+def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Prints an error as Python does, without the frames that end in this file."""
+    frames = list(traceback.walk_tb(trace))
+    ours = [i for i, (frame, _) in enumerate(frames) if frame.f_code.co_filename == __file__]
+    for _ in range(ours[-1] + 1 if ours else 0):
+        trace = trace and trace.tb_next
+    traceback.print_exception(kind, error, trace)
+
+
+def main() -> None:
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = (
+        "0"  # torch_npu is imported in the child, which may have other variables
+    )
+    del sys.path[0]  # the folder of this file
+    import torch
+    import torch._dynamo
+
+    # Imports what the first compile needs.
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    gc.collect()
+    gc.freeze()  # a child's collections neither look at these objects nor copy their pages
+    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is None:
+        return
+    variables = request["variables"]
+    before, after = (each.get("PYTHONPATH", "").split(os.pathsep) for each in (os.environ, variables))
+    sys.path[:] = [*filter(None, after), *(place for place in sys.path if place not in before)]
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.excepthook = _print_error
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
+        torch._import_device_backends()
+    _run(request["words"], request["cwd"])
+
+
+if __name__ == "__main__":
+    main()
