@@ -14,7 +14,8 @@ from unittest import mock
 import pytest
 import torch
 
-from tests.python import tables
+from tests.python import minutes, tables
+from tests.python.selection import each_value
 
 # The variable is read when the first code is generated. Programs that tests start inherit it.
 os.environ["NPUGRAPH_CACHE"] = "0"
@@ -22,13 +23,26 @@ os.environ["NPUGRAPH_CACHE"] = "0"
 FROM_WORKERS: list[tuple[str, str]] = []
 
 
-# Folders and files of few tests that take long. They come first, so that no worker is left with one of them alone.
-SLOW = ("models", "gguf", "fuzz", "examples", "tooling", "test_demo_on_npu.py", "test_operators.py")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seconds", type=float, help="run only the files with most tests for their time, for so long")
 
 
-@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(minutes.Minutes())
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not any(part in SLOW for part in item.path.parts))
+    """Marks combinations of parameters that `make test` leaves out as long, where a test asks for each value alone."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("each_value"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for combinations in tests.values():
+        kept = each_value([item.callspec._idlist for item in combinations])
+        for item in combinations:
+            if tuple(item.callspec._idlist) not in kept:
+                item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:
@@ -40,7 +54,10 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def compile_without_statistics() -> Iterator[None]:
     """Dynamo empties the caches of the processor to measure its guards, which takes a tenth of all compile time."""
-    with mock.patch("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0):
+    with (
+        mock.patch("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0),
+        mock.patch("torch._dynamo.utils.cumulative_time_spent_ns", minutes.COMPILES),
+    ):
         yield
 
 
