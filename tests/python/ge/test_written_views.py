@@ -195,6 +195,7 @@ def test_torch_gets_the_strides_of_eager_mode(fn: Callable[..., Any]) -> None:
 
 @both_kinds
 @pytest.mark.feature("7.05")
+@pytest.mark.each_value
 @pytest.mark.parametrize("fn", DENSE + NOT_DENSE)
 def test_all_modes_agree(fn: Callable[..., Any], ops: Ops) -> None:
     """A kernel that takes dense tensors gets copies of others, in each mode as many bytes."""

@@ -21,6 +21,8 @@ OURS = "npugraph_ex"
 # Another backend here tells whether a failure is ours. Facts that only our artifacts have are then not asserted.
 BACKEND = os.environ.get("TEST_BACKEND", OURS)
 MODELS = CASES | {name: SPECIAL[name] for name in ("mlp64", "decoder28", "minilm")}
+# A model of each family: encoder, decoder, both, convolutions, images, sound.
+FAMILIES = {"mlp64", "bert", "gpt2", "llama", "decoder28", "t5", "resnet", "convnextv2", "vit", "whisper_decode"}
 
 
 @dataclass

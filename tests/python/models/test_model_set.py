@@ -21,14 +21,13 @@ from benchmarks.model_case import (
 )
 from tests.python.models import model_measurements as m
 
-BATCHES = (1, 3)
+BATCHES = (1, pytest.param(3, marks=pytest.mark.long))
 # Dynamo gives equal sizes one symbol, so neither may be the size of a dimension that does not change.
 DYNAMIC_BATCHES = (5, 2)
 ARENA_BOUND = 1.02
 PRODUCT = re.compile(r"\b(mm|addmm|bmm|convolution)\b")  # in names of tasks
-# Dynamo itself, with any backend, takes a minute or more to trace this model with symbolic sizes.
-SLOW_IN_DYNAMO = {"swin"}
-SYMBOLIC = [pytest.param(name, marks=[pytest.mark.long] * (name in SLOW_IN_DYNAMO)) for name in m.MODELS]
+# Dynamo takes several times as long with symbolic sizes.
+SYMBOLIC = [pytest.param(name, marks=[pytest.mark.long] * (name not in m.FAMILIES)) for name in m.MODELS]
 
 
 @pytest.mark.feature("12e.1", "12e.11")
@@ -56,6 +55,7 @@ def test_one_compile_serves_other_batch_sizes(name: str) -> None:
     assert not any(artifact.partitions for artifact in m.artifacts())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=lambda dtype: str(dtype).removeprefix("torch."))
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit", "resnet", "llama"])
 @torch.no_grad()
@@ -73,9 +73,10 @@ def test_half_precision_is_generated_and_as_accurate_as_eager(name: str, dtype: 
     assert products and all(task.kind != "aten" for task in products)
 
 
-def test_arena_is_close_to_the_lower_bound() -> None:
+@pytest.mark.parametrize("batch", BATCHES)
+def test_arena_is_close_to_the_lower_bound(batch: int) -> None:
     """Tests the geometric mean over the model set of the arena bytes over the most bytes that are live at once."""
-    measured = [m.measure(name, batch) for name in m.MODELS for batch in BATCHES]
+    measured = [m.measure(name, batch) for name in m.MODELS]
     ratios = [entry.arena_ratio for entry in measured if entry.arena_ratio is not None]
     assert (m.BACKEND == m.OURS) == bool(ratios)
     if ratios:

@@ -6,18 +6,21 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.models import CASES
-from benchmarks.special_models import SPECIAL
 from tests.python.backend.graphs.test_recording import run_both
+from tests.python.models import model_measurements as m
 
-MODELS = {**CASES, "mlp64": SPECIAL["mlp64"], "decoder28": SPECIAL["decoder28"]}
 # mamba maps a function over a dimension; swin's pooling turns a tensor in place.
 THROUGH_AOT_AUTOGRAD = {"mamba", "swin"}
+RECORDED = [
+    pytest.param(name, marks=[pytest.mark.long] * (name not in m.FAMILIES))
+    for name in m.MODELS
+    if name not in THROUGH_AOT_AUTOGRAD
+]
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in THROUGH_AOT_AUTOGRAD])
+@pytest.mark.parametrize("name", RECORDED)
 def test_both_routes_give_one_graph(monkeypatch, name: str) -> None:
-    case = MODELS[name]
+    case = m.MODELS[name]
     model = case.build()
     with torch.no_grad():
         graphs, _ = run_both(monkeypatch, lambda inputs: model(**inputs), lambda: (case.inputs(),))

@@ -54,6 +54,29 @@ def test_greedy_tokens_with_a_growing_cache(dynamic: bool, tokens: int, compiles
     assert counters["stats"]["unique_graphs"] == compiles
 
 
+@pytest.mark.parametrize("cache", ["static", "dynamic"])
+def test_generate_of_transformers(cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``model.generate`` with a compiled forward, as users of transformers write it."""
+    model = mistral("sdpa", None)
+    prompt = torch.randint(0, 97, (1, 11))
+
+    def tokens() -> list[int]:
+        output = model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=8,
+            do_sample=False,
+            cache_implementation=cache,
+            disable_compile=True,  # keeps transformers from compiling by its own choice
+        )
+        return output[0].tolist()
+
+    wanted = tokens()
+    monkeypatch.setattr(model, "forward", torch.compile(model.forward, backend="npugraph_ex"))
+    assert tokens() == wanted
+    compiled_artifacts()
+
+
 def test_said_tokens_are_as_unlikely_as_transformers_makes_them() -> None:
     logits, said = torch.randn(1, 97), [3, 50, 3, 96]
     own = generate.less_likely(said, 1.7)(logits)

@@ -69,6 +69,7 @@ def check(fn, make, *sizes, dynamic) -> None:
             assert error(got, exact) <= max(1e-6, 2 * error(eager, exact))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("fn", FUNCTIONS)

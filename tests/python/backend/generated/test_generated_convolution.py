@@ -93,6 +93,7 @@ class Block(torch.nn.Module):
 ACTIVATIONS = {"relu": F.relu, "relu6": F.relu6, "silu": F.silu, "gelu": F.gelu, "hardswish": F.hardswish}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(("groups", "channels_last"), [(1, False), (16, False), (16, True)])
 def test_norms_and_activations_behind_convolutions(activation: str, groups: int, channels_last: bool) -> None:

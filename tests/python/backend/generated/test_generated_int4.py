@@ -39,6 +39,7 @@ def assert_no_worse(got: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor)
     assert error <= max(1e-5 * exact.abs().max().item(), 2 * of_eager)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("rows", [1, 7, 64])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("n", "group"), [(128, 32), (80, 64), (48, 128), (64, 256)])

@@ -160,6 +160,7 @@ def test_numbers_that_do_not_fit_raise_what_eager_raises() -> None:
 TRIANGLES = [torch.float32, torch.bfloat16, torch.int64, torch.bool]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", TRIANGLES)
 def test_triangles_have_the_elements_of_eager(dtype, dynamic) -> None:
@@ -267,6 +268,7 @@ def test_repetitions_and_rotations(dtype) -> None:
     check_both(lambda x: (x.roll(1, 1), x.roll(3), x.roll((1, 2), (0, 1)), x.repeat(2, 3)), make(5, 9))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("bad", [7, -8, 1 << 40])
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def check(fn, *inputs, generated=True) -> None:
     assert not generated or "loop" in kinds()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
 def test_any_dimensions(dims, keepdim) -> None:

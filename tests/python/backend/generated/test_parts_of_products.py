@@ -43,6 +43,7 @@ PARTS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_part_of_a_product(part: str, dynamic: bool) -> None:

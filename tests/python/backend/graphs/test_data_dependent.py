@@ -105,6 +105,7 @@ PINNED = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("fn", PINNED.values(), ids=PINNED.keys())
 def test_sizes_that_a_later_operation_pins(fn, dynamic) -> None:
@@ -214,6 +215,7 @@ EMPTIED = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("emptied", EMPTIED)
 @pytest.mark.parametrize("name", WITHOUT_IDENTITY)
 def test_reductions_of_nothing(name, emptied) -> None:

@@ -611,6 +611,7 @@ def test_the_smallest_allowed_number_is_accepted(option) -> None:
     assert run(**{option: 1}).options[option] == 1
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 @pytest.mark.parametrize("dynamic", [None, True, False])
 @pytest.mark.parametrize("fullgraph", [True, False])

@@ -166,6 +166,7 @@ CASES: list[tuple[Callable[..., Any], Make]] = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("fn", "make"), CASES, ids=lambda value: getattr(value, "__name__", ""))
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -79,6 +79,7 @@ def test_results_are_described_as_they_are(fn) -> None:
         check(fn, image, exact=False)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_an_empty_batch_of_images(mode: str, dynamic: bool) -> None:

@@ -128,6 +128,7 @@ def parts_named_by_sizes(x):
     )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", WRITES)
 def test_parts_of_written_inputs_at_any_offset(name: str, dynamic: bool) -> None:

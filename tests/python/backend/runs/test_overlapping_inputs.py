@@ -65,6 +65,7 @@ def write_parts(x, y):
     return x - y
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("fn", [write_both, write_one, write_parts])
 @pytest.mark.parametrize("first", [apart, shifted, twice])
 def test_written_inputs(fn, first) -> None:

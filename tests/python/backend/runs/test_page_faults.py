@@ -51,7 +51,7 @@ with torch.no_grad():
 
 @pytest.mark.no_red_zones
 @pytest.mark.no_sanitizer
-@pytest.mark.parametrize("rows", [40, 150, 600, 3000])  # results of 40 KB to 3 MB
+@pytest.mark.parametrize("rows", [40, 3000])  # results of 40 KB to 3 MB
 def test_steady_calls_do_not_fault(rows: int) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(rows)], capture_output=True, text=True, check=True)
     pages_of_a_result = rows * 256 * 4 // 4096

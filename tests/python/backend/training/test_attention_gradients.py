@@ -21,6 +21,7 @@ def operands(queries: int, keys: int, *, transposed: bool = True) -> list[torch.
     return made if transposed else [each.contiguous() for each in made]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize(("is_causal", "masked", "keys"), [(False, False, 40), (True, False, 57), (False, True, 33)])

@@ -39,6 +39,7 @@ def check(model: nn.Module, x: torch.Tensor, dtype: torch.dtype) -> list[str]:
     return [task.name for artifact in compiled_artifacts() for task in artifact.tasks]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(
     ("layer", "sizes", "remaining"),
@@ -76,6 +77,7 @@ def test_some_gradients_of_convolutions(kernel, frozen) -> None:
             torch.testing.assert_close(own, eager, rtol=2e-2, atol=2e-2 * eager.abs().max().item())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(
     ("layer", "sizes"),

@@ -12,6 +12,7 @@ from tests.python.backend.checks import assert_same, compile_ex
 from tests.python.backend.training.gradient_errors import errors, gradients, runs_operator
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("sizes", "normal"), [((3, 50, 80), 1), ((200, 6, 10), 2), ((33, 40), 1), ((700,), 1)])
 @pytest.mark.parametrize("affine", ["both", "weight", "none"])
@@ -64,6 +65,7 @@ def test_embeddings_are_eagers(dtype, padding, by_frequency, places) -> None:
     assert runs_operator("embedding_dense_backward") != kernel_takes
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("padding", [None, 3])
 @pytest.mark.parametrize("order", ["embedding first", "embedding last", "twice"])

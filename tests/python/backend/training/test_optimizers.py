@@ -40,6 +40,7 @@ def give_gradients(step: int, *models: list[torch.nn.Parameter]) -> None:
             parameter.grad = gradient.detach()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("foreach", [False, True])
 @pytest.mark.parametrize(("kind", "options"), OPTIMIZERS)
 def test_steps_equal_eager(kind, options, foreach) -> None:

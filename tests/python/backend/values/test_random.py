@@ -62,6 +62,7 @@ IN_ALL_LAYOUTS = {
 
 
 @pytest.mark.feature("1.25")
+@pytest.mark.each_value
 @pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (True, True)])
 @pytest.mark.parametrize("name", IN_ALL_LAYOUTS)
 def test_tensors_in_all_layouts(name: str, trains: bool, dynamic: bool) -> None:

@@ -203,6 +203,7 @@ def norms(x):
     )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("fn", [unlike_fake_tensors, norms, lines, losses])
 def test_results_unlike_fake_tensors(fn, dynamic: bool) -> None:
@@ -248,6 +249,7 @@ def with_gradients(x):
     )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("fn", [with_gradients, norms])
 @pytest.mark.parametrize("make", [transposed, columns])
@@ -286,6 +288,7 @@ WRITES: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (True, True)])
 @pytest.mark.parametrize("name", WRITES)
 def test_writes_leave_strides(name: str, trains: bool, dynamic: bool) -> None:
@@ -333,6 +336,7 @@ OF_WRITTEN: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("name", OF_WRITTEN)
 @pytest.mark.parametrize("write", [lambda x: x.mul_(2), lambda x: x.cumsum_(0)], ids=["mul_", "cumsum_"])
@@ -366,6 +370,7 @@ WITH_GAPS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("trains", "dynamic"), [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("name", WITH_GAPS)
 def test_writes_leave_gaps_of_results(name: str, trains: bool, dynamic: bool) -> None:
@@ -391,6 +396,7 @@ def test_new_values_of_a_column_need_no_matrix(fn: Callable[..., Any], dynamic: 
     assert npugraph.artifacts()[-1].memory["arena_bytes"] <= 4 * 256 * 4
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     ("how", "rank"),

@@ -33,6 +33,7 @@ NORMS = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("dynamic", "trains"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("norm", NORMS)
 def test_batch_norm(norm: str, dynamic: bool, trains: bool) -> None:

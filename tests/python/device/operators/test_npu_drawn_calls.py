@@ -69,6 +69,9 @@ def views_in_a_graph(op: Any, call: Call, want: Any) -> None:
 # Ways to compare results, each with the number of calls of an operator in `make test` and in `make long`.
 WAYS = {with_numbers: (6, 500), with_symbols: (2, 30), in_a_graph: (2, 100), views_in_a_graph: (2, 20)}
 
+# Ways that compile. They leave out the call that is drawn first, which is the simplest: the other ways make it.
+SLOW = {with_symbols, views_in_a_graph}
+
 
 def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int, repeatable: bool) -> None:
     op = operator(name)
@@ -84,14 +87,26 @@ def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int,
     )
     @given(calls(name))
     def each(call: Call) -> None:
-        args, kwargs = call
-        way(op, call, op(*args, **kwargs))
+        nonlocal drawn
+        drawn += 1
+        if drawn > 1 or way not in SLOW:
+            args, kwargs = call
+            way(op, call, op(*args, **kwargs))
 
+    drawn = 0
     each()
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", CALLS)
+# Symbols of these take long. Newer versions of the operators are drawn in each way.
+OLDER = {"npu_kv_rmsnorm_rope_cache", "npu_mla_prolog_v2"}
+DRAWN = [
+    pytest.param(name, way, marks=[pytest.mark.long] * (name in OLDER and way in SLOW))
+    for name in CALLS
+    for way in WAYS
+]
+
+
+@pytest.mark.parametrize(("name", "way"), DRAWN)
 def test_meta_is_like_eager(name: str, way: Callable[[Any, Call, Any], None]) -> None:
     check_calls(name, way, WAYS[way][0], repeatable=True)
 

@@ -27,7 +27,7 @@ DTYPES = (
     torch.bool,
 )
 # The number of samples of each operator in `make test`.
-SOME = {torch.float32: 4, torch.bfloat16: 2, torch.complex64: 2, torch.int64: 2, torch.bool: 2}
+SOME = {torch.float32: 2, torch.bfloat16: 1, torch.complex64: 1, torch.int64: 1, torch.bool: 1}
 PARTS = 8
 NAMES = sorted(set(OPERATORS) - set(UNCOMPARED) - set(REFUSED))
 
