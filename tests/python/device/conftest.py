@@ -37,7 +37,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def _runs_all(session: pytest.Session) -> bool:
     option = session.config.option
     paths = [Path(path).resolve() for path in session.config.args]
-    return not session.exitstatus and paths == [HERE] and option.markexpr == "not long" and not option.keyword
+    is_part = option.markexpr != "not long" or option.keyword or option.seconds
+    return not session.exitstatus and paths == [HERE] and not is_part
 
 
 @pytest.hookimpl(optionalhook=True)
