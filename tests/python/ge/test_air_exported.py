@@ -73,7 +73,14 @@ def test_a_process_without_python_gives_the_same_bits(name: str, size: str, root
     assert_same_bits(root.run("bare.air", given), expected)
 
 
-@pytest.mark.parametrize(("name", "batches"), [("bert", (2, 3)), ("llama prefill", (2, 3)), ("llama decode", (2,))])
+@pytest.mark.parametrize(
+    ("name", "batches"),
+    [
+        pytest.param("bert", (2, 3), marks=pytest.mark.long),
+        pytest.param("llama prefill", (2, 3), marks=pytest.mark.long),
+        ("llama decode", (2,)),
+    ],
+)
 def test_names_of_unknown_sizes_are_not_needed(name: str, batches: tuple[int, ...], root: BareRoot) -> None:
     """Without the attributes that name and bound them, sizes follow from the operators that read the inputs."""
     model, case = model_of(name, "tiny"), MODELS[name]

@@ -23,6 +23,8 @@ BACKEND = os.environ.get("TEST_BACKEND", OURS)
 MODELS = CASES | {name: SPECIAL[name] for name in ("mlp64", "decoder28", "minilm")}
 # A model of each family: encoder, decoder, both, convolutions, images, sound.
 FAMILIES = {"mlp64", "bert", "gpt2", "llama", "decoder28", "t5", "resnet", "convnextv2", "vit", "whisper_decode"}
+# Models that have operators or layouts of their own.
+UNLIKE = {"mamba", "swin", "mobilenet_v2", "mobilebert", "clip", "minilm", "bart", "albert"}
 
 
 @dataclass

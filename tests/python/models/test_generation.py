@@ -27,8 +27,8 @@ COMPILES = {
     ("dynamic", True): 2,
     ("dynamic", False): torch._dynamo.config.recompile_limit,
 }
-# The other combinations are long tests. test_small_generation has some of them on a small model.
-COMBINATIONS = [pytest.param(*key, marks=() if key[1] is None else pytest.mark.long) for key in COMPILES]
+# The other combinations are long tests. The demo, and test_small_generation on a small model, have some of them.
+COMBINATIONS = [pytest.param(*key, marks=() if key == ("dynamic", None) else pytest.mark.long) for key in COMPILES]
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def run(*command: str | Path, folder: Path) -> str:
         ("functional", "cpp"),
         pytest.param("inplace", "cpp", marks=long),
         pytest.param("functional", "python", marks=long),
-        ("inplace", "python"),
+        pytest.param("inplace", "python", marks=long),
     ],
 )
 def test_the_project_builds_and_passes_its_tests(kind: str, language: str, tmp_path: Path) -> None:
