@@ -11,7 +11,8 @@ endif()
 if(POLICY CMP0190)
   cmake_policy(SET CMP0190 NEW)
 endif()
-find_package(Python 3.10...<3.15 REQUIRED COMPONENTS Interpreter Development.Module)
+# Development.Embed is for test programs, which bring libpython themselves (Python::Python).
+find_package(Python 3.10...<3.15 REQUIRED COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.Embed)
 
 # The place of the package without importing it: seconds less, and no libraries loaded.
 execute_process(
