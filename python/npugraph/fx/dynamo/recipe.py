@@ -90,7 +90,7 @@ _SIMPLE = (bool, int, float, str, bytes, complex, type(None), type(Ellipsis))
 _OF_INPUTS = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit", "call_size", "call_stride"}
 _OF_INPUTS |= {"call_storage_offset", "_as_tensor_fullprec", "to_fake_tensor"}
 _MUTATORS = {"clear", "append", "extend", "insert", "update", "add", "__setitem__", "__delitem__"}
-_CONTAINERS = (type, tuple, list, dict, set, slice)
+_CONTAINERS = (tuple, list, dict, set, slice)
 
 
 def describe(bytecode: CodeType, graph: str, variables: Mapping[str, Any], outputs: Sequence[str]) -> str:
@@ -252,7 +252,7 @@ class _Notes:
         if _is_simple(value):
             return repr(value)
         if id(value) not in self.containers:
-            if type(value) not in (tuple, list, dict, set, slice):
+            if type(value) not in _CONTAINERS:
                 return _literal(value)
             items = _items(value)
             self.containers[id(value)] = value, self.assign(self.display(value)), items
@@ -290,7 +290,7 @@ class _Notes:
         if name == "items" and _is_standin(owner) and _known(owner).pairs is not None:
             return _known(owner).pairs
         real = self.real(known)
-        if isinstance(real, type) and real not in _CONTAINERS:
+        if isinstance(real, type) and real not in (type, *_CONTAINERS):
             return self.make(f"construct({self.texts([function, *args])})")
         return self.make(f"{known.text}({self.texts(args)})")
 
