@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
@@ -23,8 +24,13 @@ BACKEND = os.environ.get("TEST_BACKEND", OURS)
 MODELS = CASES | {name: SPECIAL[name] for name in ("mlp64", "decoder28", "minilm")}
 # A model of each family: encoder, decoder, both, convolutions, images, sound.
 FAMILIES = {"mlp64", "bert", "gpt2", "llama", "decoder28", "t5", "resnet", "convnextv2", "vit", "whisper_decode"}
-# Models that have operators or layouts of their own.
-UNLIKE = {"mamba", "swin", "mobilenet_v2", "mobilebert", "clip", "minilm", "bart", "albert"}
+# And models that have operators or layouts of their own.
+UNLIKE = FAMILIES | {"mamba", "swin", "mobilenet_v2", "mobilebert", "clip", "minilm", "bart", "albert"}
+
+
+def all_of(chosen: set[str]) -> list[Any]:
+    """The names of all models as parameters. Those that are not chosen run in `make long`."""
+    return [pytest.param(name, marks=[pytest.mark.long] * (name not in chosen)) for name in MODELS]
 
 
 @dataclass
@@ -100,6 +106,19 @@ def measure(name: str, batch: int) -> Measurement:
         note_artifact(result, artifact)
     MEASURED.append(result)
     return result
+
+
+def generated(model: Any, prompt: torch.Tensor, cache: str, count: int) -> list[int]:
+    """Returns ``count`` tokens of ``model.generate``, as users of transformers call it. Its forward may be compiled."""
+    output = model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=count,
+        do_sample=False,
+        cache_implementation=cache,
+        disable_compile=True,  # keeps transformers from compiling by its own choice
+    )
+    return output[0, prompt.shape[1] :].tolist()
 
 
 def note_artifact(result: Measurement, artifact: Any) -> None:

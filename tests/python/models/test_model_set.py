@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import functools
 import re
+from collections.abc import Collection
 
 import pytest
 import torch
@@ -26,14 +27,11 @@ BATCHES = (1, pytest.param(3, marks=pytest.mark.long))
 DYNAMIC_BATCHES = (5, 2)
 ARENA_BOUND = 1.02
 PRODUCT = re.compile(r"\b(mm|addmm|bmm|convolution)\b")  # in names of tasks
-MEASURED = [pytest.param(name, marks=[pytest.mark.long] * (name not in m.FAMILIES | m.UNLIKE)) for name in m.MODELS]
-# Dynamo takes several times as long with symbolic sizes.
-SYMBOLIC = [pytest.param(name, marks=[pytest.mark.long] * (name not in m.FAMILIES)) for name in m.MODELS]
 
 
 @pytest.mark.feature("12e.1", "12e.11")
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", m.all_of(m.UNLIKE))
 def test_outputs_are_as_accurate_as_eager(name: str, batch: int) -> None:
     measured = m.measure(name, batch)
     assert measured.accurate, f"errors {measured.errors}, eager's {measured.eager_errors}"
@@ -41,7 +39,7 @@ def test_outputs_are_as_accurate_as_eager(name: str, batch: int) -> None:
     assert (measured.graphs, measured.breaks, measured.partitions, measured.refusals) == (1, 0, [], [])
 
 
-@pytest.mark.parametrize("name", SYMBOLIC)
+@pytest.mark.parametrize("name", m.all_of(m.FAMILIES))  # Dynamo takes several times as long with symbolic sizes
 def test_one_compile_serves_other_batch_sizes(name: str) -> None:
     """With dynamic=True the second batch size is a new capture, not a new compile."""
     m.reset()
@@ -74,10 +72,10 @@ def test_half_precision_is_generated_and_as_accurate_as_eager(name: str, dtype: 
     assert products and all(task.kind != "aten" for task in products)
 
 
+@pytest.mark.parametrize("names", [m.UNLIKE, pytest.param(m.MODELS, marks=pytest.mark.long)], ids=["some", "all"])
 @pytest.mark.parametrize("batch", BATCHES)
-def test_arena_is_close_to_the_lower_bound(batch: int) -> None:
+def test_arena_is_close_to_the_lower_bound(batch: int, names: Collection[str]) -> None:
     """Tests the geometric mean over the model set of the arena bytes over the most bytes that are live at once."""
-    names = m.FAMILIES | m.UNLIKE if batch == 1 else m.MODELS
     measured = [m.measure(name, batch) for name in sorted(names)]
     ratios = [entry.arena_ratio for entry in measured if entry.arena_ratio is not None]
     assert (m.BACKEND == m.OURS) == bool(ratios)

@@ -11,11 +11,7 @@ from tests.python.models import model_measurements as m
 
 # mamba maps a function over a dimension; swin's pooling turns a tensor in place.
 THROUGH_AOT_AUTOGRAD = {"mamba", "swin"}
-RECORDED = [
-    pytest.param(name, marks=[pytest.mark.long] * (name not in m.FAMILIES))
-    for name in m.MODELS
-    if name not in THROUGH_AOT_AUTOGRAD
-]
+RECORDED = [model for model in m.all_of(m.FAMILIES) if model.values[0] not in THROUGH_AOT_AUTOGRAD]
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -11,6 +11,7 @@ from transformers.generation import RepetitionPenaltyLogitsProcessor
 
 from npugraph.demo import generate
 from tests.python.backend.checks import compiled_artifacts
+from tests.python.models import model_measurements as m
 
 TOKENS = 3
 
@@ -56,24 +57,11 @@ def test_greedy_tokens_with_a_growing_cache(dynamic: bool, tokens: int, compiles
 
 @pytest.mark.parametrize("cache", ["static", "dynamic"])
 def test_generate_of_transformers(cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``model.generate`` with a compiled forward, as users of transformers write it."""
     model = mistral("sdpa", None)
     prompt = torch.randint(0, 97, (1, 11))
-
-    def tokens() -> list[int]:
-        output = model.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            max_new_tokens=8,
-            do_sample=False,
-            cache_implementation=cache,
-            disable_compile=True,  # keeps transformers from compiling by its own choice
-        )
-        return output[0].tolist()
-
-    wanted = tokens()
+    wanted = m.generated(model, prompt, cache, 8)
     monkeypatch.setattr(model, "forward", torch.compile(model.forward, backend="npugraph_ex"))
-    assert tokens() == wanted
+    assert m.generated(model, prompt, cache, 8) == wanted
     compiled_artifacts()
 
 

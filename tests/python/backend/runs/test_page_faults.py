@@ -49,9 +49,12 @@ with torch.no_grad():
 '''
 
 
+ROWS = [40, *(pytest.param(rows, marks=pytest.mark.long) for rows in (150, 600)), 3000]  # results of 40 KB to 3 MB
+
+
 @pytest.mark.no_red_zones
 @pytest.mark.no_sanitizer
-@pytest.mark.parametrize("rows", [40, 3000])  # results of 40 KB to 3 MB
+@pytest.mark.parametrize("rows", ROWS)
 def test_steady_calls_do_not_fault(rows: int) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(rows)], capture_output=True, text=True, check=True)
     pages_of_a_result = rows * 256 * 4 // 4096
