@@ -41,7 +41,7 @@ def run_python(
     a module. ``timeout`` is in seconds. ``python`` is the interpreter."""
     words = [os.fspath(argument) for argument in arguments]
     variables = dict(os.environ if env is None else env)
-    if _starts_alike(variables) and not words[0].startswith("-X"):
+    if _starts_alike(variables):
         done = _server(python).run(words, variables, os.fspath(cwd or os.getcwd()), timeout)
     else:
         done = subprocess.run([python, *words], env=variables, cwd=cwd, capture_output=True, text=True, timeout=timeout)
@@ -86,8 +86,7 @@ class _Server:
                 self._socket.settimeout(None)
                 _received(self._socket, 8)  # of the child that was killed
                 raise subprocess.TimeoutExpired(words, timeout) from None
-            finally:
-                self._socket.settimeout(None)
+            self._socket.settimeout(None)
             texts = []
             for file in (out, err):
                 file.seek(0)
@@ -172,9 +171,8 @@ def _print_error(kind: type[BaseException], error: BaseException, trace: Traceba
 
 
 def main() -> None:
-    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = (
-        "0"  # torch_npu is imported in the child, which may have other variables
-    )
+    # Children import torch_npu themselves: they may have other variables.
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     del sys.path[0]  # the folder of this file
     import torch
     import torch._dynamo

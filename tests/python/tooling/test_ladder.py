@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import torch
 
 from npugraph import __main__ as commands
 from npugraph.ladder.compare import Tolerance
+from tests.python.forks import run_python
 from tests.python.tooling import ladder_scripts
 from tests.python.tooling.ladder_scripts import marked_line
 
@@ -37,10 +36,9 @@ LADDERS = {
 
 
 class Result:
-    def __init__(self, folder) -> None:
+    def __init__(self, folder: Path, done: subprocess.CompletedProcess[str]) -> None:
         self.folder = folder
-        self.code = int((folder / "code").read_text())
-        self.output, self.errors = (folder / "output").read_text(), (folder / "errors").read_text()
+        self.code, self.output, self.errors = done.returncode, done.stdout, done.stderr
         self.lines = self.output.splitlines()
 
     def field(self, name: str) -> str:
@@ -55,10 +53,10 @@ def ladders(tmp_path_factory):
     for name, (script, _) in LADDERS.items():
         (root / name).mkdir()
         (root / name / "script.py").write_text(getattr(ladder_scripts, script))
-    wanted = [[str(root / name), arguments] for name, (_, arguments) in LADDERS.items()]
-    runner = str(Path(__file__).with_name("run_ladders.py"))
-    subprocess.run([sys.executable, runner, json.dumps(wanted)], check=True, timeout=250)
-    return {name: Result(root / name) for name in LADDERS}
+    return {
+        name: Result(root / name, run_python("-m", "npugraph", "ladder", *arguments, cwd=root / name))
+        for name, (_, arguments) in LADDERS.items()
+    }
 
 
 def test_a_custom_pass_that_changes_a_number(ladders) -> None:
