@@ -20,14 +20,11 @@ from tests.mutation.plant import Fault, choose, plant
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / folder for folder in ("src/lower", "src/passes", "src/codegen", "python/npugraph/driver")]
-PYTEST = ["-m", "pytest", "-q", "-x", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long"]
-OF_DEVICE, OF_VLLM = "tests/python/device", "tests/python/vllm"
 # Name of a stage -> its command.
 STAGES = {
     "text IR": ["scripts/lit", "build/release"],
     "C++ units": ["ctest", "--test-dir", "build/release", "--stop-on-failure", "-j", "2"],
-    "Python": ["python", *PYTEST, f"--ignore={OF_DEVICE}", f"--ignore={OF_VLLM}"],
-    "Python with torch_npu": ["scripts/npu_python", *PYTEST, OF_DEVICE],
+    "Python": ["scripts/test_python", "-q", "-x", "-m", "not long"],
 }
 SECONDS = 3600  # of a stage
 # The first failure in the output of each of them.
@@ -39,7 +36,6 @@ def run(command: list[str], fault: int = 0) -> tuple[int, str]:
     """The exit status and the output of a command. One that takes longer than the tests do is ended."""
     environment = os.environ | {
         "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
-        "OMP_WAIT_POLICY": "PASSIVE",
         "PLANTED_FAULT": str(fault),
     }
     pipe = subprocess.PIPE
