@@ -164,12 +164,14 @@ def busy_seconds() -> float:
 
 def own_seconds() -> float:
     """Returns the processor time of this process and of the processes that it has started, running or not."""
-    total = 0.0
+    ticks, per_second = 0, os.sysconf("SC_CLK_TCK")
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
             taken = process.cpu_times()
-            total += taken.user + taken.system + taken.children_user + taken.children_system
-    return total
+            # Whole ticks: a sum of fractions depends on the process in which a tick is counted.
+            parts = (taken.user, taken.system, taken.children_user, taken.children_system)
+            ticks += sum(round(part * per_second) for part in parts)
+    return ticks / per_second
 
 
 def adopt_orphans() -> None:
