@@ -96,4 +96,4 @@ fresh:  ## `make demo` and `make test` from a clone in a bare Debian 12 (deboots
 	@scripts/fresh
 
 clean:  ## remove what was built; keeps .venv
-	rm -rf build dist python/npugraph/_*.so python/npugraph/_torch_version
+	rm -rf build dist python/npugraph/*.so python/npugraph/_torch_version

@@ -26,9 +26,9 @@ set(NPUGRAPH_BATCH 12)
 # program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this
 # one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
 # headers to precompile; PCH_OF is the layer whose precompiled headers this one takes, which must be compiled
-# with the same options. MODULE is the Python module whose part this layer is, _C by default: a layer of another module
-# includes what it depends on, and links it only if it is of the same module; _C exports the rest (base/export.h). Tests that
-# take long run in TEST_SHARDS processes, each with its share of the tests.
+# with the same options. MODULE is the shared library whose part this layer is: the Python module _C or _ascend, or else core
+# (npugraph_core.cmake). A layer links the layers of its own module, and includes those of others, which export what it calls.
+# Tests that take long run in TEST_SHARDS processes, each with its share of the tests.
 #
 # With NPUGRAPH_UNITY, files of one layer are compiled together (npugraph_batches), so names in their unnamed namespaces
 # differ. Files include what they use: builds with sanitizers neither do that nor precompile headers.
@@ -39,7 +39,7 @@ function(npugraph_layer dir)
   endif()
   string(REPLACE "/" "_" name ${dir})
   if(NOT arg_MODULE)
-    set(arg_MODULE _C)
+    set(arg_MODULE core)
   endif()
   npugraph_libraries_of(libraries ${arg_MODULE} ${arg_DEPS})
 
@@ -63,6 +63,9 @@ function(npugraph_layer dir)
   endif()
   target_link_libraries(npugraph_${name} ${scope} npugraph_options ${libraries} ${arg_LINK})
   set_property(TARGET npugraph_${name} PROPERTY NPUGRAPH_MODULE ${arg_MODULE})
+  if(arg_MODULE STREQUAL "core")
+    npugraph_core_layer(npugraph_${name})
+  endif()
   if(ops IN_LIST arg_DEPS)
     add_dependencies(npugraph_${name} npugraph_operators_header)
   endif()
@@ -89,7 +92,7 @@ function(npugraph_reuse_headers target dir)
   endif()
 endfunction()
 
-# npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the Python module takes them.
+# npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the module takes them.
 function(npugraph_libraries_of variable module)
   set(libraries)
   foreach(dir ${ARGN})
@@ -99,6 +102,9 @@ function(npugraph_libraries_of variable module)
       list(APPEND libraries npugraph_${name})
     else()
       list(APPEND libraries $<COMPILE_ONLY:npugraph_${name}>)
+      if(other STREQUAL "core")
+        list(APPEND libraries npugraph_core)
+      endif()
     endif()
   endforeach()
   set(${variable} ${libraries} PARENT_SCOPE)
@@ -143,12 +149,15 @@ endfunction()
 # npugraph_tool(<name> SOURCES <source>... DEPS <dir>...): a program of src/tools, installed beside the Python scripts.
 function(npugraph_tool name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
-  list(TRANSFORM arg_DEPS REPLACE "/" "_")
-  list(TRANSFORM arg_DEPS PREPEND npugraph_)
   add_executable(${name} ${arg_SOURCES})
   npugraph_batches(${name})
-  target_link_libraries(${name} PRIVATE npugraph_options ${arg_DEPS} CLI11::CLI11)
+  npugraph_libraries_of(libraries ${name} ${arg_DEPS})
+  target_link_libraries(${name} PRIVATE npugraph_options ${libraries} CLI11::CLI11)
   if(SKBUILD)
+    # From bin/ to the package in a virtual environment, in a folder of `pip install --target`, and beside Debian's own Python.
+    set(python lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
+    set_target_properties(${name} PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../${python}/site-packages/npugraph;$ORIGIN/../npugraph;$ORIGIN/../${python}/dist-packages/npugraph")
     install(TARGETS ${name} DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT wheel)
   endif()
 endfunction()

@@ -54,7 +54,7 @@ target_link_libraries(npugraph_libtorch_python INTERFACE ${NPUGRAPH_TORCH_DIR}/l
 # npugraph_python_module(<name> <dir> DEPS <dir>... PCH_OF <dir>)
 #
 # The extension module npugraph.<name>, target npugraph<name>, of src/<dir>/*.cc and the layers DEPS. It exports its
-# initialiser and the symbols marked NPUGRAPH_EXPORT (base/export.h). Modules other than _C take what they lack from _C.
+# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/npu/export.h). Modules other than _C take what they lack from _C.
 function(npugraph_python_module name dir)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH_OF" "DEPS")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
@@ -68,13 +68,12 @@ function(npugraph_python_module name dir)
   set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports})
-  set(rpath ${NPUGRAPH_TORCH_DIR}/lib)
+  set(rpath $ORIGIN ${NPUGRAPH_TORCH_DIR}/lib)
   if(name STREQUAL _C)
     target_link_options(${target} PRIVATE -Wl,-soname,$<TARGET_FILE_NAME:${target}>)
   else()
     add_dependencies(${target} npugraph_C)
     target_link_libraries(${target} PRIVATE -Wl,$<TARGET_FILE:npugraph_C>)  # a flag: CMake would look for a library lib_C
-    list(PREPEND rpath $ORIGIN)
   endif()
   set_target_properties(
     ${target}

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/export.h"
 #include "tensor/dtype.h"
 
 namespace npugraph::target {
@@ -50,7 +49,7 @@ std::string_view name_of(Level level);
 
 // The processor, restricted to the level that NPUGRAPH_TARGET names, if any. A level that the processor lacks gives a
 // warning and the native level. Determined once per process.
-NPUGRAPH_EXPORT const Target& host_target();
+const Target& host_target();
 
 // The processor restricted to `level`; nullopt if it lacks it. Its own level includes all features that it has.
 std::optional<Target> host_at(Level level);

@@ -8,7 +8,6 @@
 #include <span>
 
 #include "abi/task.h"
-#include "base/export.h"
 #include "codegen/attention/memory.h"
 #include "loop/attention.h"
 #include "target/target.h"
@@ -40,7 +39,7 @@ struct VarlenOperands {
 };
 
 // One call. `attention` has no mask, and its position is kStart or kEnd. Queries that see no keys give zeros.
-class NPUGRAPH_EXPORT VarlenAttention {
+class VarlenAttention {
  public:
   VarlenAttention(const loop::Attention& attention, const VarlenOperands& operands,
                   std::span<const VarlenSequence> sequences, const target::Target& target);

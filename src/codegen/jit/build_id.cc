@@ -56,12 +56,14 @@ int visit(dl_phdr_info* object, size_t, void* context) {
 
 }  // namespace
 
+std::string build_id_of(const void* address) {
+  Search search{.address = reinterpret_cast<uintptr_t>(address), .found = {}};
+  dl_iterate_phdr(visit, &search);
+  return search.found;
+}
+
 const std::string& build_id() {
-  static const std::string id = [] {
-    Search search{.address = reinterpret_cast<uintptr_t>(&build_id), .found = {}};
-    dl_iterate_phdr(visit, &search);
-    return search.found;
-  }();
+  static const std::string id = build_id_of(&kOwner);
   return id;
 }
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identifies the build of the program or shared library that this code is a part of.
+// Identifies builds by the GNU build id that the linker wrote, a hash of everything that it linked.
 #pragma once
 
 #include <string>
 
 namespace npugraph::codegen {
 
-// The GNU build id that the linker wrote, a hash of everything that it linked; empty if there is none. Looked up once.
+// The build id of the program or shared library that holds `address`; empty if there is none.
+std::string build_id_of(const void* address);
+
+// The build id of the one that holds the code generator. Looked up once.
 const std::string& build_id();
 
 }  // namespace npugraph::codegen

@@ -340,7 +340,10 @@ void init_artifact(py::module_& module) {
       "writes "
       "results of any strides. None if Programs call the operator itself.");
   module.def("drop_unused_code", &compiler::drop_unused_code);
-  module.def("build_id", [] { return py::bytes(codegen::build_id()); });
+  module.def("build_id", [] {
+    static const char in_this_module = 0;
+    return py::bytes(codegen::build_id() + codegen::build_id_of(&in_this_module));
+  });
 }
 
 }  // namespace npugraph::bindings

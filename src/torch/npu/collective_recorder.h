@@ -13,7 +13,7 @@
 #include <c10/util/FunctionRef.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "abi/task.h"
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

@@ -13,8 +13,8 @@
 #include <c10/util/SmallVector.h>
 
 #include "abi/task.h"
-#include "base/export.h"
 #include "tensor/dtype.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

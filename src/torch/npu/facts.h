@@ -7,8 +7,8 @@
 
 #include <c10/core/Device.h>
 
-#include "base/export.h"
 #include "base/max_devices.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

@@ -10,7 +10,7 @@
 
 #include <ATen/ATen.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 #include "torch/npu/memory.h"
 
 namespace npugraph::npu {

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Generator.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

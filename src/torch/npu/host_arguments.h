@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

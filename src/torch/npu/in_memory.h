@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

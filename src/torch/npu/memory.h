@@ -16,7 +16,7 @@
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

@@ -6,7 +6,7 @@
 
 #include <c10/core/Device.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

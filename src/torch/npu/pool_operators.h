@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

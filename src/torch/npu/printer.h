@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

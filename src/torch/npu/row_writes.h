@@ -9,7 +9,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/FunctionRef.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 

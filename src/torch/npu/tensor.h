@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "base/export.h"
+#include "torch/npu/export.h"
 #include "torch/npu/facts.h"
 
 namespace npugraph::npu {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,8 @@ else:
     import tomli as tomllib  # which pytest needs
 
 ROOT = Path(__file__).parents[3]
-_BUILD = ROOT / "build/release"
-_BY_CMAKE = ("_*.so", "_torch_version", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
+_BUILD = Path(os.environ.get("TEST_BUILD", ROOT / "build/release"))  # for the Python and the torch of the tests
+_BY_CMAKE = ("*.so", "_torch_version", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
 
 
 def environment(folder: Path) -> Path:
