@@ -4,8 +4,10 @@ only for CUDA."""
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -53,7 +55,8 @@ def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) ->
 
 
 def install() -> None:
-    """Adds the functions that torch lacks. A torch that was built for CUDA keeps its own."""
+    """Adds the functions that torch lacks. Those of a torch that was built for CUDA do what they did where CUDA has a
+    device."""
     for function in (
         _broadcast,
         _broadcast_out,
@@ -63,8 +66,17 @@ def install() -> None:
         _gather,
         _gather_out,
     ):
-        if not hasattr(torch._C, function.__name__):
-            setattr(torch._C, function.__name__, function)
-    if not torch.backends.cuda.is_built():
-        # This check compares the devices; those of npu are all alike.
-        sys.modules["torch.nn.parallel.data_parallel"]._check_balance = lambda device_ids: None
+        setattr(torch._C, function.__name__, _unless_cuda(function, getattr(torch._C, function.__name__, None)))
+    # This check compares the devices; those of npu are all alike.
+    module = sys.modules["torch.nn.parallel.data_parallel"]
+    module._check_balance = _unless_cuda(lambda device_ids: None, module._check_balance)
+
+
+def _unless_cuda(own: Callable[..., Any], of_cuda: Callable[..., Any] | None) -> Callable[..., Any]:
+    @functools.wraps(own)
+    def call(*args: Any) -> Any:
+        # torch.cuda itself may stand for npu (contrib.transfer_to_npu).
+        has_cuda = of_cuda is not None and torch.backends.cuda.is_built() and torch._C._cuda_getDeviceCount() > 0
+        return (of_cuda if has_cuda else own)(*args)
+
+    return call
