@@ -12,9 +12,12 @@ closure. The guards of this module see all of these changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from unittest import mock
 
 import torch
+from torch._C._dynamo.guards import GuardManager
 from torch._dynamo import config
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
@@ -62,10 +65,24 @@ def compare_dict_counts_first(builder: GuardBuilder, _: Guard) -> None:
         del manager.finalize  # makes the method of the class visible again
         modules = [value for value in builder.guard_tree_values.values() if isinstance(value, torch.nn.Module)]
         if len(modules) >= FEWEST_MODULES:
-            with config.patch(assume_dunder_attributes_remain_unchanged=False):
+            with config.patch(assume_dunder_attributes_remain_unchanged=False), _shared_modules_checked():
                 manager.find_tag_safe_roots()
             known = _C.KnownTypes(modules)
             manager.root.add_lambda_guard(known, [f"{len(modules)} modules have the classes that they had"], None)
         finalize()
 
     manager.finalize = finalize_organised
+
+
+@contextmanager
+def _shared_modules_checked() -> Iterator[None]:
+    """Within it, Dynamo marks no module that is in two places as one whose check its dicts can replace. That it is the
+    same in both places is compared where the second is checked, which happens only if both are. Dynamo excludes tensors
+    in two places, but not modules."""
+
+    def unless_shared(mark):
+        return lambda node: None if node.has_object_aliasing_guard() else mark(node)
+
+    marks = {name: unless_shared(getattr(GuardManager, name)) for name in ("mark_tag_safe", "mark_tag_safe_root")}
+    with mock.patch.multiple(GuardManager, **marks):
+        yield
