@@ -97,17 +97,17 @@ def _stream_variable(base: type) -> type:
     from torch._dynamo.guards import GuardBuilder, install_guard
     from torch._dynamo.variables import ConstantVariable
 
-    class NpuStreamVariable(base):
-        _cpython_type = torch.npu.Stream
+    # The method that finds attributes; torch 2.14 has renamed it.
+    getter = "tp_getattro_impl" if hasattr(base, "tp_getattro_impl") else "var_getattr"
 
-        def var_getattr(self, tx: Any, name: str) -> Any:
-            if name not in _STREAM_NUMBERS:
-                return super().var_getattr(tx, name)
-            if self.source:
-                install_guard(self.source.make_guard(GuardBuilder.EQUALS_MATCH))
-            return ConstantVariable.create(getattr(_as_stream(self.value), name))
+    def get_attribute(self: Any, tx: Any, name: str) -> Any:
+        if name not in _STREAM_NUMBERS:
+            return getattr(base, getter)(self, tx, name)
+        if self.source:
+            install_guard(self.source.make_guard(GuardBuilder.EQUALS_MATCH))
+        return ConstantVariable.create(getattr(_as_stream(self.value), name))
 
-    return NpuStreamVariable
+    return type("NpuStreamVariable", (base,), {"_cpython_type": torch.npu.Stream, getter: get_attribute})
 
 
 def _device_variable(base: type) -> type:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs that a graph gives the memory of another tensor, as ``x.data = y`` does.
 
-    set_ = aten.set_.source_Tensor(x, mul); return (add,)    ->    return (add, mul), and the host calls x.set_(mul)
+    set_ = aten.set_.source_Tensor(x, mul); return (add,)    ->    return (add, mul), and the host calls set_(x, mul)
 
 A task writes memory of an input, and cannot give the caller's tensor other memory.
 """
@@ -14,14 +14,19 @@ from typing import Any
 import torch
 from torch import fx
 
-_SET = torch.ops.aten.set_.source_Tensor
+# torch 2.14 has an operator of its own for this.
+_GIVE = (
+    torch.ops.aten.shallow_copy_data_.default
+    if hasattr(torch.ops.aten, "shallow_copy_data_")
+    else torch.ops.aten.set_.source_Tensor
+)
 
 
 def take(gm: fx.GraphModule) -> tuple[int, ...]:
     """Takes the calls that give inputs other memory out of a functional graph. Returns the places of these inputs. The
     tensors whose memory they get are the last outputs of the graph, in this order."""
     places = {node: place for place, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
-    calls = [node for node in gm.graph.find_nodes(op="call_function", target=_SET) if node.args[0] in places]
+    calls = [node for node in gm.graph.find_nodes(op="call_function", target=_GIVE) if node.args[0] in places]
     if not calls:
         return ()
     output = gm.graph.output_node()
@@ -43,7 +48,7 @@ def giving(run: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., An
         results = list(run(args))
         with torch.no_grad():
             for given, value in zip(inputs, results[-len(places) :], strict=True):
-                given.set_(value)
+                _GIVE(given, value)
         return results[: -len(places)]
 
     return call

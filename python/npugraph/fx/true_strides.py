@@ -256,6 +256,7 @@ _STRIDES: dict[Any, Callable[..., Sequence[Any] | None]] = {
         _strides_of_norm,
     ),
     aten.channel_shuffle.default: _format_of(0),
+    aten.native_group_norm.default: _format_of(0),
     aten.max_unpool2d.default: _format_of(0),
     aten.batch_norm_backward.default: _strides_of_norm_gradient,
     aten.native_batch_norm_backward.default: _strides_of_norm_gradient,

@@ -105,6 +105,9 @@ _OF_STATE |= {"FUNCTORCH_STACK_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "DUAL_LEV
 _OF_STATE |= {"compare_dict_counts_first", "FSDP_TRAINING_STATE", "NOT_NONE_MATCH"}
 
 
+# The source of a part of a torch setting (an entry of a config module). torch 2.14 reads settings in functions that
+# Dynamo traces. The value of the setting is the condition.
+_OF_SETTING = re.compile(r"(G\[[^()]*\.config)\._config\['(\w+)'\]")
 # Sources of global variables in the namespace that Python makes for the methods of a named tuple.
 _OF_GENERATED = "G['___unnamed_scope_"
 
@@ -138,7 +141,11 @@ def _of_guard(guard: Any, described: Mapping[str, Any], arguments: Any, variable
     if name in _OF_STATE or source.startswith(_OF_GENERATED):
         return None
     keywords = getattr(guard.create_fn, "keywords", {})
+    setting = _OF_SETTING.search(source)
     try:
+        if setting is not None:
+            source = ".".join(setting.groups())
+            return Condition("constant", source, looks.of_constant(value_of(source, arguments, variables)))
         if name == "DUPLICATE_INPUT":
             return Condition("same", source, True, keywords["source_b"].name)
         if source.endswith(_NAME_OF_GROUP):

@@ -44,14 +44,16 @@ def decompositions() -> Iterator[Call]:
     for a in square():
         for function in (aten.linalg_inv_ex, aten.linalg_ldl_factor_ex, aten.linalg_cholesky_ex):
             yield function.default, (a,), {"check_errors": False}
-        for function in (aten.cholesky, aten.cholesky_inverse, aten.linalg_matrix_exp, aten._linalg_slogdet):
+        for function in (aten.cholesky_inverse, aten.linalg_matrix_exp, aten._linalg_slogdet):
             yield function.default, (a,), {}
         for function in (aten.linalg_eig, aten._linalg_eigh, aten._linalg_det):
             yield function.default, (a,), {}
         yield whole(aten.linalg_eigvals.default), (a,), {}
         yield aten._linalg_eigh.default, (a, "U", False), {}
         yield aten.linalg_cholesky_ex.default, (a,), {"upper": True}
-        yield aten.cholesky.default, (a, True), {}
+        if hasattr(aten, "cholesky"):  # torch 2.14 has linalg_cholesky alone
+            yield aten.cholesky.default, (a,), {}
+            yield aten.cholesky.default, (a, True), {}
     for a in oblong():
         for pivot in (True, False):
             yield aten.linalg_lu_factor_ex.default, (a,), {"pivot": pivot}

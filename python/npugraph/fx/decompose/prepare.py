@@ -16,6 +16,7 @@ from torch._higher_order_ops.effects import with_effects
 from npugraph.fx.calls import add_call, geometry, storage_elements
 from npugraph.fx.decompose.functional_forms import expand_functional_forms
 from npugraph.fx.decompose.random_states import has_repeated_draws, unwrap_repeated_draws
+from npugraph.fx.decompose.rounded_numbers import round_numbers
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.decompose.working_copies import write_working_copies
 from npugraph.fx.schema import is_view
@@ -27,7 +28,7 @@ aten = torch.ops.aten
 
 def prepare(gm: fx.GraphModule) -> fx.GraphModule:
     """Replaces operators that were wrapped for their effects, made functional, or wrapped by checkpoints, by the
-    operators themselves. In place.
+    operators themselves, and gives operators the numbers that eager computes with. In place.
 
     Inputs that only order effects are marked with ``meta["effect_token"]``. Calls pass None for them.
     """
@@ -46,6 +47,7 @@ def prepare(gm: fx.GraphModule) -> fx.GraphModule:
     if has_repeated_draws(gm.graph):
         with _in_fake_mode_of(gm):
             unwrap_repeated_draws(gm.graph)
+    round_numbers(gm.graph)
     _copy_whole_storages(gm.graph)
     _keep_offsets(gm.graph)
     return gm
