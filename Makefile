@@ -9,7 +9,7 @@ PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test quick long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh clean
+.PHONY: help setup build demo test quick long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh fresh-wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -17,7 +17,7 @@ help:  ## this list
 setup:  ## install what is missing: Debian packages, .venv, Python packages
 	@scripts/setup $(NEEDS)
 
-build bench bench-peers format lint asan tsan aarch64 aarch64-torch: NEEDS = dev
+build bench bench-peers format lint asan tsan aarch64 aarch64-torch wheel: NEEDS = dev
 test quick long asan-torch red-zones: NEEDS = tests
 
 build: setup  ## build the C++ half incrementally, with its tests and benchmarks
@@ -25,8 +25,9 @@ build: setup  ## build the C++ half incrementally, with its tests and benchmarks
 
 # The words of a question are not for the shell, which would stop at the apostrophe of "What's".
 demo: export DEMO_LINE = $(value ARGS)
-demo: setup  ## a language model answers: make demo ARGS="What is a compiler?"
-	@scripts/build release npugraph_C
+demo:  ## a language model answers: make demo ARGS="What is a compiler?"; takes a wheel of this commit, if dist/ has one
+	@scripts/setup $$(scripts/take_wheel --look && echo run)
+	@scripts/take_wheel || scripts/build release npugraph_C
 	@$(PYTHON) -m npugraph.demo --line "$$DEMO_LINE"
 
 test: build  ## what CI runs; ARGS go to pytest
@@ -89,11 +90,14 @@ red-zones: build  ## the Python tests and 20,000 random programs with watched by
 	@scripts/test_python -m 'not long and not no_red_zones' $(ARGS)
 	@RANDOM_PROGRAMS=3500 OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) tests/python/fuzz
 
-wheel: setup  ## dist/*.whl, checked in a fresh environment
+wheel: setup  ## dist/: source distribution and wheels for Debian 11 and newer, checked in a fresh environment
 	@scripts/wheel
 
 fresh:  ## `make demo` and `make test` from a clone in a bare Debian 12 (debootstrap; needs root)
 	@scripts/fresh
+
+fresh-wheel:  ## the wheels of dist/ in a bare Debian 12 and a bare Debian 11 (debootstrap; needs root)
+	@scripts/fresh_wheel
 
 clean:  ## remove what was built; keeps .venv
 	rm -rf build dist python/npugraph/*.so python/npugraph/_torch_version

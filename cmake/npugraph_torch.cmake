@@ -38,6 +38,11 @@ if(NPUGRAPH_INPLACE)
 endif()
 file(CONFIGURE OUTPUT ${torch_version_file} CONTENT "${NPUGRAPH_TORCH_VERSION}\n")
 install(FILES ${torch_version_file} DESTINATION npugraph COMPONENT wheel)
+set(NPUGRAPH_COMMIT "" CACHE STRING "The commit of these sources, which the wheel then names")
+if(NPUGRAPH_COMMIT)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/_commit CONTENT "${NPUGRAPH_COMMIT}\n")
+  install(FILES ${CMAKE_BINARY_DIR}/_commit DESTINATION npugraph COMPONENT wheel)
+endif()
 
 add_library(npugraph_libtorch INTERFACE)
 target_include_directories(

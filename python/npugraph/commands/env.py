@@ -15,6 +15,7 @@ import torch
 
 from npugraph import _C
 
+_PACKAGE = Path(__file__).parent.parent
 _PACKAGES = ("torch_npu", "numpy", "transformers", "diffusers", "peft", "torchao", "vllm", "vllm-ascend", "triton")
 # Environment variables whose names begin with these change what a program does.
 _VARIABLES = ("NPUGRAPH_", "TNG_", "TORCH", "PYTORCH_", "ASCEND_", "OMP_", "MKL_", "KMP_", "GOMP_", "LD_PRELOAD")
@@ -39,7 +40,8 @@ def page() -> str:
 
 
 def _rows() -> Iterator[tuple[str, str]]:
-    yield "npugraph", f"{_C.version}, at {Path(__file__).parent.parent}"
+    commit = _text(_PACKAGE / "_commit").strip()  # in wheels
+    yield "npugraph", f"{_C.version}, {f'{commit[:10]}, ' if commit else ''}at {_PACKAGE}"
     yield "torch", f"{torch.__version__}, {torch.version.git_version[:10]}, at {Path(torch.__file__).parent}"
     yield "python", f"{platform.python_version()}, {sys.executable}"
     for name in _PACKAGES:
