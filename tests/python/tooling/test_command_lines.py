@@ -52,7 +52,7 @@ def test_a_question_of_make_needs_no_care_for_apostrophes(line, question, tokens
 
 def test_make_gives_the_demo_its_line_as_it_was_written() -> None:
     makefile = (ROOT / "Makefile").read_text().replace("-m npugraph.demo --line", "-c 'import sys; print(sys.argv[1])'")
-    makefile = makefile.replace("@scripts/setup $(NEEDS)", "@true").replace("@scripts/build release product", "@true")
+    makefile = re.sub(r"(?m)^\t@scripts/.*", "\t@true", makefile)  # builds nothing
     given = 'What\'s "up" with $5 * 2?'
     make = subprocess.run(
         ["make", "--no-print-directory", "-f", "-", "demo", f"PYTHON={sys.executable}", f"ARGS={given}"],
