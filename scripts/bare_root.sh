@@ -2,6 +2,8 @@
 # For scripts that prove something on a machine with nothing prepared: a bare Debian of debootstrap, which gets the package sources
 # of this machine (apt mirror and proxies, pip indexes and certificates). Source it in a script with a function run_inside.
 
+source scripts/debian.sh
+
 readonly kEnvironment='^(PIP_.*|.*_proxy|.*_PROXY|TERM|LANG)$'
 # The certificates that this machine trusts; at a path of its own, since ca-certificates rewrites the usual one.
 readonly kHostBundle=/etc/ssl/certs/ca-certificates.crt kBundle=/etc/ssl/host-certificates.crt
@@ -19,11 +21,6 @@ local_indexes() {
 
 # Files that pip is told to take limits of versions from.
 limits_of_pip() { sed -n 's/^constraint *= *//p' "${kPipFiles[@]}" 2>/dev/null || true; }
-
-# The mirror of which this machine, a Debian 12, takes its packages.
-mirror() {
-  apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 2>/dev/null | awk '$2 == "bookworm" {print $1; exit}'
-}
 
 # usage: make_root FOLDER RELEASE
 make_root() {

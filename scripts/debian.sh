@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# For scripts that take packages of a Debian that is not this system's. Source it.
+
+# The mirror of which this machine, a Debian 12, takes its packages.
+mirror() {
+  apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' 2>/dev/null | awk '$2 == "bookworm" {print $1; exit}'
+}
+
+# usage: make_apt FOLDER SOURCE [OPTION...]     SOURCE: such as "deb MIRROR bullseye main"
+# Afterwards "${apt[@]}" is an apt-get that knows this source alone, and keeps what it knows in FOLDER.
+make_apt() {
+  local folder=$1 source=$2
+  shift 2
+  mkdir -p "$folder"/{lists,archives}/partial
+  echo "$source" >"$folder/sources.list"
+  apt=(apt-get -qq -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    -o Dir::State::Lists="$folder/lists" -o Dir::Cache="$folder" "$@")
+  "${apt[@]}" update
+}
