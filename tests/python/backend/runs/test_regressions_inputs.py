@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -172,7 +173,8 @@ def test_calls_inside_of_the_making_of_results() -> None:
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(on_collection)
-    assert len(calls) > 20
+    # Since Python 3.12, collections begin between bytecodes, and not when C++ makes an object.
+    assert len(calls) >= (20 if sys.version_info >= (3, 12) else 21)
     for result in results:
         for got, expected in zip(result, want, strict=True):
             assert got.stride() == expected.stride()
