@@ -97,9 +97,9 @@ def check_calls(name: str, way: Callable[[Any, Call, Any], None], examples: int,
     each()
 
 
-# Graphs of views of a result cost most. `make test` has those of each third operator.
+# Graphs of views of a result cost most. `make test` has those of each sixth operator.
 DRAWN = [
-    pytest.param(name, way, marks=[pytest.mark.long] * (way is views_in_a_graph and number % 3 > 0))
+    pytest.param(name, way, marks=[pytest.mark.long] * (way is views_in_a_graph and number % 6 > 0))
     for number, name in enumerate(CALLS)
     for way in WAYS
 ]
