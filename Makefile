@@ -100,4 +100,4 @@ fresh-wheel:  ## the wheels of dist/ in a bare Debian 12 and a bare Debian 11 (d
 	@scripts/fresh_wheel
 
 clean:  ## remove what was built; keeps .venv
-	rm -rf build dist python/npugraph/*.so python/npugraph/_torch_version
+	rm -rf build dist python/npugraph/*.so python/npugraph/torch-*

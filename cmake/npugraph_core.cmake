@@ -25,12 +25,20 @@ function(npugraph_core_library)
   endforeach()
   # For the libraries behind them; their own archives hold nothing that is not here yet.
   target_link_libraries(npugraph_core PRIVATE npugraph_options ${layers})
+  set_target_properties(npugraph_core PROPERTIES LINKER_LANGUAGE CXX)
+  npugraph_in_package(npugraph_core "")
+endfunction()
+
+# npugraph_in_package(<target> <folder>): puts the library into this folder of the package npugraph. It shows the symbols of
+# exports.map. Calls of them inside of the library stay direct calls.
+function(npugraph_in_package target folder)
   set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
-  target_link_options(npugraph_core PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)
-  set_target_properties(npugraph_core PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${exports}
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/npugraph)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports})
+  set(package ${CMAKE_BINARY_DIR}/python/npugraph)
   if(NPUGRAPH_INPLACE)
-    set_target_properties(npugraph_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/npugraph)
+    set(package ${CMAKE_SOURCE_DIR}/python/npugraph)
   endif()
-  install(TARGETS npugraph_core LIBRARY DESTINATION npugraph COMPONENT wheel)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package}/${folder})
+  install(TARGETS ${target} LIBRARY DESTINATION npugraph/${folder} COMPONENT wheel)
 endfunction()

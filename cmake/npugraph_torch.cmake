@@ -31,13 +31,9 @@ string(REGEX MATCH "torch>=([0-9.]+),<([0-9.]+)" torch_range "${torch_line}")
 if(NPUGRAPH_TORCH_VERSION VERSION_LESS CMAKE_MATCH_1 OR NPUGRAPH_TORCH_VERSION VERSION_GREATER_EQUAL CMAKE_MATCH_2)
   message(FATAL_ERROR "${torch_range} is required, ${Python_EXECUTABLE} has ${NPUGRAPH_TORCH_VERSION}")
 endif()
-# For python/npugraph/torch_versions.py.
-set(torch_version_file ${CMAKE_BINARY_DIR}/python/npugraph/_torch_version)
-if(NPUGRAPH_INPLACE)
-  set(torch_version_file ${CMAKE_SOURCE_DIR}/python/npugraph/_torch_version)
-endif()
-file(CONFIGURE OUTPUT ${torch_version_file} CONTENT "${NPUGRAPH_TORCH_VERSION}\n")
-install(FILES ${torch_version_file} DESTINATION npugraph COMPONENT wheel)
+# The folder of its modules in the package: python/npugraph/torch_versions.py chooses one.
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" NPUGRAPH_TORCH_FOLDER ${NPUGRAPH_TORCH_VERSION})
+string(PREPEND NPUGRAPH_TORCH_FOLDER torch-)
 set(NPUGRAPH_COMMIT "" CACHE STRING "The commit of these sources, which the wheel then names")
 if(NPUGRAPH_COMMIT)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/_commit CONTENT "${NPUGRAPH_COMMIT}\n")
@@ -59,7 +55,8 @@ target_link_libraries(npugraph_libtorch_python INTERFACE ${NPUGRAPH_TORCH_DIR}/l
 # npugraph_python_module(<name> <dir> DEPS <dir>... PCH_OF <dir>)
 #
 # The extension module npugraph.<name>, target npugraph<name>, of src/<dir>/*.cc and the layers DEPS. It exports its
-# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/npu/export.h). Modules other than _C take what they lack from _C.
+# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/npu/export.h). Modules other than _C take what they lack from _C,
+# which lies beside them.
 function(npugraph_python_module name dir)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH_OF" "DEPS")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
@@ -69,26 +66,17 @@ function(npugraph_python_module name dir)
   npugraph_libraries_of(libraries ${name} ${arg_DEPS})
   target_link_libraries(${target} PRIVATE npugraph_options ${libraries} npugraph_libtorch_python)
   npugraph_reuse_headers(${target} ${arg_PCH_OF})
-  # Calls of exported functions inside of a module stay direct calls.
-  set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)
-  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${exports})
-  set(rpath $ORIGIN ${NPUGRAPH_TORCH_DIR}/lib)
   if(name STREQUAL _C)
     target_link_options(${target} PRIVATE -Wl,-soname,$<TARGET_FILE_NAME:${target}>)
   else()
     add_dependencies(${target} npugraph_C)
     target_link_libraries(${target} PRIVATE -Wl,$<TARGET_FILE:npugraph_C>)  # a flag: CMake would look for a library lib_C
   endif()
+  # site-packages/npugraph/torch-2.13/_C.so, npugraph_core above it, site-packages/torch/lib
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME ${name}
-               LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/npugraph
-               BUILD_RPATH "${rpath}"
-               # site-packages/npugraph/_C.so beside site-packages/torch/lib
-               INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
-  if(NPUGRAPH_INPLACE)
-    set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/python/npugraph)
-  endif()
-  install(TARGETS ${target} LIBRARY DESTINATION npugraph COMPONENT wheel)
+               BUILD_RPATH "$ORIGIN;$ORIGIN/..;${NPUGRAPH_TORCH_DIR}/lib"
+               INSTALL_RPATH "$ORIGIN;$ORIGIN/..;$ORIGIN/../../torch/lib")
+  npugraph_in_package(${target} ${NPUGRAPH_TORCH_FOLDER})
 endfunction()

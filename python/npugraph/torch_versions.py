@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which torch this build of npugraph is for. Importing it raises ImportError where torch is another one: the C++ half
-would crash with its libraries."""
+"""Lets ``npugraph._C`` and ``npugraph._ascend`` be imported from the folder of the torch that runs.
+
+Each minor version has a folder (``torch-2.13``), because the C++ half would crash with the libraries of another. Raises
+ImportError where the torch that runs has none."""
 
 from __future__ import annotations
 
@@ -8,18 +10,26 @@ from pathlib import Path
 
 import torch
 
+import npugraph
+
 
 def minor(version: str) -> str:
     """The part of a version that libraries are bound to: "2.13" of "2.13.0+cpu"."""
     return ".".join(version.split(".")[:2])
 
 
-_FOLDER = Path(__file__).parent
-# Written by the build (cmake/npugraph_torch.cmake).
-BUILT_FOR = minor((_FOLDER / "_torch_version").read_text())
-
-if minor(torch.__version__) != BUILT_FOR:
+def modules(package: Path, version: str) -> Path:
+    """The folder in ``package`` that has the modules for this version of torch. Raises ImportError where none has."""
+    folder = package / f"torch-{minor(version)}"
+    if folder.is_dir():
+        return folder
+    built_for = sorted(other.name.removeprefix("torch-") for other in package.glob("torch-*"))
     raise ImportError(
-        f"npugraph in {_FOLDER} is built for torch {BUILT_FOR}, and this is torch {torch.__version__}: "
-        f"install torch=={BUILT_FOR}.*, or build npugraph for torch {minor(torch.__version__)}"
+        f"npugraph in {package} is built for torch {' and '.join(built_for)}, and this is torch {version}: "
+        f"install {' or '.join(f'torch=={other}.*' for other in built_for)}, "
+        f"or build npugraph for torch {minor(version)}"
     )
+
+
+# First, so that nothing that lies in the package itself is found before them.
+npugraph.__path__.insert(0, str(modules(Path(__file__).parent, torch.__version__)))

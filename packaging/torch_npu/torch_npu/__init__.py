@@ -28,6 +28,10 @@ finally:
     else:
         os.environ[_AUTOLOAD] = _before
 
+# npugraph has not chosen its modules yet if its own import of torch led here.
+from npugraph import torch_versions  # noqa: E402, F401
+
+# isort: split
 from torch_npu import _register  # noqa: E402
 
 _register.make_device()  # the modules below need its devices

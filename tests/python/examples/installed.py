@@ -19,7 +19,7 @@ else:
 
 ROOT = Path(__file__).parents[3]
 _BUILD = Path(os.environ.get("TEST_BUILD", ROOT / "build/release"))  # for the Python and the torch of the tests
-_BY_CMAKE = ("*.so", "_torch_version", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
+_BY_CMAKE = ("*.so", "torch-*", "include", "cmake", "__pycache__")  # of a build in place: CMake installs them
 
 
 def environment(folder: Path) -> Path:

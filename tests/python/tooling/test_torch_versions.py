@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""npugraph is imported with the torch that it was built for, and says so with another one."""
+"""npugraph takes the modules for the torch that runs, and names those that it has to any other torch."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import torch
 
+from npugraph import _C, torch_versions
 from tests.python.forks import run_python
 
 HERE = torch.__version__.partition("+")[0]
@@ -25,3 +28,17 @@ def test_any_build_of_the_same_minor_version_is_taken(version: str) -> None:
 def test_another_torch_gets_one_sentence(version: str) -> None:
     *_, line = importing(version).splitlines()
     assert f"is built for torch {MAJOR}.{MINOR}, and this is torch {version}: install torch=={MAJOR}.{MINOR}.*" in line
+
+
+def test_modules_come_from_the_folder_of_the_torch_that_runs() -> None:
+    assert Path(_C.__file__).parent.name == f"torch-{MAJOR}.{MINOR}"
+
+
+def test_a_package_for_several_versions_has_a_folder_for_each(tmp_path) -> None:
+    for version in ("2.13", "2.14"):
+        (tmp_path / f"torch-{version}").mkdir()
+    assert torch_versions.modules(tmp_path, "2.14.1+cu130") == tmp_path / "torch-2.14"
+    with pytest.raises(
+        ImportError, match=r"for torch 2\.13 and 2\.14, and this is torch 2\.15\.0: install torch==2\.13"
+    ):
+        torch_versions.modules(tmp_path, "2.15.0")
