@@ -6,11 +6,10 @@ ImportError where the torch that runs has none."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import torch
-
-import npugraph
 
 
 def minor(version: str) -> str:
@@ -32,4 +31,4 @@ def modules(package: Path, version: str) -> Path:
 
 
 # First, so that nothing that lies in the package itself is found before them.
-npugraph.__path__.insert(0, str(modules(Path(__file__).parent, torch.__version__)))
+sys.modules["npugraph"].__path__.insert(0, str(modules(Path(__file__).parent, torch.__version__)))
