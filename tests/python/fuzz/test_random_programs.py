@@ -5,6 +5,7 @@ occur."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import random
 from collections import Counter
@@ -89,13 +90,14 @@ def run(mode: str, seeds: Iterable[int]) -> None:
 
 
 def chosen(how: Mode) -> Iterable[int]:
-    """The seeds of programs that have a feature which fewer than ``how.times`` of the programs before them have."""
-    had: Counter[str] = Counter()
-    for seed in range(FEW):
-        features = set(Draft.of_seed(seed, how.family, how.sizes).decode().features)
-        if any(had[feature] < how.times for feature in features):
-            had.update(features)
-            yield seed
+    """Seeds of few programs of which ``how.times`` have each feature, or as many as there are among the first seeds."""
+    features = {seed: Draft.of_seed(seed, how.family, how.sizes).decode().features for seed in range(FEW)}
+    occurrences = Counter(itertools.chain.from_iterable(features.values()))
+    missing = Counter({feature: min(how.times, count) for feature, count in occurrences.items()})
+    while missing := +missing:
+        seed = max(features, key=lambda seed: len(features[seed] & missing.keys()))
+        missing.subtract(features.pop(seed))
+        yield seed
 
 
 def difference(how: Mode, draft: Draft, mode: str | None = None) -> AssertionError | None:
