@@ -40,21 +40,23 @@ def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
         assert artifact.memory["copied_bytes_per_replay"] == 0
 
 
-def decode_step(**arguments: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Returns the compiled decoder of 28 layers, and its inputs with a static cache."""
+@pytest.fixture(scope="module")
+def decode_step() -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The compiled decoder of 28 layers, and its inputs with a static cache."""
     m.reset()
     case = SPECIAL["decoder28"]
-    return torch.compile(case.build("base"), backend=m.BACKEND, **arguments), case.inputs(size="base")
+    compiled, inputs = torch.compile(case.build("base"), backend=m.BACKEND), case.inputs(size="base")
+    for _ in range(WARM):
+        compiled(**inputs)
+    return compiled, inputs
 
 
 @pytest.mark.no_red_zones
 @pytest.mark.feature("2.14")
-def test_every_decode_step_allocates_the_same_and_copies_nothing() -> None:
+def test_every_decode_step_allocates_the_same_and_copies_nothing(decode_step: Any) -> None:
     """Counts the allocations of torch's CPU allocator. The table at the end of the run lists those of a step by
     operator. Outside of operators there is one, for the result."""
-    compiled, inputs = decode_step()
-    for _ in range(WARM):
-        compiled(**inputs)
+    compiled, inputs = decode_step
     steps = [allocations(lambda: compiled(**inputs)) for _ in range(3)]
     assert steps[0] == steps[1] == steps[2]
     for artifact in m.artifacts():
@@ -78,13 +80,11 @@ def allocations(call: Callable[[], Any]) -> list[tuple[str, int, int]]:
     return rows
 
 
-def test_steps_do_not_grow_memory() -> None:
-    compiled, inputs = decode_step()
-    for _ in range(WARM):
-        compiled(**inputs)
+def test_steps_do_not_grow_memory(decode_step: Any) -> None:
+    compiled, inputs = decode_step
     before = live_bytes()
     for step in range(1000):
-        if step % (CACHE_LENGTH - WARM) == 0:
+        if step % CACHE_LENGTH == 0:
             inputs["cache"].reset()
         compiled(**inputs)
     assert live_bytes() == before

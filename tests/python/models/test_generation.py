@@ -15,7 +15,7 @@ from npugraph.demo.smollm2 import chat_prompt
 from tests.python.models import model_measurements as m
 
 QUESTION = "Write a long story about a dragon who learns to play chess."
-FEW, MANY = 64, 200  # tokens in `make test`, and in `make long`
+FEW, MANY = 32, 200  # tokens in `make test`, and in `make long`
 
 # (cache, dynamic) -> the largest number of compiles. A static cache needs a graph for the prompt and one for the step.
 # With a growing cache, the first step may need its own graph. With dynamic=False every length needs one, until Dynamo's
