@@ -41,6 +41,7 @@ def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
 
 
 @pytest.fixture(scope="module")
+@torch.no_grad()
 def decode_step() -> tuple[Callable[..., Any], dict[str, Any]]:
     """The compiled decoder of 28 layers, and its inputs with a static cache."""
     m.reset()

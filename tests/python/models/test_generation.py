@@ -15,7 +15,7 @@ from npugraph.demo.smollm2 import chat_prompt
 from tests.python.models import model_measurements as m
 
 QUESTION = "Write a long story about a dragon who learns to play chess."
-FEW, MANY = 32, 200  # tokens in `make test`, and in `make long`
+TOKENS = 200
 
 # (cache, dynamic) -> the largest number of compiles. A static cache needs a graph for the prompt and one for the step.
 # With a growing cache, the first step may need its own graph. With dynamic=False every length needs one, until Dynamo's
@@ -28,8 +28,8 @@ COMPILES = {
     ("dynamic", True): 2,
     ("dynamic", False): torch._dynamo.config.recompile_limit,
 }
-# The other combinations are long tests. The demo, and test_small_generation on a small model, have some of them.
-COMBINATIONS = [("dynamic", None, FEW), *(pytest.param(*key, MANY, marks=pytest.mark.long) for key in COMPILES)]
+# In `make test` the demo has a static cache on this model, and test_small_generation has each kind on a small one.
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ class EagerTokens:
     """The tokens of eager mode, which are generated when they are asked for."""
 
     def __init__(self, model: Any, prompt: torch.Tensor) -> None:
-        self._rest = generate.greedy(model, DynamicCache(config=model.config), prompt, MANY)
+        self._rest = generate.greedy(model, DynamicCache(config=model.config), prompt, TOKENS)
         self._known: list[int] = []
 
     def first(self, count: int) -> list[int]:
@@ -56,23 +56,23 @@ def eager_tokens(smollm2: Any, prompt: torch.Tensor) -> EagerTokens:
 
 def new_cache(kind: str, model: Any, prompt: torch.Tensor) -> Any:
     if kind == "static":
-        return generate.static_cache(model, prompt.shape[1] + MANY)
+        return generate.static_cache(model, prompt.shape[1] + TOKENS)
     return DynamicCache(config=model.config)
 
 
-@pytest.mark.parametrize(("kind", "dynamic", "tokens"), COMBINATIONS)
+@pytest.mark.parametrize(("kind", "dynamic"), COMPILES)
 def test_greedy_tokens_equal_eager(
-    kind: str, dynamic: bool | None, tokens: int, smollm2: Any, prompt: torch.Tensor, eager_tokens: EagerTokens
+    kind: str, dynamic: bool | None, smollm2: Any, prompt: torch.Tensor, eager_tokens: EagerTokens
 ) -> None:
     m.reset()
     compiled = torch.compile(smollm2, backend=m.BACKEND, dynamic=dynamic)
     cache = new_cache(kind, smollm2, prompt)
-    assert list(generate.greedy(compiled, cache, prompt, tokens)) == eager_tokens.first(tokens)
+    assert list(generate.greedy(compiled, cache, prompt, TOKENS)) == eager_tokens.first(TOKENS)
 
     compiles = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     assert compiles <= COMPILES[kind, dynamic]
     captures = [artifact.counters["captures"] for artifact in m.artifacts()]
-    assert sum(captures) <= (compiles if kind == "static" else tokens)
+    assert sum(captures) <= (compiles if kind == "static" else TOKENS)
     if kind == "static":  # a second conversation compiles nothing new
         cache.reset()
         few = 8
@@ -81,7 +81,6 @@ def test_greedy_tokens_equal_eager(
         assert [artifact.counters["captures"] for artifact in m.artifacts()] == captures
 
 
-@pytest.mark.long  # test_small_generation has it on a small model
 @pytest.mark.parametrize("cache", ["static", "dynamic"])
 def test_generate_of_transformers(
     cache: str, smollm2: Any, prompt: torch.Tensor, eager_tokens: EagerTokens, monkeypatch: pytest.MonkeyPatch

@@ -44,8 +44,8 @@ def test_greedy_tokens_with_a_cache_of_fixed_size(attention: str, window: int | 
         assert [task.kind for task in artifact.tasks].count("attention") == 2
 
 
-@pytest.mark.parametrize(("dynamic", "tokens", "compiles"), [(True, 12, 2), (False, 4, 4)])
-def test_greedy_tokens_with_a_growing_cache(dynamic: bool, tokens: int, compiles: int) -> None:
+@pytest.mark.parametrize(("dynamic", "tokens", "compiles"), [(True, 12, 2), (None, 12, 3), (False, 4, 4)])
+def test_greedy_tokens_with_a_growing_cache(dynamic: bool | None, tokens: int, compiles: int) -> None:
     model = mistral("sdpa", None)
     prompt = torch.randint(0, 97, (1, 11))
     wanted = list(generate.greedy(model, DynamicCache(config=model.config), prompt, tokens))
