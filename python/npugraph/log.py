@@ -42,7 +42,7 @@ class _Format(logging.Formatter):
         return f"[{record.levelname}] {origin} {place} {record.message}"
 
 
-class _Console(logging.StreamHandler[TextIO]):
+class _Console(logging.StreamHandler):  # generic since Python 3.11
     """Writes to the ``sys.stdout`` of the moment, because programs replace it."""
 
     def __init__(self) -> None:
