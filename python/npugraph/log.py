@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from npugraph.python_versions import LEVEL_OF_CALLER
+
 EVENT = 35
 logging.addLevelName(EVENT, "EVENT")
 
@@ -88,7 +90,7 @@ class Logger(logging.Logger):
         """Logs with level EVENT, but only if somebody asked for it. EVENT is above WARNING, and records of WARNING and
         above are shown unasked."""
         if self.is_asked_for(EVENT):
-            self._log(EVENT, message, args, stacklevel=2)
+            self._log(EVENT, message, args, stacklevel=LEVEL_OF_CALLER)
 
     def phases(self, name: str, phases: Iterable[tuple[str, float]]) -> None:
         """Logs an event for each phase of the compile of ``name``, with its milliseconds. The C++ half prints those
@@ -96,7 +98,7 @@ class Logger(logging.Logger):
         if (self.file is None and self.level == logging.NOTSET) or not self.is_asked_for(EVENT):
             return
         for phase, milliseconds in phases:
-            self._log(EVENT, "%s: %s took %.3f ms", (name, phase, milliseconds), stacklevel=2)
+            self._log(EVENT, "%s: %s took %.3f ms", (name, phase, milliseconds), stacklevel=LEVEL_OF_CALLER)
 
     def isEnabledFor(self, level: int) -> bool:
         return self.file is not None or self._is_printed(level) or super().isEnabledFor(level)

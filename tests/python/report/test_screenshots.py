@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_all_of_it_can_be_read(device: str, page: Path, tmp_path: Path) -> None:
     picture(page, tmp_path, WIDTHS[device], HEIGHT, out)
     head = out.read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
-    assert (int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) == (WIDTHS[device], HEIGHT)
+    assert struct.unpack(">2I", head[16:24]) == (WIDTHS[device], HEIGHT)
 
     seen = look(page, QUESTION, tmp_path, WIDTHS[device])
     told = seen.answer

@@ -109,7 +109,8 @@ import warnings
 import torchair
 
 config = torchair.CompilerConfig()
-with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
     config.mode = "reduce-overhead"
 config.debug.run_eagerly = True
 config.debug.aclgraph.disable_reinplace_inplaceable_ops_pass = True
