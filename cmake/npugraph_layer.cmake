@@ -15,7 +15,7 @@ set(NPUGRAPH_STD_HEADERS
     <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string>
     <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
 
-# Files in one batch of a unity build.
+# The most files in one batch of a unity build.
 set(NPUGRAPH_BATCH 12)
 
 # npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [MODULE <name>]
@@ -83,9 +83,13 @@ function(npugraph_layer dir)
 endfunction()
 
 # npugraph_batches(<target>): compiles its files in batches, if NPUGRAPH_UNITY is on. A batch costs its headers once, and is
-# compiled again when one of its files changes.
+# compiled again when one of its files changes. Batches are of about one size, so that none compiles alone at the end.
 function(npugraph_batches target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${NPUGRAPH_BATCH})
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources files)
+  math(EXPR batches "(${files} + ${NPUGRAPH_BATCH} - 1) / ${NPUGRAPH_BATCH}")
+  math(EXPR size "(${files} + ${batches} - 1) / ${batches}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
 # npugraph_optimise_less(<target>): for code whose time is spent in what it calls. It compiles in three quarters of the time. With
