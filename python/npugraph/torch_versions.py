@@ -23,6 +23,8 @@ def modules(package: Path, version: str) -> Path:
     if folder.is_dir():
         return folder
     built_for = sorted(other.name.removeprefix("torch-") for other in package.glob("torch-*"))
+    if not built_for:
+        raise ImportError(f"npugraph in {package} is not built: build it for torch {minor(version)}")
     raise ImportError(
         f"npugraph in {package} is built for torch {' and '.join(built_for)}, and this is torch {version}: "
         f"install {' or '.join(f'torch=={other}.*' for other in built_for)}, "

@@ -36,6 +36,11 @@ def test_modules_come_from_the_folder_of_the_torch_that_runs() -> None:
     assert Path(_C.__file__).parent.name == f"torch-{MAJOR}.{MINOR}"
 
 
+def test_a_tree_that_is_not_built_says_so(tmp_path) -> None:
+    with pytest.raises(ImportError, match=r"is not built: build it for torch 2\.13$"):
+        torch_versions.modules(tmp_path, "2.13.0+cpu")
+
+
 def test_a_package_for_several_versions_has_a_folder_for_each(tmp_path) -> None:
     for version in ("2.13", "2.14"):
         (tmp_path / f"torch-{version}").mkdir()
