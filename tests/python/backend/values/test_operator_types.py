@@ -8,7 +8,7 @@ import pytest
 from tests.python.op_samples import OPERATORS
 from tests.python.operator_types import RIGHT, Verdicts, sampled, table_names, written
 
-PARTS = 24
+PARTS = 36
 
 # Functional rows of torch's operators that no call over fake tensors reaches, by reason. tests/unit/ops/infer_test.cc
 # has those with a rule of their own.
