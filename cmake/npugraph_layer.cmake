@@ -19,22 +19,24 @@ set(NPUGRAPH_STD_HEADERS
 set(NPUGRAPH_BATCH 12)
 
 # npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [MODULE <name>]
-#                [COMPOSES] [TEST_SHARDS <n>])
+#                [COMPOSES | HOT] [TEST_SHARDS <n>])
 #
 # One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
 # program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this
 # one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
 # headers to precompile; PCH_OF is the layer whose precompiled headers this one takes, which must be compiled
-# with the same options. MODULE is the shared library whose part this layer is: the Python module _C or _ascend, or else core
-# (npugraph_core.cmake). A layer links the layers of its own module, and includes those of others, which export what it calls.
-# A layer that COMPOSES has no loops over data: what it calls does the work (npugraph_optimise_less).
+# with the same options, and not COMPOSE: GCC 12 crashes where -O3 takes headers of -O1. MODULE is the shared library
+# whose part this layer is: the Python module _C or _ascend, or else core (npugraph_core.cmake). A layer links the
+# layers of its own module, and includes those of others, which export what it calls.
+# The code of a HOT layer runs in each call, or over data. A layer that COMPOSES only calls what does the work
+# (npugraph_optimise_less).
 # Tests that take long run in TEST_SHARDS processes, each with its share of the tests.
 #
 # With NPUGRAPH_UNITY, files of one layer are compiled together (npugraph_batches), so names in their unnamed namespaces
 # differ. Files include what they use: builds with sanitizers neither do that nor precompile headers.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "COMPOSES" "TEST_SHARDS;PCH_OF;MODULE" "DEPS;ROOMS;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COMPOSES;HOT" "TEST_SHARDS;PCH_OF;MODULE" "DEPS;ROOMS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -54,6 +56,8 @@ function(npugraph_layer dir)
     npugraph_batches(npugraph_${name})
     if(arg_COMPOSES)
       npugraph_optimise_less(npugraph_${name})
+    elseif(arg_HOT)
+      target_compile_options(npugraph_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
     endif()
     if(arg_PCH_OF)
       npugraph_reuse_headers(npugraph_${name} ${arg_PCH_OF})
@@ -83,20 +87,29 @@ function(npugraph_layer dir)
 endfunction()
 
 # npugraph_batches(<target>): compiles its files in batches, if NPUGRAPH_UNITY is on. A batch costs its headers once, and is
-# compiled again when one of its files changes. Batches are of about one size, so that none compiles alone at the end.
+# compiled again when one of its files changes. Batches are of about one size, so that none compiles alone at the end; files
+# are dealt to them in turn, since those with one beginning are often alike.
 function(npugraph_batches target)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources files)
   math(EXPR batches "(${files} + ${NPUGRAPH_BATCH} - 1) / ${NPUGRAPH_BATCH}")
   math(EXPR size "(${files} + ${batches} - 1) / ${batches}")
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
+  set(dealt)
+  math(EXPR last "${batches} - 1")
+  foreach(batch RANGE ${last})
+    foreach(index RANGE ${batch} ${files} ${batches})
+      if(index LESS files)
+        list(GET sources ${index} source)
+        list(APPEND dealt ${source})
+      endif()
+    endforeach()
+  endforeach()
+  set_target_properties(${target} PROPERTIES SOURCES "${dealt}" UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
-# npugraph_optimise_less(<target>): for code whose time is spent in what it calls. It compiles in three quarters of the time. With
-# -O1, GCC 12 takes members of a std::optional that are not there for uninitialised ones.
+# npugraph_optimise_less(<target>): for code whose time is spent in what it calls. It compiles in three quarters of the time.
 function(npugraph_optimise_less target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
-    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # npugraph_reuse_headers(<target> <dir>): compiles it with the precompiled headers of the layer <dir>.

@@ -2,6 +2,7 @@
 // npugraph._C.device: the native functions behind python/torch_npu.
 #include <atomic>
 
+#include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/profiler_kineto.h>

@@ -4,8 +4,9 @@
 #include <mutex>
 #include <string>
 
-#include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include <ATen/core/DimVector.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
 

@@ -6,7 +6,7 @@
 // tensor. Not thread-safe; it belongs to one state of one task.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "tensor/dtype.h"
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ATen/Operators.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
 #include <ATen/ops/empty.h>

@@ -9,6 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include "base/error.h"

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <ATen/core/jit_type.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include "base/error.h"
 #include "tensor/shape.h"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/ops/empty_strided.h>
+
 #include "base/error.h"
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"

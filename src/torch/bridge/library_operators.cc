@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
 #include "base/error.h"

@@ -5,6 +5,9 @@
 #include <string>
 #include <utility>
 
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+
 #include "base/error.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "runtime/executable.h"

@@ -6,7 +6,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
 
 #include "base/error.h"
 #include "torch/bridge/convert.h"

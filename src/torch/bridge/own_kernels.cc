@@ -5,6 +5,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ATen/Operators.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/argmin.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/mm.h>
+
 #include "torch/bridge/place_of_extreme.h"
 #include "torch/npu/generated_product.h"
 #include "torch/npu/int8_product.h"

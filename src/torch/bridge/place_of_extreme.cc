@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include <ATen/ops/empty.h>
+
 #include "codegen/kernel/kernel.h"
 #include "loop/builder.h"
 #include "target/target.h"

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "loop/kernel.h"
 

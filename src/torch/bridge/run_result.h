@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "program/program.h"
 #include "runtime/executable.h"

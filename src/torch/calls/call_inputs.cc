@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 

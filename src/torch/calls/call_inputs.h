@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/python_headers.h>
 
 #include "program/program.h"

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/Operators.h>
+
 #include "base/error.h"
 #include "torch/bridge/dispatch.h"
 #include "torch/capture/compiled_call.h"

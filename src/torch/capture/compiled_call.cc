@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include <ATen/ops/from_blob.h>
+
 #include "base/env.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/torch_host.h"

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <ATen/Operators.h>
+
 #include "base/error.h"
 #include "libraries/library.h"
 #include "torch/bridge/convert.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ATen.h>
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 namespace npugraph::capture {
 

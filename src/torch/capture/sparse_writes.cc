@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include <ATen/Operators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/arange.h>
+
 #include "torch/npu/tensor.h"
 
 namespace npugraph::capture {

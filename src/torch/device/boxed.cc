@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ATen/Operators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "torch/bridge/convert.h"

@@ -2,6 +2,8 @@
 // Operators that make, reshape and copy npu tensors: what a device must bring itself.
 #include <ATen/EmptyTensor.h>
 #include <ATen/NativeFunctions.h>
+#include <ATen/Operators.h>
+#include <ATen/ops/_conj_physical.h>
 
 #include "torch/capture/registry.h"
 #include "torch/device/boxed.h"

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <ATen/Operators.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include "torch/device/native_kernels.h"
 #include "torch/device/unboxed_kernel.h"

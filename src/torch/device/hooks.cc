@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include <ATen/core/Generator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "torch/device/pinned_memory.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include <ATen/ATen.h>
 #include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/tensor.h"
 

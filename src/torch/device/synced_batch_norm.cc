@@ -4,7 +4,9 @@
 #include <tuple>
 #include <vector>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/var_mean.h>
 
 #include "torch/device/native_kernels.h"
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include <ATen/ops/empty.h>
 #include <c10/util/ScopeExit.h>
 
 #include "target/target.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/export.h"
 #include "torch/npu/memory.h"

@@ -7,7 +7,11 @@
 #include <ATen/DimVector.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/core/DimVector.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/mm.h>
 
 #include "codegen/matmul/matmul.h"
 #include "loop/builder.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/export.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/facts.h"
 #include "torch/npu/over_aliases.h"

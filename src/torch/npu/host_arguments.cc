@@ -4,7 +4,8 @@
 #include <set>
 #include <utility>
 
-#include <ATen/ATen.h>
+#include <ATen/Operators.h>
+#include <ATen/core/Tensor.h>
 
 namespace npugraph::npu {
 namespace {

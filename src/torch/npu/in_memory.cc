@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <ATen/core/grad_mode.h>
+
 namespace npugraph::npu {
 
 bool has_memory(const at::Tensor& tensor) {

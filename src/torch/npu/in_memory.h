@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/export.h"
 

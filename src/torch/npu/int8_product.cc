@@ -3,6 +3,9 @@
 
 #include <cstdlib>
 
+#include <ATen/ops/_int_mm.h>
+#include <ATen/ops/matmul.h>
+
 namespace npugraph::npu {
 namespace {
 

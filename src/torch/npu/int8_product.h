@@ -2,7 +2,7 @@
 // Products of int8 matrices, which ATen's kernel computes wrongly for some operands and on some processors.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/export.h"
 

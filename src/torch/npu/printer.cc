@@ -4,7 +4,8 @@
 #include <atomic>
 #include <iostream>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Formatting.h>
+#include <ATen/core/Tensor.h>
 
 namespace npugraph::npu {
 namespace {

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/util/FunctionRef.h>
 
 #include "torch/npu/export.h"

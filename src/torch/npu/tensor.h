@@ -2,7 +2,7 @@
 // npu tensors as cpu tensors and back, over the same memory.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include "torch/npu/export.h"
 #include "torch/npu/facts.h"
