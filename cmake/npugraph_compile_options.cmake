@@ -20,9 +20,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# Release keeps line tables, so that profiles and traces of crashes name lines. Layers that say so are
+# Release keeps line tables, compressed, so that profiles and traces of crashes name lines. Layers that say so are
 # compiled with -O3 (npugraph_layer HOT); the rest gains nothing from it, and would take a tenth longer to compile.
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -gz -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-g -D_GLIBCXX_ASSERTIONS")
 
 find_program(NPUGRAPH_CCACHE ccache)
