@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells which planted faults the tests find: python -m tests.mutation.check [--faults 60] [--only NUMBER,NUMBER]
 
-Builds the tree once with all faults (tests/mutation/plant.py), then runs the tests once for each of them, cheapest
-first, until one fails. Changes sources and restores them at the end, so it wants a tree without changes, such as a
-clone; `make` builds the product anew afterwards. Takes hours: minutes for a fault that is found early, the time of all
-tests for one that is not."""
+Builds the tree once with all faults (tests/mutation/plant.py) and runs all tests once, to see which of them reach
+which fault. Then it runs for each fault the tests that reach it, cheapest first, until one fails. Changes sources and
+restores them at the end, so it wants a tree without changes, such as a clone; `make` builds the product anew
+afterwards. Takes an hour or two."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ import re
 import signal
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.mutation.plant import Fault, choose, plant
+from tests.mutation.plant import SWITCHES, Fault, choose, plant
+from tests.python.minutes import saved_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / folder for folder in ("src/lower", "src/passes", "src/codegen", "python/npugraph/driver")]
-# Name of a stage -> its command.
-STAGES = {
-    "text IR": ["scripts/lit", "build/release"],
-    "C++ units": ["ctest", "--test-dir", "build/release", "--stop-on-failure", "-j", "2"],
-    "Python": ["scripts/test_python", "-q", "-x", "-m", "not long"],
-}
-SECONDS = 3600  # of a stage
-# The first failure in the output of each of them.
+REACHED = ROOT / "build/reached_faults"
+SECONDS = 3600  # that a command may take
+PART = 40  # seconds of the Python tests that run at a time: those that take least come first
+# The first failure in the output of each kind of test.
 FAILURE = re.compile(r"^(?:FAILED |ERROR |FAIL: npugraph :: |.*Test +#\d+: )(\S+).*", re.M)
 REFUSED = re.compile(r"^(\S+\.cc):(\d+):\d+: error", re.M)
+PYTEST = ["-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q"]
+NPU = ("tests/python/device/", "tests/python/vllm/")  # files that want torch_npu
 
 
-def run(command: list[str], fault: int = 0) -> tuple[int, str]:
+def run(command: list[str], **environment: str) -> tuple[int, str]:
     """The exit status and the output of a command. One that takes longer than the tests do is ended."""
     environment = os.environ | {
         "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
-        "PLANTED_FAULT": str(fault),
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        **environment,
     }
     pipe = subprocess.PIPE
     process = subprocess.Popen(
@@ -56,7 +60,7 @@ def build(count: int, seed: int) -> list[Fault]:
     while True:
         faults = choose(FOLDERS, count, seed, refused)
         restore()
-        plant(faults, ROOT / "src")
+        plant(faults, ROOT)
         status, output = run(["ninja", "-C", "build/release", "-j2", "-k0"])
         if status == 0:
             return faults
@@ -71,17 +75,66 @@ def build(count: int, seed: int) -> list[Fault]:
 
 def restore() -> None:
     subprocess.run(["git", "checkout", "-q", "--", "src", "python/npugraph"], cwd=ROOT, check=True)
-    (ROOT / "src/planted_fault.h").unlink(missing_ok=True)
+    for switch in SWITCHES:
+        (ROOT / switch).unlink(missing_ok=True)
 
 
-def finds(fault: int) -> str:
-    """The first test that fails with this fault, with its stage. "" if none does."""
-    for stage, command in STAGES.items():
-        status, output = run(command, fault)
+def commands(files: set[str] | None = None) -> Iterator[list[str]]:
+    """The commands that run these tests, or all: files of Python tests and programs, as `reached` names them."""
+    if files is None or "npugraph-opt" in files:
+        yield ["scripts/lit", "build/release"]
+    units = ["ctest", "--test-dir", "build/release", "--stop-on-failure", "-j", "2"]
+    if files is None:
+        yield units
+        yield ["scripts/test_python", "-q", "-m", "not long"]
+        return
+    if programs := sorted(file.removesuffix("_test") for file in files if file.endswith("_test")):
+        yield [*units, "-R", f"^({'|'.join(programs)})(_[0-9]+)?$"]
+    # A place that only the start of a process reaches is reached by all of them.
+    for part in parts([file for file in files if file.endswith(".py")] or list(saved_seconds())):
+        arguments = [*PYTEST, "-x", "-m", "not long", *part]
+        yield ["scripts/npu_python" if part[0].startswith(NPU) else "python", *arguments]
+
+
+def parts(files: list[str]) -> Iterator[list[str]]:
+    """Files of Python tests in groups of PART seconds, each with or without torch_npu."""
+    seconds = saved_seconds()
+    groups: dict[bool, list[str]] = {False: [], True: []}
+    for file in sorted(files, key=lambda file: seconds.get(file, PART)):
+        group = groups[file.startswith(NPU)]
+        if group and sum(seconds.get(other, PART) for other in [*group, file]) > PART:
+            yield group[:]
+            group.clear()
+        group.append(file)
+    yield from filter(None, groups.values())
+
+
+def reached() -> dict[int, set[str]]:
+    """Number of a fault -> the files of Python tests and the programs that come to its place. The tests pass."""
+    REACHED.unlink(missing_ok=True)
+    for command in commands():
+        status, output = run(command, PLANTED_FAULTS_REACHED=str(REACHED))
         if status:
-            first = FAILURE.search(output)
-            return f"{stage}: {first[1] if first else output.strip().splitlines()[-1]}"
+            sys.exit(f"tests fail without any fault: {first_failure(output)}")
+    places: dict[int, set[str]] = defaultdict(set)
+    for line in REACHED.read_text().splitlines():
+        number, place = line.split(maxsplit=1)
+        places[int(number)].add(place)
+    return places
+
+
+def finds(fault: int, files: set[str]) -> str:
+    """The first test that fails with this fault. "" if none does."""
+    for command in commands(files):
+        status, output = run(command, PLANTED_FAULT=str(fault))
+        if status:
+            return first_failure(output)
     return ""
+
+
+def first_failure(output: str) -> str:
+    first = FAILURE.search(output)
+    return first[1] if first else output.strip().splitlines()[-1]
 
 
 def main() -> None:
@@ -95,16 +148,16 @@ def main() -> None:
     found = 0
     try:
         faults = build(arguments.faults, arguments.seed)
+        places = reached()
         if arguments.only:
             faults = [fault for fault in faults if fault.number in arguments.only]
-        if first := finds(0):
-            sys.exit(f"tests fail without any fault: {first}")
         for fault in faults:
-            first = finds(fault.number)
+            files = places[fault.number]
+            first = finds(fault.number, files)
             found += bool(first)
             place = f"{fault.path.relative_to(ROOT)}:{fault.line + 1}"
             print(f"{fault.number:3} {place}: {fault.before.strip()}", flush=True)
-            print(f"      {first or 'NOT FOUND'}", flush=True)
+            print(f"      {first or 'NOT FOUND'} ({len(files)} files and programs reach it)", flush=True)
     finally:
         restore()
     print(f"{found} of {len(faults)} faults are found")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants small faults into sources. A fault does nothing until the environment variable PLANTED_FAULT names its number,
-so that one build holds all of them.
+"""Plants small faults into sources. A fault does nothing until the environment variable PLANTED_FAULT names its
+number, so that one build holds all of them. If PLANTED_FAULTS_REACHED names a file, each test that comes to the
+place of a fault writes a line there: the number, and the file of the test or the name of the program.
 
 A fault is a line that does something else: a condition is negated, a call or `continue` is left out, a truth value is
 turned round, a 1 that is added or subtracted becomes a 0. Lines are chosen by a generator of random numbers, from the
@@ -16,13 +17,47 @@ from pathlib import Path
 
 CPP_SWITCH = """\
 #pragma once
+#include <errno.h>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+inline void reach_planted_fault(const char* log, int number) {
+  static std::mutex mutex;
+  static auto* said = new std::set<std::string>;
+  const char* current = std::getenv("PYTEST_CURRENT_TEST");
+  std::string test = current != nullptr ? current : program_invocation_short_name;
+  std::string line = std::to_string(number) + " " + test.substr(0, test.find("::")) + "\\n";
+  std::lock_guard lock(mutex);
+  if (!said->insert(line).second) return;
+  std::FILE* file = std::fopen(log, "a");
+  std::fputs(line.c_str(), file);
+  std::fclose(file);
+}
 inline bool planted_fault(int number) {
   static const char* chosen = std::getenv("PLANTED_FAULT");
+  static const char* log = std::getenv("PLANTED_FAULTS_REACHED");
+  if (log != nullptr) reach_planted_fault(log, number);
   return chosen != nullptr && std::atoi(chosen) == number;
 }
 """
-PYTHON_SWITCH = """planted_fault = lambda number: __import__("os").environ.get("PLANTED_FAULT") == str(number)\n"""
+PYTHON_SWITCH = '''\
+"""Says whether a fault is on."""
+import os
+_said = set()
+def planted_fault(number):
+    if log := os.environ.get("PLANTED_FAULTS_REACHED"):
+        line = f"{number} {os.environ.get('PYTEST_CURRENT_TEST', 'python').partition('::')[0]}\\n"
+        if line not in _said:
+            _said.add(line)
+            with open(log, "a") as file:
+                file.write(line)
+    return os.environ.get("PLANTED_FAULT") == str(number)
+'''
+
+# Path of a file that is there while faults are -> its text.
+SWITCHES = {"src/planted_fault.h": CPP_SWITCH, "python/npugraph/planted_fault.py": PYTHON_SWITCH}
 
 # Each matches a whole line; `@@` is the call that says whether the fault is on.
 _CPP = (
@@ -88,9 +123,10 @@ def choose(folders: list[Path], count: int, seed: int, refused: set[tuple[Path, 
     return [Fault(number, *place) for number, place in enumerate(chosen, 1)]
 
 
-def plant(faults: list[Fault], src: Path) -> None:
+def plant(faults: list[Fault], root: Path) -> None:
     """Writes the faults into the files, which become one line longer at their first import or include."""
-    (src / "planted_fault.h").write_text(CPP_SWITCH)
+    for switch, text in SWITCHES.items():
+        (root / switch).write_text(text)
     for path in {fault.path for fault in faults}:
         lines = path.read_text().splitlines(keepends=True)
         for fault in faults:
@@ -99,7 +135,7 @@ def plant(faults: list[Fault], src: Path) -> None:
         if path.suffix == ".cc":
             lines.insert(first_line(lines, "#include"), '#include "planted_fault.h"\n')
         else:
-            lines.insert(first_line(lines, "from __future__") + 1, PYTHON_SWITCH)
+            lines.insert(first_line(lines, "from __future__") + 1, "from npugraph.planted_fault import planted_fault\n")
         path.write_text("".join(lines))
 
 
