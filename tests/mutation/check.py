@@ -90,8 +90,11 @@ def commands(files: set[str] | None = None) -> Iterator[list[str]]:
         return
     if programs := sorted(file.removesuffix("_test") for file in files if file.endswith("_test")):
         yield [*units, "-R", f"^({'|'.join(programs)})(_[0-9]+)?$"]
-    # A place that only the start of a process reaches is reached by all of them.
-    for part in parts([file for file in files if file.endswith(".py")] or list(saved_seconds())):
+    python = [file for file in files if file.endswith(".py")]
+    # A place that a process of Python reaches outside of tests is reached by all tests that start such a process.
+    if not python and any(file.startswith("python") for file in files):
+        python = list(saved_seconds())
+    for part in parts(python):
         arguments = [*PYTEST, "-x", "-m", "not long", *part]
         yield ["scripts/npu_python" if part[0].startswith(NPU) else "python", *arguments]
 
