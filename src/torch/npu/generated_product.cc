@@ -7,7 +7,6 @@
 #include <ATen/DimVector.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/core/DimVector.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
