@@ -5,8 +5,6 @@ from types import ModuleType
 
 import torch
 
-from npugraph._C import device
-
 # The methods that torch makes for storages cannot move storages of these types to npu.
 _UNSUPPORTED = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
 
@@ -28,7 +26,7 @@ def make_device() -> None:
             "it: `make build` builds all modules"
         ) from error
     _ascend.register_operators()
-    device.register()
+    _ascend.register_device()
     torch.utils.rename_privateuse1_backend("npu")
 
 

@@ -11,7 +11,6 @@
 #include "torch/capture/collective_recorder.h"
 #include "torch/device/core_limits.h"
 #include "torch/device/pinned_memory.h"
-#include "torch/device/register.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
 #include "torch/npu/format.h"
@@ -164,7 +163,6 @@ void init_device(py::module_& parent) {
   capture::install_collective_recorder();
   py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
   module.attr("TYPE") = static_cast<int>(npu::kNpu);
-  module.def("register", &device::register_device);
   py::class_<npu::Operator>(module, "Operator")
       .def_readonly("name", &npu::Operator::name)
       .def_readonly("definition", &npu::Operator::definition)

@@ -15,6 +15,7 @@
 
 #include "ir/graph.h"
 #include "tensor/attr.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::bridge {
 
@@ -58,7 +59,7 @@ std::optional<c10::OperatorHandle> find_operator(std::string_view fx_name);
 // "aten::mm.out" -> "aten.mm.out"; the default overload has no suffix.
 std::string fx_name_of(const c10::OperatorName& name);
 // Whether the operators of a namespace come from outside of torch: see program::Task::foreign.
-bool is_foreign(std::string_view operator_namespace);
+NPUGRAPH_EXPORT bool is_foreign(std::string_view operator_namespace);
 
 // Shares ownership of a tensor. get() is its c10::TensorImpl, as opaque constants require.
 std::shared_ptr<void> share_tensor(at::Tensor tensor);

@@ -22,7 +22,7 @@ namespace npugraph::capture {
 // The id of a new pool. Graphs that share a pool may use the same memory for intermediates of a replay.
 c10::MempoolId_t new_pool();
 
-class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
+class NPUGRAPH_EXPORT CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
  public:
   ~CapturedGraph();
 

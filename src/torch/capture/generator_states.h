@@ -14,6 +14,8 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include "torch/npu/export.h"
+
 namespace npugraph::capture {
 
 // The state of a generator at the start of a replay.
@@ -54,6 +56,6 @@ class GeneratorStates {
 
 // From now on, captures are told of operations on npu generators, and operators can ask
 // whether they are captured. Once in the process.
-void record_generator_states();
+NPUGRAPH_EXPORT void record_generator_states();
 
 }  // namespace npugraph::capture

@@ -11,6 +11,8 @@
 
 #include <c10/core/Stream.h>
 
+#include "torch/npu/export.h"
+
 namespace npugraph::capture {
 
 class Capture;
@@ -25,7 +27,7 @@ ErrorMode parse_error_mode(const std::string& mode);
 using Progress = std::unordered_map<c10::Stream, int64_t>;
 
 namespace detail {
-extern std::atomic<int64_t> watched;  // captured and waiting streams
+NPUGRAPH_EXPORT extern std::atomic<int64_t> watched;  // captured and waiting streams
 }
 
 // Whether a launch has to ask for captures and stopped streams at all.
@@ -36,16 +38,16 @@ void begin(std::shared_ptr<Capture> capture);
 void end(const Capture& capture);
 
 // The capture that `stream` belongs to, or null.
-std::shared_ptr<Capture> capture_of(c10::Stream stream);
+NPUGRAPH_EXPORT std::shared_ptr<Capture> capture_of(c10::Stream stream);
 // The capture that records a launch of the calling thread in `stream`; null also inside of a launch. c10::Error if the
 // stream waits for an ExternalEvent.
-std::shared_ptr<Capture> recorder_of(c10::Stream stream);
+NPUGRAPH_EXPORT std::shared_ptr<Capture> recorder_of(c10::Stream stream);
 
 // c10::Error when the host may not do `what`, which waits for `stream`, or for all streams of an existing `device`.
-void check_host_may_wait(const char* what, c10::Stream stream);
-void check_host_may_wait(const char* what, c10::DeviceIndex device);
+NPUGRAPH_EXPORT void check_host_may_wait(const char* what, c10::Stream stream);
+NPUGRAPH_EXPORT void check_host_may_wait(const char* what, c10::DeviceIndex device);
 // c10::Error when the calling thread may not do `what`, which takes raw memory of a device or frees cached memory.
-void check_host_may_allocate(const char* what);
+NPUGRAPH_EXPORT void check_host_may_allocate(const char* what);
 
 // While alive, launches of the calling thread are not recorded: they are parts of a recorded launch, or of a replay.
 class Inside {

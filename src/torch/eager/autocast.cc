@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/autocast.h"
+#include "torch/eager/autocast.h"
 
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
-namespace npugraph::device {
+namespace npugraph::eager {
 namespace {
 
 at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
@@ -42,4 +42,4 @@ void register_autocast() {
   register_lists(aten);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/boxed.h"
+#include "torch/eager/boxed.h"
 
 #include <algorithm>
 #include <memory>
@@ -16,14 +16,14 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/own_kernels.h"
 #include "torch/capture/capture.h"
-#include "torch/device/cpu_call.h"
 #include "torch/device/streams.h"
+#include "torch/eager/cpu_call.h"
 #include "torch/npu/generator.h"
 #include "torch/npu/host_arguments.h"
 #include "torch/npu/over_aliases.h"
 #include "torch/npu/tensor.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 using namespace npu;
 
@@ -255,7 +255,7 @@ void launch_watched(const OperatorHandle& op, Stack& stack, c10::Stream stream, 
 }
 
 void launch_watched(const OperatorHandle& op, Stack& stack, c10::function_ref<void()> run) {
-  launch_watched(op, stack, current_stream(device_of_call(op, stack)), run);
+  launch_watched(op, stack, device::current_stream(device_of_call(op, stack)), run);
 }
 
 void call_boxed(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
@@ -282,4 +282,4 @@ void register_boxed_fallback() {
   all->fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -8,7 +8,7 @@
 #include <c10/util/FunctionRef.h>
 #include <torch/library.h>
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 // Registers, at PrivateUse1, the boxed kernel of every operator of a namespace that has a CPU kernel and no npu kernel
 // yet. The registrations live as long as the process.
@@ -30,4 +30,4 @@ void launch_watched(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10
 // The same in the current stream of the first npu tensor's device.
 void launch_watched(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

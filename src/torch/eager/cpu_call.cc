@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/cpu_call.h"
+#include "torch/eager/cpu_call.h"
 
 #include <algorithm>
 #include <exception>
@@ -9,7 +9,7 @@
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 using namespace npu;
 
@@ -139,4 +139,4 @@ void CpuCall::take_over_written() {
   if (out_of_memory) std::rethrow_exception(out_of_memory);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -19,7 +19,7 @@
 #include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 class CpuCall {
  public:
@@ -98,4 +98,4 @@ class CpuCall {
   npu::AllocatesForDevice allocates_;
 };
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -6,16 +6,16 @@
 #include <ATen/ops/_conj_physical.h>
 
 #include "torch/capture/registry.h"
-#include "torch/device/boxed.h"
-#include "torch/device/cpu_call.h"
-#include "torch/device/native_kernels.h"
 #include "torch/device/pinned_memory.h"
 #include "torch/device/streams.h"
+#include "torch/eager/boxed.h"
+#include "torch/eager/cpu_call.h"
+#include "torch/eager/native_kernels.h"
 #include "torch/npu/format.h"
 #include "torch/npu/memory.h"
 #include "torch/npu/tensor.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 using namespace npu;
 
@@ -98,8 +98,8 @@ void check_copy(const Tensor& self, const Tensor& dst, bool non_blocking) {
   const bool to_host = dst.device().is_cpu();
   if (to_host == self.device().is_cpu()) return;
   const Tensor& host = to_host ? dst : self;
-  const c10::Stream stream = current_stream((to_host ? self : dst).device().index());
-  if (!is_pinned(host.storage().data())) {
+  const c10::Stream stream = device::current_stream((to_host ? self : dst).device().index());
+  if (!device::is_pinned(host.storage().data())) {
     capture::check_host_may_wait("copy_ between npu and memory of cpu that is not pinned", stream);
   } else if (!non_blocking) {
     capture::check_host_may_wait("copy_ between npu and cpu without non_blocking=True", stream);
@@ -116,9 +116,9 @@ Tensor without_lazy_bits(const Tensor& tensor) {
 
 // A copy between devices belongs to the one of their two streams that is captured; else to the destination's.
 c10::Stream stream_of_copy(const Tensor& self, const Tensor& dst) {
-  const c10::Stream of_dst = current_stream((dst.device().is_cpu() ? self : dst).device().index());
+  const c10::Stream of_dst = device::current_stream((dst.device().is_cpu() ? self : dst).device().index());
   if (self.device().is_cpu() || capture::capture_of(of_dst)) return of_dst;
-  const c10::Stream of_self = current_stream(self.device().index());
+  const c10::Stream of_self = device::current_stream(self.device().index());
   return capture::capture_of(of_self) ? of_self : of_dst;
 }
 
@@ -150,7 +150,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 }
 
 at::Scalar local_scalar_dense(const Tensor& self) {
-  capture::check_host_may_wait("item()", current_stream(self.device().index()));
+  capture::check_host_may_wait("item()", device::current_stream(self.device().index()));
   return at::native::_local_scalar_dense_cpu(on_cpu(self, at::_ops::_local_scalar_dense::name));
 }
 
@@ -190,4 +190,4 @@ void register_factories(torch::Library& library) {
   library.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/graph_impl.h"
+#include "torch/eager/graph_impl.h"
 
 #include <fstream>
 #include <memory>
@@ -12,7 +12,7 @@
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 namespace {
 
@@ -24,7 +24,7 @@ capture::ErrorMode mode_of(at::GraphCaptureMode mode) {
   }
 }
 
-c10::Stream here() { return current_stream(npu::current_device()); }
+c10::Stream here() { return device::current_stream(npu::current_device()); }
 
 class Graph final : public at::GraphImplInterface {
  public:
@@ -56,4 +56,4 @@ void register_graphs() {
       [](const at::GraphImplArgs&) -> std::unique_ptr<at::GraphImplInterface> { return std::make_unique<Graph>(); });
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

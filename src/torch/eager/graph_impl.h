@@ -2,9 +2,9 @@
 // torch.accelerator.Graph on npu.
 #pragma once
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 // Once per process, after the device has its name.
 void register_graphs();
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -6,10 +6,10 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include "torch/device/native_kernels.h"
-#include "torch/device/unboxed_kernel.h"
+#include "torch/eager/native_kernels.h"
+#include "torch/eager/unboxed_kernel.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 namespace {
 
 using at::Scalar;
@@ -57,4 +57,4 @@ void register_histograms(torch::Library& library) {
   library.impl("histc.out", &bins_into);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

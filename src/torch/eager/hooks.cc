@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/hooks.h"
+#include "torch/eager/hooks.h"
 
 #include <atomic>
 
@@ -11,7 +11,7 @@
 #include "torch/npu/generator.h"
 #include "torch/npu/memory.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 using namespace npu;
 
@@ -45,8 +45,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     if (const auto device = device_of(pointer)) return {kNpu, *device};
     TORCH_CHECK(false, "the pointer ", pointer, " is not into memory of npu");
   }
-  bool isPinnedPtr(const void* pointer) const override { return is_pinned(pointer); }
-  at::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
+  bool isPinnedPtr(const void* pointer) const override { return device::is_pinned(pointer); }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &device::pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     resize(storage.unsafeGetStorageImpl(), bytes);
   }
@@ -56,4 +56,4 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 
 void register_hooks() { at::RegisterPrivateUse1HooksInterface(new Hooks); }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 // Registers what torch asks a backend for: availability, devices, generators and pinned memory. Once per process.
 void register_hooks();
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

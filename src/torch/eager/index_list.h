@@ -10,7 +10,7 @@
 
 #include "torch/npu/tensor.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 using IndexList = c10::List<std::optional<at::Tensor>>;
 
@@ -59,4 +59,4 @@ class ReusedIndexList {
   std::optional<Kept> own_;
 };
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -6,11 +6,11 @@
 
 #include <ATen/Operators.h>
 
-#include "torch/device/native_kernels.h"
-#include "torch/device/unboxed_kernel.h"
+#include "torch/eager/native_kernels.h"
+#include "torch/eager/unboxed_kernel.h"
 #include "torch/npu/generated_product.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 namespace {
 
 bool is_promoted(at::ScalarType type) {
@@ -108,4 +108,4 @@ void register_products(torch::Library& library) {
   register_unboxed<AddmmInPlace>(library);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -4,7 +4,7 @@
 
 #include <torch/library.h>
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 // Operators that make, reshape and copy tensors.
 void register_factories(torch::Library& library);
@@ -19,4 +19,4 @@ void register_synced_batch_norm(torch::Library& library);
 // Scaled dot product attention chooses the implementation that cpu would.
 void register_attention_choice();
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/refusals.h"
+#include "torch/eager/refusals.h"
 
 #include <torch/library.h>
 
 #include "torch/npu/refused.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 namespace {
 
 using c10::DispatchKey;
@@ -57,4 +57,4 @@ void register_refusals() {
   refuse_compressed(of_csr);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

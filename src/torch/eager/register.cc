@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registrations that make the npu device, in order.
-#include "torch/device/register.h"
+#include "torch/eager/register.h"
 
 #include <mutex>
 
@@ -8,21 +8,21 @@
 
 #include "torch/capture/generator_states.h"
 #include "torch/capture/registry.h"
-#include "torch/device/autocast.h"
-#include "torch/device/boxed.h"
-#include "torch/device/graph_impl.h"
-#include "torch/device/hooks.h"
-#include "torch/device/native_kernels.h"
 #include "torch/device/pinned_memory.h"
-#include "torch/device/refusals.h"
-#include "torch/device/serialized_format.h"
 #include "torch/device/streams.h"
-#include "torch/device/unboxed.h"
+#include "torch/eager/autocast.h"
+#include "torch/eager/boxed.h"
+#include "torch/eager/graph_impl.h"
+#include "torch/eager/hooks.h"
+#include "torch/eager/native_kernels.h"
+#include "torch/eager/refusals.h"
+#include "torch/eager/serialized_format.h"
+#include "torch/eager/unboxed.h"
 #include "torch/npu/facts.h"
 #include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 using namespace npu;
 
@@ -33,8 +33,8 @@ void register_device() {
     NpuAllocator::instance().before_empty_cache([] { capture::check_host_may_allocate("empty_cache()"); });
     c10::SetAllocator(kNpu, &NpuAllocator::instance());
     guard_host_memory();
-    at::setHostAllocator(kNpu, &pinned_allocator());
-    register_guard();
+    at::setHostAllocator(kNpu, &device::pinned_allocator());
+    device::register_guard();
     register_hooks();  // after the guard: torch may ask for the device at once
 
     static torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
@@ -57,4 +57,4 @@ void register_device() {
   });
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/serialized_format.h"
+#include "torch/eager/serialized_format.h"
 
 #include <charconv>
 #include <string>
@@ -11,7 +11,7 @@
 #include "torch/npu/facts.h"
 #include "torch/npu/format.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 namespace {
 
 // torch keeps a boolean for each name, so each format is a name.
@@ -38,4 +38,4 @@ void take_format(const at::Tensor& tensor, Metadata& metadata) {
 
 void register_serialized_format() { torch::jit::TensorBackendMetaRegistry(npu::kNpu, &put_format, &take_format); }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

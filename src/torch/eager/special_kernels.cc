@@ -15,9 +15,9 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "torch/device/native_kernels.h"
+#include "torch/eager/native_kernels.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 namespace {
 
@@ -126,4 +126,4 @@ void register_attention_choice() {
       registration(_fused_sdp_choice_stub, &at::native::_fused_sdp_choice_cpp);  // looks at sizes, types and gradients
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -8,9 +8,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/var_mean.h>
 
-#include "torch/device/native_kernels.h"
+#include "torch/eager/native_kernels.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 namespace {
 
@@ -97,4 +97,4 @@ void register_synced_batch_norm(torch::Library& library) {
   library.impl("batch_norm_backward_elemt", &input_gradient);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

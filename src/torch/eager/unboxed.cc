@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/device/unboxed.h"
+#include "torch/eager/unboxed.h"
 
 #include <ATen/Operators.h>
 
-#include "torch/device/unboxed_kernel.h"
+#include "torch/eager/unboxed_kernel.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 namespace {
 
 template <typename... Ops>
@@ -152,4 +152,4 @@ void register_unboxed_kernels(torch::Library& library) {
   register_attention(library);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -4,8 +4,8 @@
 
 #include <torch/library.h>
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 void register_unboxed_kernels(torch::Library& library);
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -13,13 +13,13 @@
 #include <torch/library.h>
 
 #include "torch/capture/registry.h"
-#include "torch/device/boxed.h"
-#include "torch/device/cpu_call.h"
-#include "torch/device/index_list.h"
+#include "torch/eager/boxed.h"
+#include "torch/eager/cpu_call.h"
+#include "torch/eager/index_list.h"
 #include "torch/npu/generator.h"
 #include "torch/npu/tensor.h"
 
-namespace npugraph::device {
+namespace npugraph::eager {
 
 namespace op = at::_ops;  // op::add_Tensor: operators as torch's own headers name them
 
@@ -210,4 +210,4 @@ void register_unboxed(torch::Library& library) {
   library.impl(schema_name<Op>().c_str(), &UnboxedKernel<Op>::run);
 }
 
-}  // namespace npugraph::device
+}  // namespace npugraph::eager

@@ -17,14 +17,14 @@ NPUGRAPH_EXPORT std::optional<at::Tensor> generated_product(const at::Tensor& x1
 
 // aten::mm, bmm and addmm of npu, and their forms with `out`, on cpu tensors over the memory of its tensors: the generated
 // products that compiled code takes, or those of ATen.
-at::Tensor mm_of_npu(const at::Tensor& self, const at::Tensor& mat2);
+NPUGRAPH_EXPORT at::Tensor mm_of_npu(const at::Tensor& self, const at::Tensor& mat2);
 NPUGRAPH_EXPORT at::Tensor bmm_of_npu(const at::Tensor& self, const at::Tensor& mat2);
-at::Tensor addmm_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                        const at::Scalar& alpha);
-at::Tensor& mm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out);
-at::Tensor& bmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out);
-at::Tensor& addmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
-                             const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out);
+NPUGRAPH_EXPORT at::Tensor addmm_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                        const at::Scalar& beta, const at::Scalar& alpha);
+NPUGRAPH_EXPORT at::Tensor& mm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out);
+NPUGRAPH_EXPORT at::Tensor& bmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out);
+NPUGRAPH_EXPORT at::Tensor& addmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                             const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out);
 
 // The product of two matrices (`dims` 2) or two batches of them (3) where it is faster than that of ATen: of
 // elements of two bytes, unless it is so small that the call of the task takes longer than the product.

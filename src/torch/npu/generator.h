@@ -31,7 +31,7 @@ class StateRecorder {
 void set_state_recorder(StateRecorder& recorder);
 
 // While numbers are drawn, mutex_ of the CPU generator must be held, as c10::GeneratorImpl requires; the members below take it.
-class NpuGenerator final : public c10::GeneratorImpl {
+class NPUGRAPH_EXPORT NpuGenerator final : public c10::GeneratorImpl {
  public:
   explicit NpuGenerator(c10::DeviceIndex device);
 
@@ -57,7 +57,7 @@ class NpuGenerator final : public c10::GeneratorImpl {
 };
 
 // The default generator of a device, which is never destroyed.
-const at::Generator& default_generator(c10::DeviceIndex device);
+NPUGRAPH_EXPORT const at::Generator& default_generator(c10::DeviceIndex device);
 
 // The CPU generator that draws for the npu generator `generator`, or,
 // without one, for the default generator of `device`.

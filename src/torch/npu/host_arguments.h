@@ -11,6 +11,6 @@ namespace npugraph::npu {
 
 // `op` without its overload, "npu::npu_fusion_attention". To be called before the operator is called.
 NPUGRAPH_EXPORT void declare_host_argument(const std::string& op, const std::string& argument);
-bool may_be_on_host(const std::string& op, const std::string& argument);
+NPUGRAPH_EXPORT bool may_be_on_host(const std::string& op, const std::string& argument);
 
 }  // namespace npugraph::npu

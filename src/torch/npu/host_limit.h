@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "torch/npu/export.h"
+
 namespace npugraph::npu {
 
 // Bytes of each device. Without the variable: the memory that the host had left at the first call, less a reserve for
@@ -20,8 +22,8 @@ bool host_has(int64_t bytes);
 // large pieces that the host does not have.
 class AllocatesForDevice {
  public:
-  AllocatesForDevice() noexcept;
-  ~AllocatesForDevice();
+  NPUGRAPH_EXPORT AllocatesForDevice() noexcept;
+  NPUGRAPH_EXPORT ~AllocatesForDevice();
   AllocatesForDevice(const AllocatesForDevice&) = delete;
   AllocatesForDevice& operator=(const AllocatesForDevice&) = delete;
 };
@@ -29,6 +31,6 @@ class AllocatesForDevice {
 bool allocates_for_device() noexcept;
 
 // Makes the CPU allocator of the process and may_take() refuse such pieces, unless NPUGRAPH_DEVICE_MEMORY is set.
-void guard_host_memory();
+NPUGRAPH_EXPORT void guard_host_memory();
 
 }  // namespace npugraph::npu

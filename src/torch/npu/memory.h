@@ -46,7 +46,7 @@ class DeviceMemory {
   void count(Block& block) noexcept;
 
   // Throws c10::OutOfMemoryError: the host lacks `bytes`, though the device has room for them.
-  [[noreturn]] void fail_on_host(int64_t bytes, c10::DeviceIndex device);
+  [[noreturn]] NPUGRAPH_EXPORT void fail_on_host(int64_t bytes, c10::DeviceIndex device);
 
   c10::CachingDeviceAllocator::DeviceStats statistics() const;
   void reset_peak();
@@ -80,12 +80,12 @@ class DeviceMemory {
 };
 
 // The number of bytes that, by the text of an error, the host lacks; nullopt if the error is about something else.
-std::optional<int64_t> refused_by_host(std::string_view error);
+NPUGRAPH_EXPORT std::optional<int64_t> refused_by_host(std::string_view error);
 
 // The allocator of the npu device: allocates on the current device of the calling thread.
 class NpuAllocator final : public c10::DeviceAllocator {
  public:
-  static NpuAllocator& instance();
+  NPUGRAPH_EXPORT static NpuAllocator& instance();
 
   c10::DataPtr allocate(size_t bytes) override;
   void copy_data(void* dest, const void* src, size_t bytes) const override { default_copy_data(dest, src, bytes); }
@@ -115,7 +115,7 @@ void count(c10::StorageImpl* npu) noexcept;
 // Npu storages over CPU storages, each made once, so that tensors that share memory share their storage.
 class Adopted {
  public:
-  const c10::Storage& of(const c10::Storage& cpu, c10::DeviceIndex device);
+  NPUGRAPH_EXPORT const c10::Storage& of(const c10::Storage& cpu, c10::DeviceIndex device);
 
  private:
   struct Pair {
@@ -126,7 +126,7 @@ class Adopted {
 };
 
 // The deleter of a DataPtr whose context is a Block.
-void delete_block(void* block);
+NPUGRAPH_EXPORT void delete_block(void* block);
 
 // Null if the memory of an npu storage came from elsewhere (DLPack, a deserialised
 // storage), and its host storage has not been made yet.
@@ -136,7 +136,7 @@ inline Block* block_of(const c10::StorageImpl* npu) {
 }
 
 // Gives memory that came from elsewhere its host storage.
-c10::StorageImpl* make_host_storage(c10::StorageImpl* npu);
+NPUGRAPH_EXPORT c10::StorageImpl* make_host_storage(c10::StorageImpl* npu);
 
 // The host storage of an npu storage, owned by it.
 inline c10::StorageImpl* host_storage_of(c10::StorageImpl* npu) {
@@ -153,13 +153,13 @@ c10::Storage borrow(c10::StorageImpl* npu);
 NPUGRAPH_EXPORT void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 
 // The device into whose memory `pointer` points; nullopt if there is none.
-std::optional<c10::DeviceIndex> device_of(const void* pointer);
+NPUGRAPH_EXPORT std::optional<c10::DeviceIndex> device_of(const void* pointer);
 
 // Gives `npu` new memory of `bytes` on its device, with as much of the old content as fits. c10::Error if it is not
 // resizable, c10::OutOfMemoryError as above.
-void resize(c10::StorageImpl* npu, size_t bytes);
+NPUGRAPH_EXPORT void resize(c10::StorageImpl* npu, size_t bytes);
 
 // To be called after a CPU kernel may have resized the host storage or given it other memory.
-void follow_host_storage(c10::StorageImpl* npu);
+NPUGRAPH_EXPORT void follow_host_storage(c10::StorageImpl* npu);
 
 }  // namespace npugraph::npu

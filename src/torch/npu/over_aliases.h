@@ -13,8 +13,8 @@ namespace npugraph::npu {
 // While alive, the calling thread runs such a kernel, for tensors of `device`.
 class OverAliases {
  public:
-  explicit OverAliases(c10::DeviceIndex device);
-  ~OverAliases();
+  NPUGRAPH_EXPORT explicit OverAliases(c10::DeviceIndex device);
+  NPUGRAPH_EXPORT ~OverAliases();
   OverAliases(const OverAliases&) = delete;
   OverAliases& operator=(const OverAliases&) = delete;
 

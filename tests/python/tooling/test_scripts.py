@@ -151,7 +151,7 @@ def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
     [
         ("src/passes/simplify/dce.cc", 'if (node.op->name == "aten.mm") return;\n'),
         ("src/lower/terms/terms.cc", 'row("aten.of.no.row");\n'),
-        ("src/torch/device/copies.cc", 'call("aten::copy_", tensor);  // to the host\n'),
+        ("src/torch/eager/copies.cc", 'call("aten::copy_", tensor);  // to the host\n'),
         ("src/lower/terms/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
         ("src/passes/simplify/dce.cc", "const Attr& other = node.args[1];\n"),
         ("src/lower/terms/terms.cc", "return node->args.at(0);\n"),
@@ -170,7 +170,7 @@ def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str,
         ("src/ops/shapes/all.cc", 'find("aten.mm"), call.args[1]\n'),
         ("src/passes/simplify/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
         ("src/lower/terms/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
-        ("src/torch/device/copies.cc", "const c10::IValue& other = args[1];\n"),
+        ("src/torch/eager/copies.cc", "const c10::IValue& other = args[1];\n"),
     ],
 )
 def test_what_is_no_operator_or_stands_in_the_table(tmp_path: Path, name: str, text: str) -> None:

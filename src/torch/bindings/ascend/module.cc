@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._ascend: Ascend's operators and the process group of the backend "hccl", which torch_npu loads.
+// npugraph._ascend, which torch_npu loads: what makes npu a device, Ascend's operators, and the process group of the backend
+// "hccl".
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "torch/distributed/process_group_hccl.h"
+#include "torch/eager/register.h"
 #include "torch/npu_ops/registration.h"
 
 namespace npugraph::bindings {
@@ -104,6 +106,10 @@ void define_process_group(py::module_& module) {
 }  // namespace npugraph::bindings
 
 PYBIND11_MODULE(_ascend, module) {
+  module.def("register_device", &npugraph::eager::register_device,
+             "Makes npu a device of this process, after its operators are registered. Later calls do nothing. "
+             "RuntimeError if the "
+             "process has another device in its place.");
   module.def("register_operators", &npugraph::npu_ops::register_operators,
              "Defines the operators of the namespaces npu and atb. Later calls do nothing.");
   npugraph::bindings::define_process_group(module);

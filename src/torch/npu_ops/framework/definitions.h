@@ -6,7 +6,7 @@
 //     npu.composed("npu_rms_norm", &rms_norm, "y = x / sqrt(mean(x^2) + epsilon) * gamma; rstd in float32");
 //   }
 //
-// A composed operator runs on cpu tensors, on npu tensors over the same memory (through torch/device), and on meta and
+// A composed operator runs on cpu tensors, on npu tensors over the same memory (through torch/eager), and on meta and
 // fake tensors, whose sizes may be symbols (through torch_npu, under whose fake mode each of its ATen operators is
 // fake). Compiled graphs contain its ATen operators instead of it, and its gradient is that of its ATen operators. So
 // its kernel may read the sizes of tensors (sym_sizes), but never their values.
