@@ -29,7 +29,6 @@ PART = 40  # seconds of the Python tests that run at a time: those that take lea
 # The first failure in the output of each kind of test.
 FAILURE = re.compile(r"^(?:FAILED |ERROR |FAIL: npugraph :: |.*Test +#\d+: )(\S+).*", re.M)
 REFUSED = re.compile(r"^(\S+\.cc):(\d+):\d+: error", re.M)
-PYTEST = ["-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q"]
 NPU = ("tests/python/device/", "tests/python/vllm/")  # files that want torch_npu
 
 
@@ -95,7 +94,7 @@ def commands(files: set[str] | None = None) -> Iterator[list[str]]:
     if not python and any(file.startswith("python") for file in files):
         python = list(saved_seconds())
     for part in parts(python):
-        arguments = [*PYTEST, "-x", "-m", "not long", *part]
+        arguments = ["-m", "pytest", "-n", "2", "-q", "-x", "-m", "not long", *part]
         yield ["scripts/npu_python" if part[0].startswith(NPU) else "python", *arguments]
 
 
