@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <torch/csrc/utils/pythoncapi_compat.h>  // Py_IsFinalizing before Python 3.13
+
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -190,7 +192,7 @@ int python_level(LogLevel level) {
 // Logs to Python's logger "npugraph" if that has handlers, else to stderr. Takes the GIL, so the caller must not hold a
 // lock that a thread with the GIL may wait for.
 void log_to_python(LogLevel level, const std::string& message) {
-  if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) return write_log_to_stderr(level, message);
+  if (Py_IsInitialized() == 0 || Py_IsFinalizing() != 0) return write_log_to_stderr(level, message);
   const py::gil_scoped_acquire gil;
   const py::error_scope unchanged;  // the caller may be handling an exception of Python
   try {
