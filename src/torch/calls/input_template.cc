@@ -18,8 +18,9 @@ namespace {
 
 constexpr size_t kDictsAhead = 12;  // distance in entries between prefetching a dict and comparing its version
 
-// Python 3.14 has no version number in dicts. 3.12 and 3.13 call the field deprecated, and change it as before.
-#if PY_VERSION_HEX < 0x030e0000
+// Python 3.12 calls the version number of dicts deprecated, and changes it as before. 3.13 does not change it where the values of
+// attributes lie in their object. 3.14 has none.
+#if PY_VERSION_HEX < 0x030d0000
 constexpr bool kDictsCountVersions = true;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
