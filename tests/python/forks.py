@@ -164,7 +164,9 @@ def _run(words: list[str], cwd: str) -> None:
 def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Prints an error as Python does, without the frames that end in this file."""
     frames = list(traceback.walk_tb(trace))
-    ours = [i for i, (frame, _) in enumerate(frames) if frame.f_code.co_filename == __file__]
+    # Not __file__, which Python 3.14 removes from the module of the program before it prints an error.
+    here = _print_error.__code__.co_filename
+    ours = [i for i, (frame, _) in enumerate(frames) if frame.f_code.co_filename == here]
     for _ in range(ours[-1] + 1 if ours else 0):
         trace = trace and trace.tb_next
     traceback.print_exception(kind, error, trace)
