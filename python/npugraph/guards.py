@@ -25,6 +25,7 @@ from torch._dynamo.types import GuardFilterEntry
 from torch._guards import Guard, TracingContext
 
 from npugraph import _C
+from npugraph.python_versions import DICTS_TELL_OF_CHANGES
 
 FEWEST_MODULES = 16  # the check of fewer modules one by one is as fast
 
@@ -50,9 +51,9 @@ def _is_argument(name: str) -> bool:
 
 def install() -> None:
     """Makes the guards of Dynamo's current compile compare the counts of dicts first. Does nothing outside of Dynamo,
-    or if the user has chosen Dynamo's own form of this check."""
+    if the user has chosen Dynamo's own form of this check, or if this Python does not tell of all changes of dicts."""
     context = TracingContext.try_get()
-    if context is not None and not config.use_recursive_dict_tags_for_guards:
+    if DICTS_TELL_OF_CHANGES and context is not None and not config.use_recursive_dict_tags_for_guards:
         context.guards_context.dynamo_guards.add(Guard(GlobalStateSource(), compare_dict_counts_first))
 
 

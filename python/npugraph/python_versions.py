@@ -9,6 +9,10 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+DICTS_TELL_OF_CHANGES = sys.version_info[:3] != (3, 13, 0)
+"""Whether those who watch a dict, as torch does, hear of all its changes. Python 3.13.0 does not tell of attributes
+that are stored in an object."""
+
 if sys.version_info >= (3, 11):
 
     def add_note(error: BaseException, text: str) -> None:

@@ -13,6 +13,7 @@ from torch._C._dynamo.guards import dict_version
 from npugraph.fx.dynamo import restricted
 from npugraph.inference.conditions import Condition, predicate
 from npugraph.inference.steps import Step, steps_of, value_of
+from npugraph.python_versions import DICTS_TELL_OF_CHANGES
 
 # The errors of following a path that leads nowhere.
 WRONG = (AttributeError, KeyError, IndexError, TypeError, ValueError, ArithmeticError, RuntimeError)
@@ -109,6 +110,7 @@ class Seen:
             self._complete = False
 
     def finish(self) -> None:
+        self._complete &= DICTS_TELL_OF_CHANGES
         try:
             self._versions = [dict_version(kept) for kept in self._dicts.values()]
         except RuntimeError:  # this version of Python does not count changes of dicts
