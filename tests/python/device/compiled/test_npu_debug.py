@@ -67,10 +67,12 @@ def test_dumps_of_npu_tensors(tmp_path, stage) -> None:
 @pytest.mark.feature("9.05", "9.06")
 @pytest.mark.parametrize("stage", ["optimized", "original"])
 def test_what_the_program_saves_itself_is_not_dumped(stage: str, tmp_path) -> None:
+    own = f"{tmp_path}/own"  # before: Dynamo does not trace pathlib of Python 3.14
+
     def fn(x):
         y, z = x.sin(), x.cos()
-        torch_npu.save_npugraph_tensor(y, save_path=str(tmp_path / "own" / "y.pt"), overwrite=True)
-        torch_npu.save_npugraph_tensor([z, x], save_path=str(tmp_path / "own" / "z.pt"), overwrite=True)
+        torch_npu.save_npugraph_tensor(y, save_path=own + "/y.pt", overwrite=True)
+        torch_npu.save_npugraph_tensor([z, x], save_path=own + "/z.pt", overwrite=True)
         return y * z
 
     options = {"dump_tensor_data": True, "data_dump_dir": str(tmp_path), "data_dump_stage": stage}
@@ -83,9 +85,11 @@ def test_what_the_program_saves_itself_is_not_dumped(stage: str, tmp_path) -> No
 @pytest.mark.feature("3.15", "9.06")
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_single_tensors_are_saved_and_printed_at_every_replay(device: str, tmp_path, capsys) -> None:
+    path = f"{tmp_path}/y.pt"
+
     def fn(x):
         y = x * 2
-        torch_npu.save_npugraph_tensor(y, save_path=str(tmp_path / "y.pt"))
+        torch_npu.save_npugraph_tensor(y, save_path=path)
         torch_npu.print_npugraph_tensor(y, tensor_name="y")
         return y + 1
 

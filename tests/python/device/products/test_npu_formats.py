@@ -326,9 +326,11 @@ def test_graphs_print_and_save_at_every_call(device: str, backend: str, tmp_path
 @pytest.mark.feature("3.15")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_captured_graphs_print_and_save_at_replays_only(compiled: bool, tmp_path, capsys):
+    path = f"{tmp_path}/x.pt"
+
     def model(x):
         torch_npu.print_npugraph_tensor(x * 2, tensor_name="doubled")
-        torch_npu.save_npugraph_tensor(x + 1, save_path=str(tmp_path / "x.pt"))
+        torch_npu.save_npugraph_tensor(x + 1, save_path=path)
         return x * 3
 
     if compiled:
