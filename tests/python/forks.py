@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import gc
 import json
+import linecache
 import os
 import runpy
 import signal
@@ -154,6 +155,8 @@ def _run(words: list[str], cwd: str) -> None:
         return
     if what == "-c":
         place, sys.argv, file, text = "", ["-c", *rest[1:]], "<string>", rest[0]
+        if sys.version_info >= (3, 13):  # shows lines of it in errors
+            linecache.cache[file] = len(text), None, text.splitlines(True), file
     else:
         file = main.__file__ = os.path.abspath(what)
         place, sys.argv, text = str(Path(what).resolve().parent), words, Path(what).read_text()
