@@ -92,7 +92,7 @@ class Seen:
         self._dicts: dict[int, dict[Any, Any]] = {}
         self._lists: dict[int, tuple[Any, list[int]]] = {}
         self._classes: dict[int, tuple[Any, type]] = {}
-        self._complete = True
+        self._complete = DICTS_TELL_OF_CHANGES
         self._versions: list[int] = []
 
     def add(self, value: Any, is_leaf: bool) -> None:
@@ -110,7 +110,6 @@ class Seen:
             self._complete = False
 
     def finish(self) -> None:
-        self._complete &= DICTS_TELL_OF_CHANGES
         try:
             self._versions = [dict_version(kept) for kept in self._dicts.values()]
         except RuntimeError:  # this version of Python does not count changes of dicts

@@ -21,6 +21,7 @@
 #include "torch/capture/generator_states.h"
 #include "torch/capture/recording.h"
 #include "torch/capture/registry.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::capture {
 

@@ -16,6 +16,7 @@
 #include "torch/capture/external_event.h"
 #include "torch/capture/segment.h"
 #include "torch/capture/task_group.h"
+#include "torch/npu/export.h"
 
 namespace npugraph::capture {
 

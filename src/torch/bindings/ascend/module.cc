@@ -108,8 +108,7 @@ void define_process_group(py::module_& module) {
 PYBIND11_MODULE(_ascend, module) {
   module.def("register_device", &npugraph::eager::register_device,
              "Makes npu a device of this process, after its operators are registered. Later calls do nothing. "
-             "RuntimeError if the "
-             "process has another device in its place.");
+             "RuntimeError if the process has another device in its place.");
   module.def("register_operators", &npugraph::npu_ops::register_operators,
              "Defines the operators of the namespaces npu and atb. Later calls do nothing.");
   npugraph::bindings::define_process_group(module);
