@@ -36,8 +36,6 @@ def run(command: list[str], **environment: str) -> tuple[int, str]:
     """The exit status and the output of a command. One that takes longer than the tests do is ended."""
     environment = os.environ | {
         "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
         **environment,
     }

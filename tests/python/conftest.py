@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows the tables of all test processes at the end of the run, keeps their machine code off the user's disk, and
-switches off work that torch does in each compile for its own statistics."""
+"""Shows the tables of all test processes at the end of the run, keeps their machine code off the user's disk and them
+off the network, and switches off work that torch does in each compile for its own statistics."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tests.python.selection import each_value
 
 # The variable is read when the first code is generated. Programs that tests start inherit it.
 os.environ["NPUGRAPH_CACHE"] = "0"
+# What would reach for the network fails at once instead of waiting.
+os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
 FROM_WORKERS: list[tuple[str, str]] = []
 

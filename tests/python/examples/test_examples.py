@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ MOST_LINES = 80
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_python(*arguments, env=os.environ | {"HF_HUB_OFFLINE": "1"}, cwd=ROOT)
+    return run_python(*arguments, cwd=ROOT)
 
 
 def test_every_example_is_listed() -> None:

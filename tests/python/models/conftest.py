@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 from tests.python.models.model_measurements import allocation_table, model_table
 from tests.python.tables import TABLES

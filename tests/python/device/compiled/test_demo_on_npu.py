@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 from npugraph.demo import __main__ as demo
 from npugraph.demo import packages

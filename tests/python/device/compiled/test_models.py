@@ -5,13 +5,10 @@ are as accurate as eager ones."""
 from __future__ import annotations
 
 import copy
-import os
 from typing import Any
 
 import pytest
 import torch
-
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 from benchmarks.model_case import allowed_error, flatten_outputs, reference64, relative_errors
 from benchmarks.models import CASES
