@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # For scripts that prove something on a machine with nothing prepared: a bare Debian of debootstrap, which gets the package sources
-# of this machine (apt mirror and proxies, pip indexes and certificates). Source it in a script with a function run_inside.
+# of this machine (apt mirror and proxies, pip indexes and certificates). The script that sources it defines prepare_root, and calls
+# with_root. Its own `--inside` is run in the mount namespace.
 
 source scripts/debian.sh
 
@@ -62,7 +63,8 @@ install_inside() {
   "${inside[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null 2>&1
 }
 
-# usage: with_root RELEASE COMMAND...     Makes a root, lets prepare_root put files into it, and calls run_inside ROOT COMMAND... there.
+# usage: with_root RELEASE ARGUMENT...     Makes a root, lets prepare_root put files into it, and runs this script with
+# --inside ROOT ARGUMENT... in a mount namespace.
 with_root() {
   local release=$1 root program
   shift
@@ -76,5 +78,5 @@ with_root() {
   [[ -n ${KEEP:-} ]] || trap "rm -rf '$root' '$root.log'" EXIT
   make_root "$root" "$release"
   prepare_root "$root"
-  unshare --mount --propagation private "$0" --inside "$root" "$@"
+  unshare --mount --propagation private "scripts/${0##*/}" --inside "$root" "$@"
 }
