@@ -89,20 +89,26 @@ _SIMPLE = (bool, int, float, str, bytes, complex, type(None), type(Ellipsis))
 # Functions of Dynamo that measure, or that prepare inputs of the graph.
 _OF_INPUTS = {"record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit", "call_size", "call_stride"}
 _OF_INPUTS |= {"call_storage_offset", "_as_tensor_fullprec", "to_fake_tensor"}
+# Functions that Dynamo calls for their effect alone, which a recipe does not have.
+_EFFECTS = {"iter_next", "setstate", "set_torch_function_mode_stack", "object_delattr_ignore_descriptor"}
+_EFFECTS |= {"__setattr__", "__delattr__", "save_for_backward"}
 _MUTATORS = {"clear", "append", "extend", "insert", "update", "add", "__setitem__", "__delitem__"}
 _CONTAINERS = (tuple, list, dict, set, slice)
+# Instructions that no stand-in notices, by the beginning of their names: also `is None`, and the code of a function,
+# for which Python takes any object.
+_UNNOTICED = {
+    "POP_JUMP": "a decision that only a run can make",
+    "STORE_GLOBAL": "a global variable that is set",
+    "DELETE_GLOBAL": "a global variable that is deleted",
+    "MAKE_FUNCTION": "a function that is made",
+}
 
 
 def describe(bytecode: CodeType, graph: str, variables: Mapping[str, Any], outputs: Sequence[str]) -> str:
     """Returns the recipe. ``graph`` is the global name of the graph's function, ``outputs`` are the texts of the values
     that it returned. Raises ``NotDescribed``, which names what a recipe cannot describe."""
     notes = _Notes(graph, variables, len(outputs))
-    try:
-        result = notes.text(notes.run(bytecode))
-    except NotDescribed:
-        raise
-    except Exception as error:  # the bytecode used a stand-in where Python wants a value
-        raise NotDescribed(str(error)) from None
+    result = notes.text(notes.run(bytecode))
     text = notes.function(f"out = ({''.join(f'{output}, ' for output in outputs)})", result)
     try:
         restricted.function(text, HELPERS)
@@ -198,8 +204,10 @@ class _Notes:
 
     def run(self, bytecode: CodeType) -> Any:
         """Runs the bytecode with stand-ins and returns its result."""
-        if any(instruction.opname.startswith("POP_JUMP") for instruction in dis.get_instructions(bytecode)):
-            raise NotDescribed("a decision that only a run can make")  # also `is None`, which no stand-in notices
+        for instruction in dis.get_instructions(bytecode):
+            for beginning, what in _UNNOTICED.items():
+                if instruction.opname.startswith(beginning):
+                    raise NotDescribed(what)
         packed = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
         count = bytecode.co_argcount + bytecode.co_kwonlyargcount + (bytecode.co_flags & packed).bit_count()
         # Plain parameters only: *args and **kwargs are single stand-ins too.
@@ -213,7 +221,15 @@ class _Notes:
         scope = {"__builtins__": {}} | {name: self.variable(name) for name in code.co_names}
         cells = tuple(types.CellType(self.argument(name)) for name in code.co_freevars)
         function = types.FunctionType(code, scope, code.co_name, None, cells)
-        result = torch.compiler.disable(function)(*map(self.argument, code.co_varnames[:count]))
+        kept = [cell.cell_contents for cell in cells]
+        try:
+            result = torch.compiler.disable(function)(*map(self.argument, code.co_varnames[:count]))
+        except NotDescribed:
+            raise
+        except Exception as error:  # the bytecode used a stand-in where Python wants a value
+            raise NotDescribed(str(error)) from None
+        if any(cell.cell_contents is not old for cell, old in zip(cells, kept, strict=True)):
+            raise NotDescribed("a variable of an outer function that is set")
         for container, _, items in self.containers.values():
             if list(map(id, items)) != list(map(id, _items(container))):
                 raise NotDescribed("a container that is used before it is complete")
@@ -277,6 +293,8 @@ class _Notes:
             return tuple(_Standin(self, f"out[{i}]") for i in range(self.outputs))
         if name in _OF_INPUTS:
             return _Standin(self, "an_input_of_the_graph")
+        if name in _EFFECTS:
+            raise NotDescribed(f"a call of {name}")
         if name == "__new__" and len(args) == 1:
             return self.make(f"new({self.text(args[0])})", fresh=True)
         if name == "object_setattr_ignore_descriptor":

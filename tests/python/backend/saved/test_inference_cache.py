@@ -92,6 +92,14 @@ class Model(torch.nn.Module):
     def drops(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(self.linear(x), 0.5)
 
+    def sets_a_global(self, x: torch.Tensor) -> torch.Tensor:
+        global OFFSET
+        OFFSET = 3.0
+        return x + 1
+
+    def makes_a_function(self, x: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        return x + 1, lambda: 1
+
     def branches(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond((x.sum() > 0).float(), lambda t: t.sin(), lambda t: t.cos(), (x,)) + 1
 
@@ -436,6 +444,17 @@ def test_what_needs_python_runs_uncached(tmp_path) -> None:
 
 
 @pytest.mark.feature("5.04", "5.03")
+@pytest.mark.parametrize("method", ["sets_a_global", "makes_a_function"])
+def test_what_a_recipe_cannot_do_is_done_uncached(tmp_path, monkeypatch, method: str) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "OFFSET", OFFSET)
+    function, x = cached(Model(), tmp_path, method), torch.randn(3)
+    with pytest.warns(UserWarning, match=f"Model.{method} is compiled, but not cached for later processes: "):
+        got = function(x)
+    assert_same(got if method == "sets_a_global" else got[0], x + 1)
+    assert (3.0 if method == "sets_a_global" else 0.0) == OFFSET
+    assert method == "sets_a_global" or got[1]() == 1
+
+
 def test_where_files_are(tmp_path, monkeypatch) -> None:
     model = Model()
     paths = {
