@@ -3,7 +3,8 @@
 
 A server imports torch and Dynamo once for each process of tests, and forks for each program: most programs of tests
 spend their time in these imports. A program whose environment changes how torch is imported starts as usual. So does
-what ``subprocess`` runs, for tests of the start itself."""
+what ``subprocess`` runs, for tests of the start itself. Programs of one server have the same hashes of strings and the
+same addresses of libraries; ``OWN_HASHES`` gives one others, for tests of what processes leave to each other."""
 
 from __future__ import annotations
 
@@ -29,6 +30,9 @@ from typing import Any
 _EARLY = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "TORCH", "PYTORCH", "ATEN_", "MALLOC_", "GLIBC_")
 _LATE = {"PYTHON", "PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR"}
 
+# Variables for a program that starts as usual.
+OWN_HASHES = {"PYTHONHASHSEED": "random"}
+
 
 def run_python(
     *arguments: str | os.PathLike[str],
@@ -42,8 +46,9 @@ def run_python(
     a module. ``timeout`` is in seconds. ``python`` is the interpreter."""
     words = [os.fspath(argument) for argument in arguments]
     variables = dict(os.environ if env is None else env)
-    if _starts_alike(variables):
-        done = _server(python).run(words, variables, os.fspath(cwd or os.getcwd()), timeout)
+    server = _server(python)
+    if server.starts_alike(variables):
+        done = server.run(words, variables, os.fspath(cwd or os.getcwd()), timeout)
     else:
         done = subprocess.run([python, *words], env=variables, cwd=cwd, capture_output=True, text=True, timeout=timeout)
     if check and done.returncode:
@@ -51,16 +56,12 @@ def run_python(
     return done
 
 
-def _starts_alike(variables: Mapping[str, str]) -> bool:
-    names = {name for name in {*variables, *os.environ} if name.startswith(_EARLY)} - _LATE
-    return all(variables.get(name) == os.environ.get(name) for name in names)
-
-
 class _Server:
     """The client's side of a server."""
 
     def __init__(self, python: str) -> None:
         self._socket, theirs = socket.socketpair()
+        self._variables = dict(os.environ)
         with theirs:
             command = [python, __file__, str(theirs.fileno())]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
@@ -70,7 +71,27 @@ class _Server:
         self._socket.close()
         self._process.wait()
 
+    def starts_alike(self, variables: Mapping[str, str]) -> bool:
+        """Whether a program with these variables would import torch as the server did."""
+        names = {name for name in {*variables, *self._variables} if name.startswith(_EARLY)} - _LATE
+        return all(variables.get(name) == self._variables.get(name) for name in names)
+
+    def is_usable(self) -> bool:
+        return self._socket.fileno() >= 0
+
     def run(
+        self, words: Sequence[str], variables: Mapping[str, str], cwd: str, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        try:
+            return self._run(words, variables, cwd, timeout)
+        except subprocess.TimeoutExpired:
+            raise
+        except BaseException:
+            self._process.kill()  # a later program would read the answers to this one
+            self.close()
+            raise
+
+    def _run(
         self, words: Sequence[str], variables: Mapping[str, str], cwd: str, timeout: float
     ) -> subprocess.CompletedProcess[str]:
         request = json.dumps({"words": words, "variables": dict(variables), "cwd": cwd}).encode()
@@ -83,7 +104,8 @@ class _Server:
             try:
                 status = int.from_bytes(_received(self._socket, 8), "little", signed=True)
             except TimeoutError:
-                os.kill(child, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
                 self._socket.settimeout(None)
                 _received(self._socket, 8)  # of the child that was killed
                 raise subprocess.TimeoutExpired(words, timeout) from None
@@ -100,7 +122,7 @@ _SERVERS: dict[tuple[int, str], _Server] = {}
 
 def _server(python: str) -> _Server:
     key = os.getpid(), python  # a forked child of the tests needs a server of its own
-    if key not in _SERVERS:
+    if key not in _SERVERS or not _SERVERS[key].is_usable():
         _SERVERS[key] = _Server(python)
     return _SERVERS[key]
 
@@ -110,7 +132,7 @@ def _received(connection: socket.socket, count: int) -> bytes:
     while len(parts) < count:
         part = connection.recv(count - len(parts))
         if not part:
-            raise EOFError
+            raise EOFError("the server of programs, or its client, has ended")
         parts += part
     return parts
 

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 import npugraph
+from npugraph import _C
 from npugraph.driver import graph_text
+from npugraph.made_with import MADE_WITH, build_id
 from npugraph_ex.npu_fx_compiler import _CompiledFxArtifacts, _CompiledFxGraph
-from tests.python.forks import run_python
+from tests.python.forks import OWN_HASHES, run_python
 
 START = """
 import json, sys, torch
@@ -83,6 +85,7 @@ LOOK = (
     LOAD
     + """
 import npugraph
+from npugraph import _C
 
 (artifact,) = npugraph.artifacts()
 assert artifact.stages == ["plan"] and artifact.graph() == artifact.program() == artifact.graph("plan")
@@ -186,9 +189,9 @@ with torch.no_grad():
 )
 
 
-def process(folder: Path, script: str, *arguments: str) -> dict[str, Any]:
+def process(folder: Path, script: str, *arguments: str, **variables: str) -> dict[str, Any]:
     caches = {"NPUGRAPH_CACHE": str(folder / "code"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "torch")}
-    done = run_python("-c", script, *arguments, env=os.environ | caches, cwd=folder)
+    done = run_python("-c", script, *arguments, env=os.environ | caches | variables, cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -201,7 +204,7 @@ def compiles(result: dict[str, Any]) -> int:
 @pytest.mark.parametrize("way", ["alone", "bundled"])
 def test_text_of_a_compiled_graph(tmp_path, way) -> None:
     assert compiles(process(tmp_path, COMPILE, way)) == 1
-    loaded = process(tmp_path, LOAD)
+    loaded = process(tmp_path, LOAD, **OWN_HASHES)
     assert compiles(loaded) == 0
     assert "kernel_builds" not in loaded
 
@@ -222,6 +225,15 @@ def test_text_of_another_build_says_what_to_do(tmp_path) -> None:
     artifacts.py_code = "def forward(x): return x"
     with pytest.raises(ValueError, match=r"no compiled graph of npugraph.*compile the graph again"):
         _CompiledFxGraph.load_artifacts(artifacts)
+
+
+def test_builds_of_all_modules_count() -> None:
+    """Those of core and _C are what the process finds in memory."""
+    core_and_c, module = _C.build_id(), Path(_C.__file__)
+    assert build_id(module) == core_and_c[-20:]
+    (ascend,) = module.parent.glob("_ascend.*")
+    assert MADE_WITH["build"] == (core_and_c + build_id(ascend)).hex()
+    assert len(MADE_WITH["build"]) == 2 * 60
 
 
 def test_text_without_its_machine_code_generates_it_again(tmp_path) -> None:
@@ -260,7 +272,7 @@ def test_values_of_a_stored_graph_die_with_their_last_reader() -> None:
 def test_cache_of_aot_autograd(tmp_path) -> None:
     first = process(tmp_path, CACHED, "inplace")
     assert (compiles(first), first["hits"]) == (3, 0)
-    second = process(tmp_path, CACHED, "inplace")
+    second = process(tmp_path, CACHED, "inplace", **OWN_HASHES)
     assert (compiles(second), second["hits"]) == (0, 2)
     assert "kernel_builds" not in second
     # Other options are another graph.
