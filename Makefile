@@ -40,8 +40,8 @@ quick: build  ## for the work between commits, in three minutes: checks, C++ uni
 long: build  ## the tests that are too slow for `make test`: all parts, whatever fails
 	@failed=0; \
 	OMP_WAIT_POLICY=PASSIVE $(PYTHON) $(LONG) --ignore=tests/python/device --ignore=tests/python/vllm $(ARGS) || failed=1; \
-	OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device || failed=1; \
-	OMP_WAIT_POLICY=PASSIVE ALL_CHECKS=1 scripts/npu_python $(LONG) -m 'not long' --dist loadfile $(ARGS) tests/python/device || failed=1; \
+	OMP_WAIT_POLICY=PASSIVE scripts/npu_python $(LONG) $(ARGS) tests/python/device tests/python/vllm || failed=1; \
+	OMP_WAIT_POLICY=PASSIVE ALL_CHECKS=1 scripts/npu_python $(LONG) -m 'not long' --dist loadfile $(ARGS) tests/python/device tests/python/vllm || failed=1; \
 	.venv/bin/ctest --test-dir build/release -C long -R exhaustive --output-on-failure --no-tests=error || failed=1; \
 	scripts/test_vllm || failed=1; \
 	exit $$failed

@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks combinations of parameters that `make test` leaves out as long, where a test asks for each value alone."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("each_value"):
+        if item.get_closest_marker("each_value") and not item.get_closest_marker("long"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for combinations in tests.values():
         kept = each_value([item.callspec._idlist for item in combinations])
