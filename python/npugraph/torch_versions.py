@@ -17,6 +17,11 @@ def minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def numbers(version: str) -> tuple[int, ...]:
+    """The same part as numbers to compare. Unlike torch's own comparison, 2.14.0a0 is not older than 2.14."""
+    return tuple(map(int, minor(version).split(".")))
+
+
 def modules(package: Path, version: str) -> Path:
     """The folder in ``package`` that has the modules for this version of torch. Raises ImportError where none has."""
     folder = package / f"torch-{minor(version)}"

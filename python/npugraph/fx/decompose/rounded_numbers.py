@@ -11,8 +11,10 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-# The place of the number, by operator. torch rounds it since version 2.14.
-_ROUNDED = {torch.ops.aten.softshrink.default: 1} if torch.__version__ >= (2, 14) else {}
+from npugraph import torch_versions
+
+# The place of the number, by operator. torch rounds it since version 2.14, builds of its sources included.
+_ROUNDED = {torch.ops.aten.softshrink.default: 1} if torch_versions.numbers(torch.__version__) >= (2, 14) else {}
 
 
 def round_numbers(graph: fx.Graph) -> None:
