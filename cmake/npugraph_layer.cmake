@@ -25,8 +25,8 @@ set(NPUGRAPH_BATCH 12)
 # directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
 # program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this
 # one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
-# headers to precompile; PCH_OF is the layer whose precompiled headers this one takes, which must be compiled
-# with the same options, and not COMPOSE: GCC 12 crashes where -O3 takes headers of -O1. MODULE is the shared library
+# headers to precompile; PCH_OF is the layer whose precompiled headers this one takes. Their layers may optimise
+# differently, but that of PCH must not COMPOSE: GCC 12 crashes where -O3 takes headers of -O1. MODULE is the shared library
 # whose part this layer is: the Python module _C or _ascend, or else core (npugraph_core.cmake). A layer links the
 # layers of its own module, and includes those of others, which export what it calls.
 # The code of a HOT layer runs in each call, or over data. A layer that COMPOSES only calls what does the work

@@ -10,5 +10,5 @@ if(NPUGRAPH_OLD_LIBC)
   # Last, behind the archives that need them: what the older libstdc++.so lacks comes out of the archive of the compiler;
   # before glibc 2.34, threads and dlopen have libraries of their own.
   set(CMAKE_CXX_STANDARD_LIBRARIES
-      "${CMAKE_BINARY_DIR}/libnpugraph_old_libc.a -lstdc++ -l:libstdc++.a -lpthread -ldl -lrt")
+      "\"${CMAKE_BINARY_DIR}/libnpugraph_old_libc.a\" -lstdc++ -l:libstdc++.a -lpthread -ldl -lrt")
 endif()

@@ -75,7 +75,7 @@ function(npugraph_python_module name dir)
     target_link_options(${target} PRIVATE -Wl,-soname,$<TARGET_FILE_NAME:${target}>)
   else()
     add_dependencies(${target} npugraph_C)
-    target_link_libraries(${target} PRIVATE -Wl,$<TARGET_FILE:npugraph_C>)  # a flag: CMake would look for a library lib_C
+    target_link_libraries(${target} PRIVATE "-Wl,\"$<TARGET_FILE:npugraph_C>\"")  # a flag: CMake would look for a library lib_C
   endif()
   # site-packages/npugraph/torch-2.13/_C.so, npugraph_core above it, site-packages/torch/lib
   set_target_properties(

@@ -9,7 +9,7 @@ import importlib
 
 import torch  # noqa: F401  (loads the libraries that the extension links)
 
-from npugraph import torch_versions  # noqa: F401  (refuses a torch whose libraries the extension does not fit)
+from npugraph import torch_versions  # noqa: F401  (puts the folder with _C on the path of this package)
 
 # isort: split
 from npugraph import _C, operators  # noqa: F401  (operators: defines npugraph::attention, which graphs call)

@@ -372,7 +372,7 @@ REMARKS = {
     "11.13": "Partly built. Such a run works here, and the log warns of it once "
     "(`test_ge_graphs_on_npu::test_a_run_on_another_stream_than_that_of_the_load_is_told_once`, "
     "`test_ge_graphs_on_npu::test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once`).",
-    "11.21": "Does not apply. The package needs torch 2.13.0, and it needs no CANN.",
+    "11.21": "Does not apply. The package needs torch 2.13 or 2.14, and it needs no CANN.",
     "12b.9": "Does not apply. The legacy mode runs the code of `npugraph_ex`.",
     "12b.14": "Partly built. Options of the process hold here too, but other ones are possible after "
     "`FinalizeGraphEngine` (`test_entry_graphs::test_options_of_the_process_hold_until_the_engine_ends`), and settings "

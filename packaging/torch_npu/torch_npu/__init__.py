@@ -28,7 +28,7 @@ finally:
     else:
         os.environ[_AUTOLOAD] = _before
 
-# npugraph has not chosen its modules yet if its own import of torch led here.
+# Puts the folder with _C and _ascend on npugraph's path: npugraph has not done so if its own import of torch led here.
 from npugraph import torch_versions  # noqa: E402, F401
 
 # isort: split

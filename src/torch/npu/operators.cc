@@ -7,7 +7,7 @@
 namespace npugraph::npu {
 namespace {
 
-// Filled while the module with the operators is loaded, and only read afterwards.
+// Filled while the operators are registered, and only read afterwards.
 struct Table {
   std::vector<Operator> rows;
   std::vector<GraphForm> forms;
