@@ -29,6 +29,6 @@ if emulator := lit_config.params.get("emulator"):  # noqa: F821
     for tool in ("npugraph-opt", "npugraph-run"):
         config.substitutions.append((rf"\b{tool}\b", f"{emulator} {tools}/{tool}"))  # noqa: F821
 config.environment["NPUGRAPH_CACHE"] = "0"  # noqa: F821
-for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "PLANTED_FAULT", "PLANTED_FAULTS_REACHED"):
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "PLANTED_FAULTS", "PLANTED_FAULTS_REACHED"):
     if name in os.environ:
         config.environment[name] = os.environ[name]  # noqa: F821

@@ -2,9 +2,10 @@
 """Tells which planted faults the tests find: python -m tests.mutation.check [--faults 60] [--only NUMBER,NUMBER]
 
 Builds the tree once with all faults (tests/mutation/plant.py) and runs all tests once, to see which of them reach
-which fault. Then it runs for each fault the tests that reach it, cheapest first, until one fails. Changes sources and
-restores them at the end, so it wants a tree without changes, such as a clone; `make` builds the product anew
-afterwards. Takes an hour or two."""
+which fault. Then it runs for each fault alone the tests that reach it and take little time. The faults that none of
+these find are on together in a run of all Python tests; the tests that fail run again with each of the faults alone.
+Found faults are taken out until the others pass. Changes sources and restores them at the end, so it wants a tree
+without changes, such as a clone; `make` builds the product anew afterwards. Takes about two hours."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 
 from tests.mutation.plant import SWITCHES, Fault, choose, plant
@@ -26,15 +28,19 @@ FOLDERS = [ROOT / folder for folder in ("src/lower", "src/passes", "src/codegen"
 REACHED = ROOT / "build/reached_faults"
 SECONDS = 3600  # that a command may take
 NO_TESTS = 5  # what pytest exits with if the markers leave no test
-PART = 40  # seconds of the Python tests that run at a time: those that take least come first
-# The first failure in the output of each kind of test.
-FAILURE = re.compile(r"^(?:FAILED |ERROR |FAIL: npugraph :: |.*Test +#\d+: )(\S+).*", re.M)
+SHORT = 60  # seconds of the Python tests that run for each fault alone; they run in two processes
+SHORT_SECONDS = 300  # that a command of tests for one fault may take: faults can make loops endless
+FAILED = 40  # tests that fail before a run of all Python tests ends
+# A failure in the output of pytest, lit and ctest.
+FAILURE = re.compile(
+    r"^(?:(?:FAILED|ERROR) (\S.*?)(?: - .*)?|FAIL: npugraph :: (\S+).*|.*Test +#\d+: (\S+).*\*\*\*.*)$", re.M
+)
 REFUSED = re.compile(r"^(\S+\.cc):(\d+):\d+: error", re.M)
 NPU = ("tests/python/device/", "tests/python/vllm/")  # files that want torch_npu
 
 
-def run(command: list[str], **environment: str) -> tuple[int, str]:
-    """The exit status and the output of a command. One that takes longer than the tests do is ended."""
+def run(command: list[str], seconds: float = SECONDS, **environment: str) -> tuple[int, str]:
+    """The exit status and the output of a command. One that takes longer is ended."""
     environment = os.environ | {
         "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
         "OMP_WAIT_POLICY": "PASSIVE",
@@ -45,7 +51,7 @@ def run(command: list[str], **environment: str) -> tuple[int, str]:
         command, cwd=ROOT, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     try:
-        output = process.communicate(timeout=SECONDS)[0]
+        output = process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output = process.communicate()[0] + "\nit takes too long"
@@ -78,49 +84,52 @@ def restore() -> None:
         (ROOT / switch).unlink(missing_ok=True)
 
 
-def commands(files: set[str] | None = None) -> Iterator[list[str]]:
-    """The commands that run these tests, or all: files of Python tests and programs, as `reached` names them."""
-    if files is None or "npugraph-opt" in files:
-        yield ["scripts/lit", "build/release"]
-    units = ["ctest", "--test-dir", "build/release", "--stop-on-failure", "-j", "2"]
-    if files is None:
-        yield units
-        yield ["scripts/test_python", "-q", "-m", "not long"]
-        return
+ALL_TESTS = [
+    ["scripts/lit", "build/release"],
+    ["ctest", "--test-dir", "build/release", "-j", "2"],
+    ["scripts/test_python", "-q", "-m", "not long"],
+]
+
+
+def short_commands(files: set[str]) -> Iterator[list[str]]:
+    """The commands that run the tests of C++ among these, and those of Python that take least time. `files` are test
+    files and programs, as `reached` names them."""
+    if "npugraph-opt" in files:
+        yield ALL_TESTS[0]
     programs = {file.removesuffix("_test") for file in files if not file.endswith(".py")}
     if "npugraph-run" in programs:
         programs.add("tools")
     if programs := sorted(name for name in programs if not name.startswith(("npugraph-", "python"))):
-        yield [*units, "-R", f"^({'|'.join(programs)})(_[0-9]+)?$"]
-    python = [file for file in files if file.endswith(".py")]
-    # A place that a process of Python reaches outside of tests is reached by all tests that start such a process.
-    if not python and any(file.startswith("python") for file in files):
-        python = list(saved_seconds())
-    for part in parts(python):
-        arguments = ["-m", "pytest", "-n", "2", "-q", "-x", "-m", "not long", *part]
-        yield ["scripts/npu_python" if part[0].startswith(NPU) else "python", *arguments]
-
-
-def parts(files: list[str]) -> Iterator[list[str]]:
-    """Files of Python tests in groups of PART seconds, each with or without torch_npu."""
+        yield [*ALL_TESTS[1], "--stop-on-failure", "-R", f"^({'|'.join(programs)})(_[0-9]+)?$"]
     seconds = saved_seconds()
-    groups: dict[bool, list[str]] = {False: [], True: []}
-    for file in sorted(files, key=lambda file: seconds.get(file, PART)):
-        group = groups[file.startswith(NPU)]
-        if group and sum(seconds.get(other, PART) for other in [*group, file]) > PART:
-            yield group[:]
-            group.clear()
-        group.append(file)
-    yield from filter(None, groups.values())
+    python = sorted(python_files(files), key=lambda file: seconds.get(file, SHORT))
+    sums = accumulate(seconds.get(file, SHORT) for file in python)
+    for command in python_commands([file for file, total in zip(python, sums, strict=True) if total <= SHORT]):
+        yield [*command, "-x"]
+
+
+def python_files(files: set[str]) -> list[str]:
+    """The Python tests among these. A process that is none reaches a place for all tests that start such a process."""
+    python = sorted(file for file in files if file.endswith(".py"))
+    if not python and any(file.startswith("python") for file in files):
+        return list(saved_seconds())
+    return python
+
+
+def python_commands(tests: list[str]) -> Iterator[list[str]]:
+    """The commands that run these tests, or all tests of these files, without torch_npu and with it."""
+    for python, with_npu in (("python", False), ("scripts/npu_python", True)):
+        if chosen := [test for test in tests if test.startswith(NPU) == with_npu]:
+            yield [python, "-m", "pytest", "-n", "2", "-q", "--tb=no", "-m", "not long", *chosen]
 
 
 def reached() -> dict[int, set[str]]:
     """Number of a fault -> the files of Python tests and the programs that come to its place. The tests pass."""
     REACHED.unlink(missing_ok=True)
-    for command in commands():
+    for command in ALL_TESTS:
         status, output = run(command, PLANTED_FAULTS_REACHED=str(REACHED))
         if status:
-            sys.exit(f"tests fail without any fault: {first_failure(output)}")
+            sys.exit(f"tests fail without any fault: {named(output)[0]}")
     places: dict[int, set[str]] = defaultdict(set)
     for line in REACHED.read_text().splitlines():
         number, place = line.split(maxsplit=1)
@@ -128,21 +137,41 @@ def reached() -> dict[int, set[str]]:
     return places
 
 
-def finds(fault: int, files: set[str]) -> str:
-    """The first test that fails with this fault. "" if none does."""
-    for command in commands(files):
-        status, output = run(command, PLANTED_FAULT=str(fault))
-        if status in (0, NO_TESTS):
-            continue
-        if not FAILURE.search(output) and run(command)[0] not in (0, NO_TESTS):
-            sys.exit(f"{' '.join(command)} fails without any fault: {first_failure(output)}")
-        return first_failure(output)
-    return ""
+def found_alone(commands: Iterable[list[str]], fault: int) -> str:
+    """The first test of the commands that fails with the fault. "" if none does."""
+    return next((failed[0] for command in commands if (failed := failures(command, [fault], SHORT_SECONDS))), "")
 
 
-def first_failure(output: str) -> str:
-    first = FAILURE.search(output)
-    return first[1] if first else output.strip().splitlines()[-1]
+def found_together(command: list[str], faults: list[int]) -> dict[int, str]:
+    """The faults that a command of Python tests finds, each with a test. All are on at a time, and the tests that fail
+    run again with each of them alone. Faults that only fail together are told apart by halves."""
+    failed = failures([*command, f"--maxfail={FAILED}"], faults) if faults else []
+    if not failed:
+        return {}
+    if len(faults) == 1:
+        return {faults[0]: failed[0]}
+    again = [[*alone, "-x"] for alone in python_commands([test for test in failed if ".py" in test])]
+    found = {fault: test for fault in faults if (test := found_alone(again, fault))}
+    left = [fault for fault in faults if fault not in found]
+    if found:
+        return found | found_together(command, left)
+    half = len(left) // 2
+    return found_together(command, left[:half]) | found_together(command, left[half:])
+
+
+def failures(command: list[str], faults: list[int], seconds: float = SECONDS) -> list[str]:
+    """The tests of a command that fail with these faults."""
+    status, output = run(command, seconds, PLANTED_FAULTS=",".join(map(str, faults)))
+    if status in (0, NO_TESTS):
+        return []
+    if not FAILURE.search(output) and run(command)[0] not in (0, NO_TESTS):
+        sys.exit(f"{' '.join(command)} fails without any fault: {named(output)[0]}")
+    return named(output)
+
+
+def named(output: str) -> list[str]:
+    """The tests that an output says failed, or its last line."""
+    return ["".join(name) for name in FAILURE.findall(output)] or output.strip().splitlines()[-1:]
 
 
 def main() -> None:
@@ -153,7 +182,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src", "python"], cwd=ROOT).returncode:
         sys.exit("sources have changes, which this would lose: commit them, or work in a clone")
-    found = 0
+    found: dict[int, str] = {}
     try:
         faults = build(arguments.faults, arguments.seed)
         places = reached()
@@ -161,14 +190,19 @@ def main() -> None:
             faults = [fault for fault in faults if fault.number in arguments.only]
         for fault in faults:
             files = places[fault.number]
-            first = finds(fault.number, files)
-            found += bool(first)
+            if test := found_alone(short_commands(files), fault.number):
+                found[fault.number] = test
             place = f"{fault.path.relative_to(ROOT)}:{fault.line + 1}"
             print(f"{fault.number:3} {place}: {fault.before.strip()}", flush=True)
-            print(f"      {first or 'NOT FOUND'} ({len(files)} files and programs reach it)", flush=True)
+            print(f"      {test or 'not found yet'} ({len(files)} files and programs reach it)", flush=True)
+        left = {fault.number for fault in faults} - found.keys()
+        for command in python_commands(sorted({file for fault in left for file in python_files(places[fault])})):
+            found |= found_together(command, sorted(left - found.keys()))
     finally:
         restore()
-    print(f"{found} of {len(faults)} faults are found")
+    for number in sorted(left):
+        print(f"{number:3} {found.get(number, 'NOT FOUND')}")
+    print(f"{len(found)} of {len(faults)} faults are found")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants small faults into sources. A fault does nothing until the environment variable PLANTED_FAULT names its
-number, so that one build holds all of them. If PLANTED_FAULTS_REACHED names a file, each test that comes to the
-place of a fault writes a line there: the number, and the file of the test or the name of the program.
+"""Plants small faults into sources. A fault does nothing until the environment variable PLANTED_FAULTS, a list
+with commas, has its number, so that one build holds all of them. If PLANTED_FAULTS_REACHED names a file, each test
+that comes to the place of a fault writes a line there: the number, and the file of the test or the name of the program.
 
 A fault is a line that does something else: a condition is negated, a call or `continue` is left out, a truth value is
 turned round, a 1 that is added or subtracted becomes a 0. Lines are chosen by a generator of random numbers, from the
@@ -22,6 +22,7 @@ CPP_SWITCH = """\
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
 inline void reach_planted_fault(const char* log, int number) {
   static std::mutex mutex;
@@ -35,16 +36,24 @@ inline void reach_planted_fault(const char* log, int number) {
   std::fputs(line.c_str(), file);
   std::fclose(file);
 }
+inline const std::set<int>* chosen_faults() {
+  auto* chosen = new std::set<int>;
+  const char* text = std::getenv("PLANTED_FAULTS");
+  std::istringstream list(text != nullptr ? text : "");
+  for (std::string number; std::getline(list, number, ',');) chosen->insert(std::stoi(number));
+  return chosen;
+}
 inline bool planted_fault(int number) {
-  static const char* chosen = std::getenv("PLANTED_FAULT");
+  static const std::set<int>* chosen = chosen_faults();
   static const char* log = std::getenv("PLANTED_FAULTS_REACHED");
   if (log != nullptr) reach_planted_fault(log, number);
-  return chosen != nullptr && std::atoi(chosen) == number;
+  return chosen->count(number) != 0;
 }
 """
 PYTHON_SWITCH = '''\
 """Says whether a fault is on."""
 import os
+_chosen = set(os.environ.get("PLANTED_FAULTS", "").split(","))
 _said = set()
 def planted_fault(number):
     if log := os.environ.get("PLANTED_FAULTS_REACHED"):
@@ -53,7 +62,7 @@ def planted_fault(number):
             _said.add(line)
             with open(log, "a") as file:
                 file.write(line)
-    return os.environ.get("PLANTED_FAULT") == str(number)
+    return str(number) in _chosen
 '''
 
 # Path of a file that is there while faults are -> its text.
