@@ -35,7 +35,9 @@ struct PanelsMemory {
   PanelsMemory(const AttentionPlan& plan, Pieces& pieces) {
     const int64_t width = plan.shape.columns(), lanes = plan.shape.lanes;
     const int64_t steps = round_up(plan.steps(), lanes);
-    const int64_t block = plan.block_keys * width;
+    // Tiles of keys and vectors of a mask are written whole, also those of blocks with fewer keys.
+    const int64_t keys = round_up(std::max(plan.block_keys, int64_t{plan.shape.rows}), lanes);
+    const int64_t block = keys * width;
     for (int64_t i = 0; i < plan.block_rows / width; ++i) {
       Panel& panel = panels[static_cast<size_t>(i)];
       panel.queries = pieces.take<float>(steps * width);
@@ -47,10 +49,9 @@ struct PanelsMemory {
     mask = pieces.take<float>(plan.adds_mask() ? block : 0);
     mask_rows = pieces.take<float>(plan.adds_mask() ? block : 0);
     copies = pieces.take<float>(width * std::max(steps, round_up(plan.value_size, lanes) + lanes));
-    const int64_t staged = plan.keys_in_place() ? plan.shape.rows : std::max(plan.block_keys, int64_t{plan.shape.rows});
-    staged_keys = pieces.take<float>(staged * plan.steps());
-    staged_values = pieces.take<float>(plan.block_keys * plan.value_columns());
-    interleaved = pieces.take<float>(plan.shape.amx ? plan.block_keys * width : 0);
+    staged_keys = pieces.take<float>((plan.keys_in_place() ? plan.shape.rows : keys) * plan.steps());
+    staged_values = pieces.take<float>(keys * plan.value_columns());
+    interleaved = pieces.take<float>(plan.shape.amx ? block : 0);
   }
 
   std::array<Panel, kMostPanels> panels;

@@ -221,6 +221,19 @@ TEST(VarlenAttention, SeesAWindow) {
   check_varlen({.lengths = {{1, 40}, {20, 50}}, .after = std::nullopt});
 }
 
+// Tiles of keys and vectors of a mask are larger than such pages.
+TEST(VarlenAttention, SeesAWindowOfSmallPages) {
+  for (const int64_t page_keys : {3, 5, 7, 20}) {
+    SCOPED_TRACE(page_keys);
+    check_varlen({.lengths = {{70, 90}, {1, 60}, {40, 40}},
+                  .size = 20,
+                  .value_size = 40,
+                  .page_keys = page_keys,
+                  .before = 9,
+                  .logsumexp = true});
+  }
+}
+
 // Pages that no sequence needs may be anything, also those in the table behind the last key.
 TEST(VarlenAttention, ReadsNoOtherPages) {
   VarlenCase x{.lengths = {{1, 33}, {20, 40}}, .page_keys = 16};
