@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -221,16 +222,22 @@ TEST(VarlenAttention, SeesAWindow) {
   check_varlen({.lengths = {{1, 40}, {20, 50}}, .after = std::nullopt});
 }
 
-// Tiles of keys and vectors of a mask are larger than such pages.
-TEST(VarlenAttention, SeesAWindowOfSmallPages) {
-  for (const int64_t page_keys : {3, 5, 7, 20}) {
-    SCOPED_TRACE(page_keys);
-    check_varlen({.lengths = {{70, 90}, {1, 60}, {40, 40}},
-                  .size = 20,
-                  .value_size = 40,
-                  .page_keys = page_keys,
-                  .before = 9,
-                  .logsumexp = true});
+// Pages are shorter and longer than tiles of keys, which are written whole, and sizes are no multiples of vectors.
+TEST(VarlenAttention, OfRandomSequences) {
+  std::mt19937 random(1);
+  const auto up_to = [&](int64_t most) { return static_cast<int64_t>(random() % static_cast<uint32_t>(most + 1)); };
+  for (int number = 0; number < 24; ++number) {
+    SCOPED_TRACE(number);
+    VarlenCase x{.heads = 1 + up_to(1), .group = 1 + up_to(2), .size = 1 + up_to(40), .value_size = 1 + up_to(40)};
+    x.page_keys = up_to(2) == 0 ? up_to(140) : up_to(20);
+    for (int64_t more = up_to(3); more >= 0; --more) {
+      const int64_t queries = up_to(2) == 0 ? 1 : up_to(70);
+      x.lengths.push_back({queries, queries + up_to(100)});
+    }
+    if (up_to(2) != 0) x.before = up_to(60);
+    if (up_to(4) == 0) x.after = std::nullopt;
+    x.logsumexp = up_to(1) == 0;
+    check_varlen(x);
   }
 }
 
