@@ -33,7 +33,7 @@ constexpr bool states_numbers(const Row& row) {
   const auto has = [&](std::string_view part) { return schema.find(part) != std::string_view::npos; };
   const bool takes_numbers = has("Scalar ") || has("Scalar? ") || has("Tensor other");
   const bool computes = row.scalar.domain == kFloat || row.scalar.domain == kNumber || row.scalar.domain == kCompare;
-  return row.scalar.formula == nullptr || !takes_numbers || !computes || row.numbers != kUnstated;
+  return !takes_numbers || !computes || row.numbers != kUnstated;
 }
 static_assert(std::ranges::all_of(kRows, states_numbers), "a formula with numbers does not say how they enter it");
 

@@ -39,6 +39,7 @@ struct ScalarTypes {
 std::optional<ScalarTypes> types_of(const Call& call, Domain domain, DType result) {
   const auto with = [&](DType common) { return ScalarTypes{common, compute_type(common), result}; };
   switch (domain) {
+    case Domain::kNone: return std::nullopt;
     case Domain::kSame: return ScalarTypes{result, result, result};
     case Domain::kTruth: return ScalarTypes{DType::kBool, DType::kBool, result};
     case Domain::kBits:
@@ -80,7 +81,7 @@ bool is_scalar_type(DType dtype) { return !is_complex(dtype) && size_of(dtype) <
 
 std::optional<Meaning> find_meaning(const ir::Graph& graph, const ir::Node& node) {
   const Row* row = node.op == nullptr || node.results.size() != 1 ? nullptr : row_of(*node.op);
-  if (row == nullptr || row->scalar.formula == nullptr) return std::nullopt;
+  if (row == nullptr || row->scalar.domain == Domain::kNone) return std::nullopt;
   const ScalarRule& rule = row->scalar;
   const auto* result = std::get_if<ir::TensorType>(&graph.value(node.results.front()).type);
   const Call call{graph, *node.op, node.args, node.defines};

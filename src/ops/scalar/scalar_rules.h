@@ -13,6 +13,7 @@ namespace npugraph::ops {
 
 // The type in which a formula computes, and the operands for which it is defined.
 enum class Domain : uint8_t {
+  kNone,       // of a row without a formula
   kFloat,      // real floats; integers when the result is a float
   kNumber,     // real floats and integers
   kBits,       // integers and bool
