@@ -31,9 +31,12 @@ NO_TESTS = 5  # what pytest exits with if the markers leave no test
 SHORT = 60  # seconds of the Python tests that run for each fault alone; they run in two processes
 SHORT_SECONDS = 300  # that a command of tests for one fault may take: faults can make loops endless
 FAILED = 40  # tests that fail before a run of all Python tests ends
-# A failure in the output of pytest, lit and ctest.
+# A failure in the output of pytest, lit and ctest. Parameters of Python tests may hold spaces.
 FAILURE = re.compile(
-    r"^(?:(?:FAILED|ERROR) (\S.*?)(?: - .*)?|FAIL: npugraph :: (\S+).*|.*Test +#\d+: (\S+).*\*\*\*.*)$", re.M
+    r"^(?:(?:FAILED|ERROR) ([^\[\n]+?(?:\[.*?\])?)(?: - .*)?"
+    r"|FAIL: npugraph :: (\S+).*"
+    r"|.*Test +#\d+: (\S+).*\*\*\*.*)$",
+    re.M,
 )
 REFUSED = re.compile(r"^(\S+\.cc):(\d+):\d+: error", re.M)
 NPU = ("tests/python/device/", "tests/python/vllm/")  # files that want torch_npu
