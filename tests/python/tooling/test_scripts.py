@@ -418,3 +418,20 @@ def test_long_builds_tell_a_log_how_far_they_are(tmp_path: Path, began: str) -> 
     done = subprocess.run(["bash", tmp_path / "scripts/build"], check=True, capture_output=True, text=True)
     steps = [*([0] if began == "long ago" else []), *range(10, 101, 10)]
     assert done.stdout.splitlines() == [*(f"build: {step} of 100 steps" for step in steps), "warning: three.cc"]
+
+
+def test_a_library_shows_names_of_npugraph_alone(tmp_path: Path) -> None:
+    ours = "namespace llvm { class Value; }\nnamespace npugraph { int emit(llvm::Value*) { return 1; } }\n"
+    ours += 'extern "C" int PyInit__C() { return npugraph::emit(nullptr); }\n'
+    foreign = ours + "namespace llvm { int run() { return 2; } }\n"
+    libraries = []
+    for name, text in (("ours", ours), ("foreign", foreign)):
+        source, library = tmp_path / f"{name}.cc", tmp_path / f"lib{name}.so"
+        source.write_text(text)
+        subprocess.run(["c++", "-shared", "-fPIC", source, "-o", library], check=True)
+        libraries.append(library)
+    check = [SCRIPTS / "check_exports"]
+    assert subprocess.run([*check, libraries[0]], check=True, capture_output=True).stdout == b""
+    done = subprocess.run([*check, *libraries], check=False, capture_output=True, text=True)
+    expected = "check_exports: libforeign.so shows names that are not npugraph's: 1, of which the first is llvm::run()\n"
+    assert (done.returncode, done.stdout) == (1, expected)
