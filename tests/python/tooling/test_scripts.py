@@ -225,7 +225,7 @@ def test_two_files_of_a_program_have_no_name_in_common(tmp_path: Path) -> None:
     text = "namespace {\nint size_of(int x) { return x; }\n}  // namespace\n"
     files = {
         "src/tools/CMakeLists.txt": "npugraph_tool(one SOURCES a.cc b.cc DEPS base)\nnpugraph_tool(two SOURCES c.cc)\n",
-        "tests/CMakeLists.txt": "add_executable(one a.cc b.cc)\nnpugraph_batches(one)\nadd_executable(two a.cc b.cc)\n",
+        "tests/CMakeLists.txt": "add_executable(one a.cc b.cc)\nnpugraph_batches(one ${NPUGRAPH_BATCH})\nadd_executable(two a.cc b.cc)\n",
         "tests/unit/environment.cc": text,
         "tests/unit/plan/a_test.cc": text,
     }
@@ -235,6 +235,12 @@ def test_two_files_of_a_program_have_no_name_in_common(tmp_path: Path) -> None:
     assert "src/tools/a.cc:2: size_of is also the name of something in src/tools/b.cc:2" in output
     assert "tests/a.cc:2: size_of is also the name of something in tests/b.cc:2" in output
     assert "tests/unit/environment.cc:2: size_of is also the name of something in tests/unit/plan/a_test.cc:2" in output
+
+
+def test_names_of_the_fuzzer_are_checked() -> None:
+    programs = runpy.run_path(str(SCRIPTS / "check_names"))["programs"]
+    tests = SCRIPTS.parent / "tests"
+    assert [tests / "fuzz/air_fuzz.cc"] in [files[:1] for files in programs(tests)]
 
 
 def test_the_picture_of_the_docs_is_that_of_the_layers() -> None:
