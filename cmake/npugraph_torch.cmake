@@ -22,6 +22,8 @@ execute_process(
 if(failed)
   message(FATAL_ERROR "${Python_EXECUTABLE} has no torch; install requirements/torch.txt or set NPUGRAPH_TORCH=OFF")
 endif()
+# Another torch at this place is configured for, not only compiled with.
+set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${NPUGRAPH_TORCH_DIR}/version.py)
 execute_process(
   COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} ${Python_EXECUTABLE} -c "import importlib.metadata as m; print(m.version('torch'))"
   OUTPUT_VARIABLE NPUGRAPH_TORCH_VERSION OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
