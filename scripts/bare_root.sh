@@ -13,6 +13,12 @@ readonly kPipFiles=(/etc/pip.conf /etc/xdg/pip/pip.conf ~/.pip/pip.conf ~/.confi
 say() { echo "${0##*/}: $*"; }
 die() { say "$*" >&2; exit 1; }
 
+# Runs a command, of whose output only the end is shown, if it fails.
+quietly() {
+  local output
+  output=$("$@" 2>&1) || { tail <<<"$output" >&2; die "failed: $*"; }
+}
+
 # Local folders that pip is told to take packages from.
 local_indexes() {
   { cat "${kPipFiles[@]}" 2>/dev/null || true; env | grep '^PIP_' || true; } |
@@ -28,8 +34,7 @@ make_root() {
   local root=$1 release=$2 from
   from=$(mirror)
   say "debootstrap in $root"
-  debootstrap --variant=minbase "$release" "$root" \
-    ${from:+"$from"} >"$root.log" || { tail "$root.log" >&2; die "debootstrap failed"; }
+  quietly debootstrap --variant=minbase "$release" "$root" ${from:+"$from"}
   apt-config dump Acquire >"$root/etc/apt/apt.conf.d/90host"
   local file
   # shellcheck disable=SC2046
@@ -59,8 +64,8 @@ mount_root() {
 
 # usage: install_inside PACKAGE...     Debian packages
 install_inside() {
-  "${inside[@]}" apt-get -qq update >/dev/null
-  "${inside[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null 2>&1
+  quietly "${inside[@]}" apt-get -qq update
+  quietly "${inside[@]}" DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@"
 }
 
 # usage: with_root RELEASE ARGUMENT...     Makes a root, lets prepare_root put files into it, and runs this script with
@@ -75,7 +80,7 @@ with_root() {
   root=$(mktemp -d "${TMPDIR:-/tmp}/npugraph-${0##*/}.XXXXXX")
   chmod 755 "$root"
   # shellcheck disable=SC2064
-  [[ -n ${KEEP:-} ]] || trap "rm -rf '$root' '$root.log'" EXIT
+  [[ -n ${KEEP:-} ]] || trap "rm -rf '$root'" EXIT
   make_root "$root" "$release"
   prepare_root "$root"
   unshare --mount --propagation private "scripts/${0##*/}" --inside "$root" "$@"
