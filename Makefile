@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
-PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/minutes \
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/join_wheels scripts/minutes \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
@@ -24,11 +24,12 @@ test quick long asan-torch red-zones: NEEDS += tests
 build: setup  ## build the C++ half incrementally, with its tests and benchmarks
 	@scripts/build release
 
-# The words of a question are not for the shell, which would stop at the apostrophe of "What's".
+# The modules of a tree are of one build: if there is _ascend, it is built again with _C. The words of a question are not for the
+# shell, which would stop at the apostrophe of "What's".
 demo: export DEMO_LINE = $(value ARGS)
 demo:  ## a language model answers: make demo ARGS="What is a compiler?"; takes a wheel of this commit, if dist/ has one
 	@scripts/setup $$(scripts/take_wheel --look && echo run)
-	@scripts/take_wheel || scripts/build release npugraph_C
+	@scripts/take_wheel || scripts/build release $(if $(wildcard python/npugraph/torch-*/_ascend*),product,npugraph_C)
 	@$(PYTHON) -m npugraph.demo --line "$$DEMO_LINE"
 
 test: build  ## what CI runs; ARGS go to pytest
