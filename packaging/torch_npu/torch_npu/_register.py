@@ -23,7 +23,7 @@ def make_device() -> None:
     except ModuleNotFoundError as error:
         raise ImportError(
             "torch_npu needs npugraph._ascend, the module with Ascend's operators, and this npugraph was built without "
-            "it: `make build` builds all modules"
+            "it: `scripts/build release product` builds all modules"
         ) from error
     _ascend.register_operators()
     _ascend.register_device()
