@@ -13,9 +13,9 @@ def each_value(combinations: Sequence[Sequence[str]]) -> set[tuple[str, ...]]:
 
 
 def cheapest(tests: Mapping[str, int], seconds: Mapping[str, float], limit: float) -> set[str]:
-    """Returns the files with most tests for their time, which take ``limit`` seconds together. ``tests`` are the
-    numbers of tests of the files."""
-    kept = set()
+    """Returns the files with most tests for their time, which take ``limit`` seconds together, and those that have
+    never been measured. ``tests`` are the numbers of tests of the files."""
+    kept = tests.keys() - seconds.keys()
     for file in sorted(tests.keys() & seconds.keys(), key=lambda file: seconds[file] / tests[file]):
         limit -= seconds[file]
         if limit < 0:
