@@ -34,14 +34,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks combinations of parameters that `make test` leaves out as long, where a test asks for each value alone."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks combinations of parameters that `make test` leaves out as long, where a test asks for each value alone.
+    Combinations that the command line names all run."""
+    named = {argument.partition("[")[0].rpartition("::")[2] for argument in config.args if "[" in argument}
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("each_value") and not item.get_closest_marker("long"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for combinations in tests.values():
+    for test, combinations in tests.items():
+        if test.rpartition("::")[2] in named:
+            continue
         kept = each_value([item.callspec._idlist for item in combinations])
+        if len(kept) == len(combinations):
+            raise pytest.UsageError(f"{test} has no combination that each_value leaves out")
         for item in combinations:
             if tuple(item.callspec._idlist) not in kept:
                 item.add_marker(pytest.mark.long)

@@ -59,7 +59,6 @@ def assert_same_bits(files: list[Any], tensors: list[torch.Tensor]) -> None:
     )
 
 
-@pytest.mark.each_value
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_process_without_python_gives_the_same_bits(name: str, size: str, root: BareRoot) -> None:

@@ -64,7 +64,6 @@ def test_one_compile_serves_all_batch_sizes(name: str) -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-@pytest.mark.each_value
 @pytest.mark.parametrize("size", ["tiny", pytest.param("base", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()

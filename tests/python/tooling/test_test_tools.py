@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -22,6 +23,19 @@ def test_a_selection_has_each_value_of_each_parameter(counts: tuple[int, ...]) -
     kept = each_value(combinations)
     assert kept <= set(combinations) and len(kept) == max(counts)
     assert {value for row in kept for value in row} == {value for row in combinations for value in row}
+
+
+def test_parameters_of_a_selection_do_not_go_in_step() -> None:
+    combinations = list(itertools.product("ab", "01", "cdefgh", "xy"))
+    kept = each_value(combinations)
+    assert len(kept) == 6
+    for places in itertools.combinations((0, 1, 3), 2):
+        assert len({tuple(row[place] for place in places) for row in kept}) == 4
+
+
+def test_a_selection_takes_combinations_that_exist() -> None:
+    combinations = [("a", "0"), ("a", "1"), ("b", "1"), ("c", "2")]
+    assert each_value(combinations) == {("a", "0"), ("b", "1"), ("c", "2")}
 
 
 def test_files_with_most_tests_for_their_time_come_first() -> None:
