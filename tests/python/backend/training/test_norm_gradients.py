@@ -65,7 +65,6 @@ def test_embeddings_are_eagers(dtype, padding, by_frequency, places) -> None:
     assert runs_operator("embedding_dense_backward") != kernel_takes
 
 
-@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("padding", [None, 3])
 @pytest.mark.parametrize("order", ["embedding first", "embedding last", "twice"])
