@@ -5,7 +5,6 @@ definition."""
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,10 +29,9 @@ TOLERANCES = {
     torch.float8_e4m3fn: (6.3e-2, 6.3e-2),
     torch.float8_e5m2: (1.25e-1, 1.25e-1),
 }
-# How many calls of an operator in one test function `make test` compiles, and makes with symbols. The calls differ in
-# sizes, types or modes. With the variable ALL_CHECKS, as in `make long`, all are.
-FEW = {"compiled": 1, "with symbols": 1}
-_MADE: Counter[tuple[str, str, str]] = Counter()
+# What was done with an operator in a test function. Its other calls there, which differ in sizes, types or modes, are
+# compiled and made with symbols only if the variable ALL_CHECKS is set, as in `make long`.
+_DONE: set[tuple[str, str, str]] = set()
 FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -75,9 +73,9 @@ def check(
     ``reference`` computes in float64. On npu it gives the same as on cpu with npu's products, also in a captured
     graph, which copies nothing but new results. Fake tensors give the same sizes, strides, dtypes and sharing of
     memory, with sizes that are numbers and, with ``dynamic``, symbols. With ``compiled``, a compiled call gives the
-    same. Of the calls of a test function, ``FEW`` are compiled and made with symbols. ``whole``: compiled graphs do not
-    take the operator apart. ``calls_products``: the kernel calls products below the dispatcher, which on cpu are not
-    npu's, so that results of npu are compared with those of ``reference``."""
+    same. Of the calls of a test function, the first is compiled and made with symbols. ``whole``: compiled graphs do
+    not take the operator apart. ``calls_products``: the kernel calls products below the dispatcher, which on cpu are
+    not npu's, so that results of npu are compared with those of ``reference``."""
     got_args, got_kwargs = on("cpu", args), on("cpu", kwargs)
     with ProductsOfNpu():
         got = op(*got_args, **got_kwargs)
@@ -98,9 +96,10 @@ def check(
 
 
 def _is_due(kind: str, op: Any) -> bool:
-    function = os.environ["PYTEST_CURRENT_TEST"].partition("[")[0]
-    _MADE[kind, str(op), function] += 1
-    return "ALL_CHECKS" in os.environ or _MADE[kind, str(op), function] <= FEW[kind]
+    key = kind, str(op), os.environ["PYTEST_CURRENT_TEST"].partition("[")[0]
+    is_due = "ALL_CHECKS" in os.environ or key not in _DONE
+    _DONE.add(key)
+    return is_due
 
 
 def check_close(got: Any, want: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test starts with nothing compiled, without gradients and without a network."""
+"""Every test starts with nothing compiled and without gradients."""
 
 from __future__ import annotations
 

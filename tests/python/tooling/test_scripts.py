@@ -226,7 +226,8 @@ def test_two_files_of_a_program_have_no_name_in_common(tmp_path: Path) -> None:
     text = "namespace {\nint size_of(int x) { return x; }\n}  // namespace\n"
     files = {
         "src/tools/CMakeLists.txt": "npugraph_tool(one SOURCES a.cc b.cc DEPS base)\nnpugraph_tool(two SOURCES c.cc)\n",
-        "tests/CMakeLists.txt": "add_executable(one a.cc b.cc)\nnpugraph_batches(one ${NPUGRAPH_BATCH})\nadd_executable(two a.cc b.cc)\n",
+        "tests/CMakeLists.txt": "add_executable(one a.cc b.cc)\nnpugraph_batches(one ${NPUGRAPH_BATCH})\n"
+        "add_executable(two a.cc b.cc)\n",
         "tests/unit/environment.cc": text,
         "tests/unit/plan/a_test.cc": text,
     }
@@ -442,5 +443,5 @@ def test_a_library_shows_names_of_npugraph_alone(tmp_path: Path) -> None:
     check = [SCRIPTS / "check_exports"]
     assert subprocess.run([*check, libraries[0]], check=True, capture_output=True).stdout == b""
     done = subprocess.run([*check, *libraries], check=False, capture_output=True, text=True)
-    expected = "check_exports: libforeign.so shows names that are not npugraph's: 1, of which the first is llvm::run()\n"
-    assert (done.returncode, done.stdout) == (1, expected)
+    expected = "libforeign.so shows names that are not npugraph's: 1, of which the first is llvm::run()\n"
+    assert (done.returncode, done.stdout) == (1, f"check_exports: {expected}")

@@ -85,7 +85,6 @@ LOOK = (
     LOAD
     + """
 import npugraph
-from npugraph import _C
 
 (artifact,) = npugraph.artifacts()
 assert artifact.stages == ["plan"] and artifact.graph() == artifact.program() == artifact.graph("plan")
