@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "ir/alias.h"
 #include "loop/interpret.h"
@@ -182,6 +183,20 @@ TEST(NestShapes, KeepNothingOnlyWhereThereIsSomethingToKeep) {
 
 TEST(NestShapes, OfPiecesAreWorthAThread) {
   for (const NestShape& shape : Nest(chain_of("f32[1048576]")).shapes()) EXPECT_GE(shape.grain, shape.piece);
+}
+
+TEST(NestShapes, HavePiecesOfWhichThereMayBeSeveral) {
+  const auto pieces = [](const std::string& body) {
+    std::set<int64_t> found;
+    for (const NestShape& shape : Nest(body).shapes()) found.insert(shape.piece);
+    return found;
+  };
+  const int64_t usual = NestShape().piece;
+  EXPECT_EQ(pieces(chain_of("f32[512]")), std::set<int64_t>({usual}));
+  EXPECT_EQ(pieces(chain_of("f32[2000]")), std::set<int64_t>({1024, usual}));
+  EXPECT_EQ(pieces(chain_of("f32[20000]")), std::set<int64_t>({1024, usual, 16384}));
+  const std::string unknown = "symbol s0 : int [2, 512]\ninput s0 : int user \"s0\"\n" + chain_of("f32[s0]");
+  EXPECT_EQ(pieces(unknown), std::set<int64_t>({1024, usual, 16384}));
 }
 
 TEST(CheapestNest, IsOneOfTheShapes) {
