@@ -136,7 +136,9 @@ def reached() -> dict[int, set[str]]:
     places: dict[int, set[str]] = defaultdict(set)
     for line in REACHED.read_text().splitlines():
         number, place = line.split(maxsplit=1)
-        places[int(number)].add(place)
+        # Tests of pytest's plug-in start a pytest of their own, with files that are gone.
+        is_test = not place.endswith(".py") or Path(ROOT, place).is_file()
+        places[int(number)].add(place if is_test else "python")
     return places
 
 
