@@ -43,6 +43,7 @@ def test_cond_takes_the_branch_of_each_call() -> None:
 
     artifacts = check_flow(fn, lambda: (torch.ones(3),), lambda: (-torch.ones(3),), task="cond")
     (outer,) = (artifact for artifact in artifacts if artifact.nested)
+    assert {*outer.nested, outer} == set(artifacts)
     assert [artifact.counters["replays"] for artifact in outer.nested] == [2, 2]
     assert outer.counters["replays"] == 4 and outer.counters["captures"] == 1
 

@@ -158,6 +158,24 @@ def test_a_deleted_model_leaves_nothing_behind(grad) -> None:
     assert_nothing_held()
 
 
+def test_a_deleted_model_with_branches_leaves_nothing_behind() -> None:
+    class Branches(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Model()
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, self.inner, lambda t: t[:, :1] * 2, (x,))
+
+    compiled = compile_ex(Branches().eval())
+    with torch.no_grad():
+        for x in (torch.ones(4, 8), -torch.ones(4, 8)):
+            compiled(x)
+    assert len(npugraph.artifacts()) == 3
+    del compiled
+    assert_nothing_held()
+
+
 def test_two_models_of_one_class() -> None:
     first, second = Model().eval(), Model().eval()
     x = torch.randn(4, 8)
