@@ -142,9 +142,9 @@ def reached() -> dict[int, set[str]]:
     return places
 
 
-def found_alone(commands: Iterable[list[str]], fault: int) -> str:
-    """The first test of the commands that fails with the fault. "" if none does."""
-    return next((failed[0] for command in commands if (failed := failures(command, [fault], SHORT_SECONDS))), "")
+def found_alone(commands: Iterable[list[str]], fault: int, seconds: float = SECONDS) -> str:
+    """The first test of the commands, which take at most so long each, that fails with the fault. "" if none does."""
+    return next((failed[0] for command in commands if (failed := failures(command, [fault], seconds))), "")
 
 
 def found_together(command: list[str], faults: list[int]) -> dict[int, str]:
@@ -195,7 +195,7 @@ def main() -> None:
             faults = [fault for fault in faults if fault.number in arguments.only]
         for fault in faults:
             files = places[fault.number]
-            if test := found_alone(short_commands(files), fault.number):
+            if test := found_alone(short_commands(files), fault.number, SHORT_SECONDS):
                 found[fault.number] = test
             place = f"{fault.path.relative_to(ROOT)}:{fault.line + 1}"
             print(f"{fault.number:3} {place}: {fault.before.strip()}", flush=True)
