@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 from unittest import mock
 
@@ -33,24 +33,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(minutes.Minutes())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks combinations of parameters that `make test` leaves out as long, where a test asks for each value alone.
-    Combinations that the command line names all run."""
-    named = {argument.partition("[")[0].rpartition("::")[2] for argument in config.args if "[" in argument}
-    tests: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("each_value") and not item.get_closest_marker("long"):
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for test, combinations in tests.items():
-        if test.rpartition("::")[2] in named:
-            continue
-        kept = each_value([item.callspec._idlist for item in combinations])
-        if len(kept) == len(combinations):
-            raise pytest.UsageError(f"{test} has no combination that each_value leaves out")
-        for item in combinations:
-            if tuple(item.callspec._idlist) not in kept:
-                item.add_marker(pytest.mark.long)
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Marks combinations of parameters that `make test` leaves out as long, where a test asks for each value alone. All
+    combinations are seen here, whichever of them the command line selects."""
+    made = yield
+    items = made if isinstance(made, list) else []
+    rows = {
+        tuple(item.callspec._idlist): item
+        for item in items
+        if item.get_closest_marker("each_value") and not item.get_closest_marker("long")
+    }
+    if rows:
+        kept = each_value(list(rows))
+        if len(kept) == len(rows):
+            raise collector.CollectError(f"{items[0].originalname} has no combination that each_value leaves out")
+        for row in rows.keys() - kept:
+            rows[row].add_marker(pytest.mark.long)
+    return made
 
 
 def pytest_collection_finish() -> None:
