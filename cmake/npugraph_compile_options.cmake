@@ -47,8 +47,8 @@ target_include_directories(npugraph_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # the one thing that mathematical functions need not set; without it they vectorise.
 target_compile_options(npugraph_options INTERFACE -Wall -Wextra -fno-math-errno
                                                   $<$<BOOL:${NPUGRAPH_WERROR}>:-Werror>)
-# GCC collects the garbage of its heap (in KiB here) whenever that has doubled: a tenth of the time of files with torch's
-# headers, which then need 2.2 GB instead of 1.7.
+# GCC collects the garbage of its heap (in KiB here) whenever that has doubled: a tenth of the time of files with
+# torch's headers, which then need 2.2 GB instead of 1.7.
 target_compile_options(npugraph_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>)
 # Designated initialisers leave out what keeps its default. GCC 12 is wrong about std::string
 # (https://gcc.gnu.org/PR105651) in these warnings: always in the first, in the others if its headers are precompiled.

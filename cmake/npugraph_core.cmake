@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The shared library npugraph_core: all layers without torch, and LLVM, of which nothing is visible. Python modules and tools
-# share it.
+# The shared library npugraph_core: all layers without torch, and LLVM, of which nothing is visible. Python modules and
+# tools share it.
 
-# npugraph_core_layer(<library>): compiles it as a part of npugraph_core. What a linker binds inside of the library needs no
-# way around over the table of symbols.
+# npugraph_core_layer(<library>): compiles it as a part of npugraph_core. What a linker binds inside of the library
+# needs no way around over the table of symbols.
 function(npugraph_core_layer library)
   get_target_property(type ${library} TYPE)
   if(type STREQUAL STATIC_LIBRARY)
@@ -29,8 +29,8 @@ function(npugraph_core_library)
   npugraph_in_package(npugraph_core "")
 endfunction()
 
-# npugraph_in_package(<target> <folder>): puts the library into this folder of the package npugraph. It shows the symbols of
-# exports.map. Calls of them inside of the library stay direct calls.
+# npugraph_in_package(<target> <folder>): puts the library into this folder of the package npugraph. It shows the
+# symbols of exports.map. Calls of them inside of the library stay direct calls.
 function(npugraph_in_package target folder)
   set(exports ${CMAKE_SOURCE_DIR}/cmake/exports.map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${exports} -Wl,-Bsymbolic-functions)

@@ -15,31 +15,31 @@ set(NPUGRAPH_STD_HEADERS
     <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string>
     <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
 
-# The most files in one batch of a unity build. The headers of a batch take about a second, in layers of _C ten seconds: they
-# precompile none of torch's headers, which would be 443 MB. The files of the module _C itself, which compile last, are two
-# batches for two cores.
+# The most files in one batch of a unity build. The headers of a batch take about a second, in layers of _C ten seconds:
+# they precompile none of torch's headers, which would be 443 MB. The files of the module _C itself, which compile last,
+# are two batches for two cores.
 set(NPUGRAPH_BATCH 12)
 set(NPUGRAPH_BATCH_OF_C 24)
 
-# npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [LINK <library>...] [PCH <header>... | PCH_OF <dir>] [MODULE <name>]
-#                [COMPOSES | HOT] [TEST_SHARDS <n>])
+# npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [HOT_ROOMS <dir>...] [LINK <library>...]
+#                [PCH <header>... | PCH_OF <dir>] [MODULE <name>] [COMPOSES | HOT] [TEST_SHARDS <n>])
 #
-# One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a
-# directory of headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test
-# program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that this
-# one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
-# headers to precompile; PCH_OF is the layer whose precompiled headers this one takes. Their layers may optimise
-# differently, but that of PCH must not COMPOSE: GCC 12 crashes where -O3 takes headers of -O1. MODULE is the shared library
-# whose part this layer is: the Python module _C or _ascend, or else core (npugraph_core.cmake). A layer links the
-# layers of its own module, and includes those of others, which export what it calls.
+# One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a directory of
+# headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test program <dir>_test. ROOMS
+# are folders inside of it whose files belong to it. DEPS are the layers that this one may include, exactly those of
+# scripts/check_layers; LINK are libraries from outside of the tree. PCH are headers to precompile; PCH_OF is the layer
+# whose precompiled headers this one takes. Their layers may optimise differently, but that of PCH must not COMPOSE: GCC
+# 12 crashes where -O3 takes headers of -O1. MODULE is the shared library whose part this layer is: the Python module _C
+# or _ascend, or else core (npugraph_core.cmake). A layer links the layers of its own module, and includes those of
+# others, which export what it calls.
 # The code of a HOT layer runs in each call, or over data. A layer that COMPOSES only calls what does the work
-# (npugraph_optimise_less).
+# (npugraph_optimise_less). HOT_ROOMS are rooms with HOT code in a layer without.
 # Tests that take long run in TEST_SHARDS processes, each with its share of the tests.
 #
 # With NPUGRAPH_UNITY, files of one layer are compiled together (npugraph_batches), so names in their unnamed namespaces
 # differ. Files include what they use: builds with sanitizers neither do that nor precompile headers.
 function(npugraph_layer dir)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "COMPOSES;HOT" "TEST_SHARDS;PCH_OF;MODULE" "DEPS;ROOMS;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "COMPOSES;HOT" "TEST_SHARDS;PCH_OF;MODULE" "DEPS;ROOMS;HOT_ROOMS;LINK;PCH")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "npugraph_layer(${dir}): unexpected arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -49,27 +49,18 @@ function(npugraph_layer dir)
   endif()
   npugraph_libraries_of(libraries ${arg_MODULE} ${arg_DEPS})
 
-  set(globs ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
-  foreach(room ${arg_ROOMS})
-    list(APPEND globs ${CMAKE_SOURCE_DIR}/src/${dir}/${room}/*.cc)
-  endforeach()
-  file(GLOB sources CONFIGURE_DEPENDS ${globs})
+  npugraph_sources(sources ${dir} . ${arg_ROOMS})
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
-    set(most ${NPUGRAPH_BATCH})
-    if(arg_MODULE STREQUAL "_C")
-      set(most ${NPUGRAPH_BATCH_OF_C})
-    endif()
-    npugraph_batches(npugraph_${name} ${most})
-    if(arg_COMPOSES)
-      npugraph_optimise_less(npugraph_${name})
-    elseif(arg_HOT)
-      target_compile_options(npugraph_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
-    endif()
-    if(arg_PCH_OF)
-      npugraph_reuse_headers(npugraph_${name} ${arg_PCH_OF})
-    elseif(arg_PCH)
-      target_precompile_headers(npugraph_${name} PRIVATE ${arg_PCH})
+    npugraph_compile_layer(npugraph_${name})
+    if(arg_HOT_ROOMS)
+      npugraph_sources(sources ${dir} ${arg_HOT_ROOMS})
+      add_library(npugraph_${name}_hot OBJECT ${sources})
+      set(arg_COMPOSES OFF)
+      set(arg_HOT ON)
+      npugraph_compile_layer(npugraph_${name}_hot)
+      target_link_libraries(npugraph_${name}_hot PRIVATE npugraph_options ${libraries} ${arg_LINK})
+      target_sources(npugraph_${name} PRIVATE $<TARGET_OBJECTS:npugraph_${name}_hot>)
     endif()
     set(scope PUBLIC)
   else()
@@ -93,9 +84,36 @@ function(npugraph_layer dir)
   endif()
 endfunction()
 
-# npugraph_batches(<target> <most>): compiles its files in batches of at most <most>, if NPUGRAPH_UNITY is on. A batch costs
-# its headers once, and is compiled again when one of its files changes. Batches are of about one size, so that none compiles
-# alone at the end; files are dealt to them in turn, since those with one beginning are often alike.
+# npugraph_sources(<variable> <dir> <room>...): the sources in these folders of src/<dir>.
+function(npugraph_sources variable dir)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/src/${dir}/)
+  list(TRANSFORM ARGN APPEND /*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+# npugraph_compile_layer(<target>): batches, optimisation and precompiled headers, by the arguments of npugraph_layer.
+macro(npugraph_compile_layer target)
+  set(most ${NPUGRAPH_BATCH})
+  if(arg_MODULE STREQUAL "_C")
+    set(most ${NPUGRAPH_BATCH_OF_C})
+  endif()
+  npugraph_batches(${target} ${most})
+  if(arg_COMPOSES)
+    npugraph_optimise_less(${target})
+  elseif(arg_HOT)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+  endif()
+  if(arg_PCH_OF)
+    npugraph_reuse_headers(${target} ${arg_PCH_OF})
+  elseif(arg_PCH)
+    target_precompile_headers(${target} PRIVATE ${arg_PCH})
+  endif()
+endmacro()
+
+# npugraph_batches(<target> <most>): compiles its files in batches of at most <most>, if NPUGRAPH_UNITY is on. A batch
+# costs its headers once, and is compiled again when one of its files changes. Batches are of about one size, so that
+# none compiles alone at the end; files are dealt to them in turn, since those with one beginning are often alike.
 function(npugraph_batches target most)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources files)
@@ -113,7 +131,8 @@ function(npugraph_batches target most)
   set_target_properties(${target} PROPERTIES SOURCES "${dealt}" UNITY_BUILD ${NPUGRAPH_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
-# npugraph_optimise_less(<target>): for code whose time is spent in what it calls. It compiles in three quarters of the time.
+# npugraph_optimise_less(<target>): for code whose time is spent in what it calls. It compiles in three quarters of the
+# time.
 function(npugraph_optimise_less target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
@@ -126,7 +145,8 @@ function(npugraph_reuse_headers target dir)
   endif()
 endfunction()
 
-# npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the module takes them.
+# npugraph_libraries_of(<variable> <module> <dir>...): the libraries of these layers, as a layer of the module takes
+# them.
 function(npugraph_libraries_of variable module)
   set(libraries)
   foreach(dir ${ARGN})
@@ -185,7 +205,8 @@ function(npugraph_tool name)
   npugraph_libraries_of(libraries ${name} ${arg_DEPS})
   target_link_libraries(${name} PRIVATE npugraph_options ${libraries} CLI11::CLI11)
   if(SKBUILD)
-    # From bin/ to the package in a virtual environment, in a folder of `pip install --target`, and beside Debian's own Python.
+    # From bin/ to the package in a virtual environment, in a folder of `pip install --target`, and beside Debian's own
+    # Python.
     set(python lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
     set_target_properties(${name} PROPERTIES
       INSTALL_RPATH "$ORIGIN/../${python}/site-packages/npugraph;$ORIGIN/../npugraph;$ORIGIN/../${python}/dist-packages/npugraph")

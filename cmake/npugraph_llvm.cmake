@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Target npugraph_llvm: headers (SYSTEM) and static libraries of the LLVM that generates code for this host.
-# npugraph_core, which holds it, exports none of its symbols (cmake/exports.map), so another LLVM in the process is another LLVM.
+# npugraph_core, which holds it, exports none of its symbols (cmake/exports.map), so another LLVM in the process is
+# another LLVM.
 
 find_package(LLVM 19.1 CONFIG REQUIRED)
 if(NOT LLVM_ENABLE_RTTI)

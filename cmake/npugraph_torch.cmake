@@ -59,8 +59,8 @@ target_link_libraries(npugraph_libtorch_python INTERFACE ${NPUGRAPH_TORCH_DIR}/l
 # npugraph_python_module(<name> <dir> DEPS <dir>... [PCH_OF <dir>])
 #
 # The extension module npugraph.<name>, target npugraph<name>, of src/<dir>/*.cc and the layers DEPS. It exports its
-# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/npu/export.h). Modules other than _C take what they lack from _C,
-# which lies beside them.
+# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/npu/export.h). Modules other than _C take what they lack
+# from _C, which lies beside them.
 function(npugraph_python_module name dir)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH_OF" "DEPS")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
@@ -77,7 +77,8 @@ function(npugraph_python_module name dir)
     target_link_options(${target} PRIVATE -Wl,-soname,$<TARGET_FILE_NAME:${target}>)
   else()
     add_dependencies(${target} npugraph_C)
-    target_link_libraries(${target} PRIVATE "-Wl,\"$<TARGET_FILE:npugraph_C>\"")  # a flag: CMake would look for a library lib_C
+    # A flag: CMake would look for a library lib_C.
+    target_link_libraries(${target} PRIVATE "-Wl,\"$<TARGET_FILE:npugraph_C>\"")
   endif()
   # site-packages/npugraph/torch-2.13/_C.so, npugraph_core above it, site-packages/torch/lib
   set_target_properties(

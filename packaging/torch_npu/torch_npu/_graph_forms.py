@@ -13,8 +13,10 @@ from torch_npu._operators import overload
 
 
 def install() -> None:
-    for name, form_name in device.graph_forms():
-        op, form = overload(name), overload(form_name)
+    for row in device.operators():
+        if not row.graph_form:
+            continue
+        op, form = overload(row.name), overload(row.graph_form)
         register_op_impl(form)(_fake(op))
         op.py_impl(FunctionalTensorMode)(_functional(op._schema, form))
 

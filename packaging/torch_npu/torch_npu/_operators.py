@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.fx.node
 from torch._decomp import decomposition_table, meta_table
 from torch._subclasses.fake_impls import op_implementations_dict, register_fast_op_impl, register_op_impl
 from torch.utils import _pytree as pytree
@@ -61,6 +62,13 @@ def make_fake() -> None:
         if op in decomposition_table and op not in meta_table:  # if sizes are symbols, torch decomposes these first
             register_fast_op_impl(op)(_with_symbols(op))
     register_op_impl(_GATHERED_STATS)(_gathered_stats)
+
+
+def keep_effects() -> None:
+    """Makes graphs keep calls that act beyond their results, such as prints."""
+    for row in device.operators():
+        if row.has_effect:
+            torch.fx.node.has_side_effect(overload(row.name))
 
 
 def overload(name: str) -> Any:
@@ -151,4 +159,5 @@ def _documentation(overload: Any) -> str:
     row = next((row for row in device.operators() if row.name == overload.name().removesuffix(".default")), None)
     if row is None:
         return str(overload._schema)
-    return f"{overload._schema}\n\n{row.definition or _NO_KERNEL.format(name=row.name)}"
+    state = f"\n\n{_NO_KERNEL.format(name=row.name)}" if row.computation == device.Computation.SIZES else ""
+    return f"{overload._schema}\n\n{row.definition}{state}"

@@ -43,8 +43,8 @@ def is_of_ascend(operator: Any) -> bool:
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _ASCEND:
         return False
     if not _names_of_ascend:
-        _names_of_ascend.update(row.name for row in _C.device.operators())
-        _names_of_ascend.update(form for _, form in _C.device.graph_forms())
+        for row in _C.device.operators():
+            _names_of_ascend.update(filter(None, (row.name, row.graph_form)))
     return operator.name() in _names_of_ascend
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.device: the native functions behind python/torch_npu.
+// npugraph._C.device: the native functions behind packaging/torch_npu.
 #include <atomic>
 
 #include <ATen/ops/empty.h>
@@ -19,7 +19,6 @@
 #include "torch/npu/memory.h"
 #include "torch/npu/operators.h"
 #include "torch/npu/printer.h"
-#include "torch/npu/rewrites.h"
 #include "torch/npu/tensor.h"
 #include "torch/npu/warning.h"
 
@@ -161,19 +160,25 @@ void end_profile_of_child_threads() {
 
 void init_device(py::module_& parent) {
   capture::install_collective_recorder();
-  py::module_ module = parent.def_submodule("device", "The npu device (python/torch_npu).");
+  py::module_ module = parent.def_submodule("device", "The npu device (packaging/torch_npu).");
   module.attr("TYPE") = static_cast<int>(npu::kNpu);
+  py::enum_<npu::Computation>(module, "Computation")
+      .value("PARTS", npu::Computation::kParts)
+      .value("COMPOSITE", npu::Computation::kComposite)
+      .value("WHOLE", npu::Computation::kWhole)
+      .value("ON_NPU", npu::Computation::kOnNpu)
+      .value("FACTORY", npu::Computation::kFactory)
+      .value("MARK", npu::Computation::kMark)
+      .value("SIZES", npu::Computation::kSizes);
   py::class_<npu::Operator>(module, "Operator")
       .def_readonly("name", &npu::Operator::name)
       .def_readonly("definition", &npu::Operator::definition)
-      .def_readonly("has_kernel", &npu::Operator::has_kernel)
-      .def_readonly("has_meta", &npu::Operator::has_meta)
-      .def_readonly("is_composed", &npu::Operator::is_composed)
-      .def_property_readonly("rewrites_arguments",
-                             [](const npu::Operator& row) { return npu::rewrites_arguments(row.name); })
-      .def_readonly("whole_with", &npu::Operator::whole_with);
+      .def_readonly("computation", &npu::Operator::computation)
+      .def_readonly("whole_with", &npu::Operator::whole_with)
+      .def_property_readonly("overwrites", [](const npu::Operator& row) { return row.traits.overwrites; })
+      .def_property_readonly("has_effect", [](const npu::Operator& row) { return row.traits.has_effect; })
+      .def_readonly("graph_form", &npu::Operator::graph_form);
   module.def("operators", &npu::operators, py::return_value_policy::reference);
-  module.def("graph_forms", &npu::graph_forms);
   module.def("facts", &facts_dict);
   module.def("count", [] { return npu::facts().devices; });
   module.def("current", [] { return static_cast<int>(npu::current_device()); });

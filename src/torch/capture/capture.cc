@@ -15,6 +15,7 @@
 #include "torch/capture/task_group.h"
 #include "torch/npu/captured.h"
 #include "torch/npu/generator.h"
+#include "torch/npu/operators.h"
 #include "torch/npu/row_writes.h"
 #include "torch/npu/tensor.h"
 
@@ -284,7 +285,7 @@ std::vector<const c10::StorageImpl*> Capture::save_written(const c10::OperatorHa
   std::vector<const c10::StorageImpl*> by_rows;
   const auto save = [&](const at::Tensor& tensor, const c10::Argument& argument) {
     if (!recording_.memory.is_outside(tensor, step)) return;
-    if (npu::is_npu(tensor) && npu::announces_rows(schema.name(), argument.name()))
+    if (npu::is_npu(tensor) && npu::writes_rows_of(op, argument.name()))
       by_rows.push_back(storage_of(npu::cpu_alias(tensor)));
     else if (!saved_by_places(op, args, tensor))
       recording_.memory.save(tensor, step, argument.is_out() && schema.name().starts_with("aten::"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A captured graph: torch.npu.NPUGraph and torch.accelerator.Graph. Thread-safe; replays of one graph follow each other.
+// A captured graph: torch.npu.NPUGraph and torch.accelerator.Graph. Thread-safe; replays of one graph follow each
+// other.
 #pragma once
 
 #include <memory>
@@ -27,7 +28,8 @@ class NPUGRAPH_EXPORT CapturedGraph : public std::enable_shared_from_this<Captur
  public:
   ~CapturedGraph();
 
-  // Records what is launched in `stream`, and in streams that wait for it, until end(). c10::Error for the default stream.
+  // Records what is launched in `stream`, and in streams that wait for it, until end(). c10::Error for the default
+  // stream.
   void begin(c10::Stream stream, std::optional<c10::MempoolId_t> pool, ErrorMode mode);
   // `stream` must be the current one, and that of begin(). c10::Error if
   // the recording is no valid graph; it is dropped.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of a compiled graph in a captured one. Each replay runs its Program on the same inputs, and its results go where
-// the capture had them. One run at a time.
+// A call of a compiled graph in a captured one. Each replay runs its Program on the same inputs, and its results go
+// where the capture had them. One run at a time.
 #pragma once
 
 #include <memory>

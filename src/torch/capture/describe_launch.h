@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of an operator, or of a collective, as a task of a Program: its tensors are windows into numbered memory (touched_memory.h).
+// One call of an operator, or of a collective, as a task of a Program: its tensors are windows into numbered memory
+// (touched_memory.h).
 #pragma once
 
 #include <memory>

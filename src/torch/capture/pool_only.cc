@@ -5,7 +5,8 @@
 #include <string>
 
 #include "ops/table.h"
-#include "torch/npu/pool_operators.h"
+#include "torch/bridge/convert.h"
+#include "torch/npu/operators.h"
 
 namespace npugraph::capture {
 namespace {
@@ -41,11 +42,18 @@ const ir::Op* operator_of(const program::Task& task) {
   return nullptr;
 }
 
+// Whether the task calls an operator of Ascend whose kernel takes the threads of the pool.
+bool calls_pool_operator(const program::Task& task) {
+  const auto op = bridge::find_operator(task.name);
+  const npu::Operator* row = op ? npu::find_operator(*op) : nullptr;
+  return row != nullptr && row->traits.in_pool;
+}
+
 // Of the operators of torch, creations, and elementwise ones and copies with small operands: no other result is the
 // same bits for any number of threads.
 bool is_light(const program::Task& task, std::span<const int64_t> of_buffers) {
   if (task.kind != program::TaskKind::kAten) return false;
-  if (npu::is_pool_operator(task.name)) return true;
+  if (calls_pool_operator(task)) return true;
   if (task.foreign) return false;
   const ir::Op* op = operator_of(task);
   if (op == nullptr) return false;

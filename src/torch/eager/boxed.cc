@@ -18,8 +18,8 @@
 #include "torch/capture/capture.h"
 #include "torch/device/streams.h"
 #include "torch/eager/cpu_call.h"
+#include "torch/eager/host_arguments.h"
 #include "torch/npu/generator.h"
-#include "torch/npu/host_arguments.h"
 #include "torch/npu/over_aliases.h"
 #include "torch/npu/tensor.h"
 
@@ -83,7 +83,7 @@ BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_
     const c10::Type& type = *argument.real_type();
     if (holds(type, c10::TypeKind::TensorType))
       tensors_.push_back({position, argument.alias_info() != nullptr && argument.alias_info()->isWrite(),
-                          may_be_on_host(op.operator_name().name, argument.name())});
+                          may_be_on_host(op, argument)});
     else if (holds(type, c10::TypeKind::GeneratorType))
       generators_.push_back(position);
     else if (holds(type, c10::TypeKind::DeviceObjType))

@@ -13,8 +13,8 @@ namespace npugraph::eager {
 // Registers, at PrivateUse1, the boxed kernel of every operator of a namespace that has a CPU kernel and no npu kernel
 // yet. The registrations live as long as the process.
 //
-// Without it, operators that have a composite kernel beside the CPU one would take the composite: the dispatcher prefers it
-// to a fallback, which also has to find its kernel at each call.
+// Without it, operators that have a composite kernel beside the CPU one would take the composite: the dispatcher
+// prefers it to a fallback, which also has to find its kernel at each call.
 void register_boxed_kernels(const std::string& name_space);
 
 // Registers the fallback for operators that are defined later, by users.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a CPU kernel on npu tensors, without a copy: arguments go in as aliases over their host storages, results come out as
-// npu tensors over the same memory.
+// One call of a CPU kernel on npu tensors, without a copy: arguments go in as aliases over their host storages, results
+// come out as npu tensors over the same memory.
 //
 //   CpuCall call("aten::add.Tensor");
 //   at::Tensor out = call.result(at::add(call.read(x), call.read(y)));
@@ -23,7 +23,8 @@ namespace npugraph::eager {
 
 class CpuCall {
  public:
-  // `name` is for errors and lives as long as this object. `may_be_python` says that the kernel may be written in Python.
+  // `name` is for errors and lives as long as this object. `may_be_python` says that the kernel may be written in
+  // Python.
   explicit CpuCall(const char* name, bool may_be_python = false) : name_(name), below_(may_be_python) {}
   ~CpuCall() {
     if (!written_.empty()) [[unlikely]]

@@ -32,8 +32,8 @@ class EagerTask {
   EagerTask(const EagerTask&) = delete;
   EagerTask& operator=(const EagerTask&) = delete;
 
-  // Binds the task to these buffers and scalars and runs it. Returns nothing if it succeeds, else its message, which may
-  // be empty.
+  // Binds the task to these buffers and scalars and runs it. Returns nothing if it succeeds, else its message, which
+  // may be empty.
   std::optional<std::string> run(std::span<ng_buffer> buffers, std::span<const ng_scalar> scalars = {}) const;
 
  private:

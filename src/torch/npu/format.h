@@ -29,7 +29,8 @@ inline constexpr std::array kFormats = {
     Format{35, "NC"},           Format{47, "NCL"},
 };
 
-// Whether tensors may have formats that only an NPU's kernels know; a setting of the process, off at its start. Thread-safe.
+// Whether tensors may have formats that only an NPU's kernels know; a setting of the process, off at its start.
+// Thread-safe.
 void allow_internal_formats(bool allowed) noexcept;
 bool internal_formats_allowed() noexcept;
 

@@ -11,12 +11,12 @@
 namespace npugraph::npu {
 
 // x1 @ x2 of cpu tensors in memory, with sums in float32: [.., m, k] @ [k, n] or [b, m, k] @ [b, k, n]. Strides are
-// arbitrary. The bits are those of compiled code. Nothing where a gradient is wanted, or generated code does not compute
-// such a product.
+// arbitrary. The bits are those of compiled code. Nothing where a gradient is wanted, or generated code does not
+// compute such a product.
 NPUGRAPH_EXPORT std::optional<at::Tensor> generated_product(const at::Tensor& x1, const at::Tensor& x2);
 
-// aten::mm, bmm and addmm of npu, and their forms with `out`, on cpu tensors over the memory of its tensors: the generated
-// products that compiled code takes, or those of ATen.
+// aten::mm, bmm and addmm of npu, and their forms with `out`, on cpu tensors over the memory of its tensors: the
+// generated products that compiled code takes, or those of ATen.
 NPUGRAPH_EXPORT at::Tensor mm_of_npu(const at::Tensor& self, const at::Tensor& mat2);
 NPUGRAPH_EXPORT at::Tensor bmm_of_npu(const at::Tensor& self, const at::Tensor& mat2);
 NPUGRAPH_EXPORT at::Tensor addmm_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,

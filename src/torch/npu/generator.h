@@ -30,7 +30,8 @@ class StateRecorder {
 // To be called once in the process, before it has generators.
 void set_state_recorder(StateRecorder& recorder);
 
-// While numbers are drawn, mutex_ of the CPU generator must be held, as c10::GeneratorImpl requires; the members below take it.
+// While numbers are drawn, mutex_ of the CPU generator must be held, as c10::GeneratorImpl requires; the members below
+// take it.
 class NPUGRAPH_EXPORT NpuGenerator final : public c10::GeneratorImpl {
  public:
   explicit NpuGenerator(c10::DeviceIndex device);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory: host memory that is owned by CPU storages ("host storages") and counted against the size of a device.
 //
-// The StorageImpl of an npu tensor holds a DataPtr whose context is a Block, and the Block owns the host storage: a CPU StorageImpl
-// over the same bytes. So CPU kernels work on npu tensors through the host storage without a copy, and the memory lives as long as
-// either side is held. One Block belongs to one npu StorageImpl. Thread-safe where not said otherwise.
+// The StorageImpl of an npu tensor holds a DataPtr whose context is a Block, and the Block owns the host storage: a CPU
+// StorageImpl over the same bytes. So CPU kernels work on npu tensors through the host storage without a copy, and the
+// memory lives as long as either side is held. One Block belongs to one npu StorageImpl. Thread-safe where not said
+// otherwise.
 #pragma once
 
 #include <cstdint>

@@ -2,33 +2,37 @@
 #include "torch/npu/operators.h"
 
 #include <algorithm>
-#include <iterator>
+#include <unordered_map>
+#include <utility>
 
 namespace npugraph::npu {
 namespace {
 
-// Filled while the operators are registered, and only read afterwards.
-struct Table {
-  std::vector<Operator> rows;
-  std::vector<GraphForm> forms;
-};
-
-Table& table() {
-  static auto* out = new Table;
+std::unordered_map<c10::OperatorHandle, Operator>& table() {
+  static auto* out = new std::unordered_map<c10::OperatorHandle, Operator>;
   return *out;
 }
 
 }  // namespace
 
-void declare_operators(std::vector<Operator> rows, std::vector<GraphForm> forms) {
-  Table& all = table();
-  std::ranges::move(rows, std::back_inserter(all.rows));
-  std::ranges::move(forms, std::back_inserter(all.forms));
-  std::ranges::sort(all.rows, {}, &Operator::name);
+void declare_operator(const c10::OperatorHandle& op, Operator facts) { table().emplace(op, std::move(facts)); }
+
+std::vector<const Operator*> operators() {
+  std::vector<const Operator*> out;
+  for (const auto& [op, facts] : table()) out.push_back(&facts);
+  std::ranges::sort(out, {}, [](const Operator* facts) { return std::string_view(facts->name); });
+  return out;
 }
 
-const std::vector<Operator>& operators() { return table().rows; }
+const Operator* find_operator(const c10::OperatorHandle& op) {
+  const auto found = table().find(op);
+  return found == table().end() ? nullptr : &found->second;
+}
 
-const std::vector<GraphForm>& graph_forms() { return table().forms; }
+bool writes_rows_of(const c10::OperatorHandle& op, std::string_view argument) {
+  const Operator* found = find_operator(op);
+  return found != nullptr &&
+         std::ranges::find(found->traits.writes_rows_of, argument) != found->traits.writes_rows_of.end();
+}
 
 }  // namespace npugraph::npu

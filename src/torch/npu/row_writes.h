@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that write a few rows of a large tensor, such as a cache of keys.
-// To undo a call, a copy of these rows is enough.
+// Writes of a few rows of a large tensor, such as a cache of keys. To undo a call, a copy of these rows is enough. The
+// operators that announce their writes say so in their row (operators.h).
 #pragma once
-
-#include <initializer_list>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/FunctionRef.h>
@@ -12,12 +9,6 @@
 #include "torch/npu/export.h"
 
 namespace npugraph::npu {
-
-// Declares that operator `op` ("npu::npu_scatter_pa_kv_cache") announces all its writes to these arguments. To be
-// called before the operator is called.
-NPUGRAPH_EXPORT void declare_row_writes(const std::string& op, std::initializer_list<std::string> arguments);
-// Whether that was declared.
-bool announces_rows(const std::string& op, const std::string& argument);
 
 using RowsAnnounced =
     c10::function_ref<void(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places)>;

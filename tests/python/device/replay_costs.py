@@ -62,7 +62,7 @@ def operator_name(op: Any) -> str | None:
 
 def all_names() -> set[str]:
     """Returns the names of the operators that have a kernel and take tensors."""
-    schemas = [overload(row.name)._schema for row in device.operators() if row.has_kernel]
+    schemas = [overload(row.name)._schema for row in device.operators() if row.computation != device.Computation.SIZES]
     return {schema.name.replace("::", ".") for schema in schemas if any(map(_is_tensor, schema.arguments))}
 
 

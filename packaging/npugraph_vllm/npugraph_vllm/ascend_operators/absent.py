@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from npugraph_vllm.ascend_operators.definitions import is_defined, opaque, schemas
+from npugraph_vllm.ascend_operators.definitions import is_defined, schemas, whole
 
 # Parts of names of operators -> what needs these operators. The first that is part of a name counts.
 _NEEDED_BY = {
@@ -48,4 +48,4 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
 def define_absent() -> None:
     for name in schemas():
         if not is_defined(name):
-            opaque(name)(_refusal(name))
+            whole(name)(_refusal(name))

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed
+from npugraph_vllm.ascend_operators.definitions import composite
 from npugraph_vllm.ascend_operators.products import CUT_HALVES
 
 
-@composed("npu_dequant_swiglu_quant")
+@composite("npu_dequant_swiglu_quant")
 def dequant_swiglu_quant(
     x: Tensor, swiglu_mode: int, clamp_limit: float, glu_alpha: float, glu_bias: float, **options: Any
 ) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed, result_count
+from npugraph_vllm.ascend_operators.definitions import composite, result_count
 
 npu = torch.ops.npu
 
@@ -16,7 +16,7 @@ npu = torch.ops.npu
 LATENT = 2
 
 
-@composed("npu_sparse_flash_attention")
+@composite("npu_sparse_flash_attention")
 def sparse_flash_attention(
     query: Tensor, key: Tensor, value: Tensor, sparse_indices: Tensor, scale_value: float, **options: Any
 ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
@@ -25,7 +25,7 @@ def sparse_flash_attention(
     return results if result_count("npu_sparse_flash_attention") == len(results) else results[0]
 
 
-@composed("npu_kv_quant_sparse_flash_attention_vllm")
+@composite("npu_kv_quant_sparse_flash_attention_vllm")
 def kv_quant_sparse_flash_attention(
     query: Tensor, return_softmax_lse: bool, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -37,11 +37,11 @@ def kv_quant_sparse_flash_attention(
     return npu.npu_kv_quant_sparse_flash_attention(query, **options), nothing, nothing.clone()
 
 
-@composed("npu_lightning_indexer")
+@composite("npu_lightning_indexer")
 def lightning_indexer(query: Tensor, key: Tensor, weights: Tensor, **options: Any) -> Tensor:
     return npu.npu_lightning_indexer(query, key, weights, **options)[0]
 
 
-@composed("npu_lightning_indexer_quant")
+@composite("npu_lightning_indexer_quant")
 def lightning_indexer_quant(query: Tensor, **options: Any) -> Tensor:
     return npu.npu_quant_lightning_indexer(query, **options)

@@ -8,17 +8,17 @@ import ctypes
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed, opaque
+from npugraph_vllm.ascend_operators.definitions import composite, whole
 
 npu = torch.ops.npu
 
 
-@composed("npu_scatter_nd_update_sk")
+@composite("npu_scatter_nd_update_sk")
 def scatter_nd_update(var: Tensor, indices: Tensor, update: Tensor) -> None:
     npu.npu_scatter_nd_update_(var, indices, update)
 
 
-@composed("npu_scatter_pa_kv_cache")
+@composite("npu_scatter_pa_kv_cache")
 def scatter_pa_kv_cache(
     key: Tensor,
     value: Tensor,
@@ -34,7 +34,7 @@ def scatter_pa_kv_cache(
     npu.npu_scatter_pa_kv_cache(key, value, key_cache, value_cache, slot_mapping, cache_mode=cache_mode)
 
 
-@opaque("store_kv_block_metadata", fake=lambda **_: None)
+@whole("store_kv_block_metadata", fake=lambda **_: None)
 def store_kv_block_metadata(
     slot_mapping_npu: Tensor, group_len: Tensor, group_key_idx: Tensor, group_key_cache_idx: Tensor, block_size: int
 ) -> None:
@@ -46,7 +46,7 @@ def store_kv_block_metadata(
     group_key_cache_idx[: len(slots)] = slots
 
 
-@opaque("store_kv_block", fake=lambda **_: None)
+@whole("store_kv_block", fake=lambda **_: None)
 def store_kv_block(
     key_in: Tensor,
     key_cache_in: Tensor,
@@ -61,7 +61,7 @@ def store_kv_block(
     npu.npu_scatter_nd_update_(key_cache_in.view(-1, rows.shape[1]), slots.unsqueeze(1), rows)
 
 
-@opaque("swap_blocks", fake=lambda **_: None)
+@whole("swap_blocks", fake=lambda **_: None)
 def swap_blocks(x: Tensor, y: Tensor, z: Tensor) -> None:
     """y[to] = x[from] for the rows (from, to) of z; x and y may be on different devices."""
     source, target = z.long().unbind(1)
@@ -69,7 +69,7 @@ def swap_blocks(x: Tensor, y: Tensor, z: Tensor) -> None:
     y.index_copy_(0, target.to(y.device), blocks)
 
 
-@opaque("swap_blocks_batch", fake=lambda **_: None)
+@whole("swap_blocks_batch", fake=lambda **_: None)
 def swap_blocks_batch(x: Tensor, y: Tensor, z: Tensor, direction: int) -> None:
     """Copies z[i] bytes from address x[i] to address y[i]. Memory of npu has addresses of the host, so all directions
     are the same."""

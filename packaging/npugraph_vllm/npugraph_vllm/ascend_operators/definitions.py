@@ -56,12 +56,12 @@ def is_defined(name: str) -> bool:
     return torch._C._dispatch_has_kernel(f"{NAMESPACE}::{name}")
 
 
-def composed(*names: str) -> Callable[[Kernel], Kernel]:
+def composite(*names: str) -> Callable[[Kernel], Kernel]:
     """Makes the function the kernel of operators that compilers see as its parts."""
     return _defines(names, "CompositeImplicitAutograd", None)
 
 
-def opaque(*names: str, fake: Callable[..., Any] | None = None) -> Callable[[Kernel], Kernel]:
+def whole(*names: str, fake: Callable[..., Any] | None = None) -> Callable[[Kernel], Kernel]:
     """Makes the function the kernel of operators that compilers call as a whole. ``fake`` gives results of the right
     shapes; without it the kernel itself does, over tensors without memory."""
     return _defines(names, "CompositeExplicitAutograd", fake)

@@ -7,50 +7,50 @@ import torch
 import torch_npu
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed, opaque
+from npugraph_vllm.ascend_operators.definitions import composite, whole
 
 
-@opaque("weak_ref_tensor", fake=lambda input: torch.empty_like(input))
+@whole("weak_ref_tensor", fake=lambda input: torch.empty_like(input))
 def weak_ref_tensor(input: Tensor) -> Tensor:
     """A tensor over the same memory that does not keep it alive."""
     return torch_npu._C._weak_ref_tensor(input)
 
 
-@opaque("device_print", fake=lambda msg: None)
+@whole("device_print", fake=lambda msg: None)
 def device_print(msg: str) -> None:
     torch.npu.current_stream().synchronize()
     print(msg, flush=True)
 
 
-@opaque("device_print_tensor", fake=lambda tensor: None)
+@whole("device_print_tensor", fake=lambda tensor: None)
 def device_print_tensor(tensor: Tensor) -> None:
     print(tensor.cpu(), flush=True)
 
 
-@opaque("get_physical_device_id")
+@whole("get_physical_device_id")
 def get_physical_device_id(user_device_id: int) -> int:
     return user_device_id
 
 
-@opaque("get_npu_storage_shape")
+@whole("get_npu_storage_shape")
 def get_npu_storage_shape(tensor: Tensor) -> list[int]:
     """Memory of npu has the shape of its tensor in every format that a tensor can have here."""
     return list(tensor.shape)
 
 
-@opaque("get_npu_view_from_cpu_tensor")
+@whole("get_npu_view_from_cpu_tensor")
 def get_npu_view_from_cpu_tensor(cpu_tensor: Tensor) -> Tensor | None:
     """None: memory of the host is not mapped, and vllm-ascend copies."""
     return None
 
 
-@opaque("is_minimax_sparse_attention_split_kv_available")
+@whole("is_minimax_sparse_attention_split_kv_available")
 def is_minimax_sparse_attention_split_kv_available() -> bool:
     return False
 
 
-# vllm-ascend registers a fake kernel for it if it has none, which an operator that is composed may not have.
-@opaque(
+# vllm-ascend registers a fake kernel for it if it has none, which a composite operator may not have.
+@whole(
     "get_masked_input_and_mask",
     fake=lambda input, **_: (torch.empty_like(input), torch.empty_like(input, dtype=torch.bool)),
 )
@@ -72,6 +72,6 @@ def get_masked_input_and_mask(
     return row.masked_fill(~ours, 0), ~ours
 
 
-@composed("npu_apply_top_k_top_p")
+@composite("npu_apply_top_k_top_p")
 def apply_top_k_top_p(logits: Tensor, p: Tensor | None, k: Tensor | None) -> Tensor:
     return torch.ops.npu.npu_top_k_top_p(logits, p, k)

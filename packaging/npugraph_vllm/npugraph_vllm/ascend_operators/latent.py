@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed
+from npugraph_vllm.ascend_operators.definitions import composite
 
 npu = torch.ops.npu
 
@@ -62,7 +62,7 @@ def _put(cache: Tensor, rows: Tensor, slots: Tensor) -> None:
     npu.npu_scatter_nd_update_(cache.view(-1, cache.shape[-1]), slots.view(-1, 1), rows.to(cache.dtype))
 
 
-@composed("mla_preprocess")
+@composite("mla_preprocess")
 def mla_preprocess(
     hiddenState: Tensor,
     wdqkv: Tensor,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed, opaque
+from npugraph_vllm.ascend_operators.definitions import composite, whole
 
 
 def _matrices(weight: Tensor) -> Tensor:
@@ -50,25 +50,25 @@ def _expand(x: Tensor, weight: Tensor, adapters: Tensor, y: Tensor, slice_offset
     return y.clone()  # by its schema the result shares no memory with y
 
 
-@composed("bgmv_shrink")
+@composite("bgmv_shrink")
 def bgmv_shrink(x: Tensor, weight: Tensor, indices: Tensor, y: Tensor, scale: float) -> None:
     _shrink(x, weight, indices, y, scale)
 
 
-@composed("sgmv_shrink")
+@composite("sgmv_shrink")
 def sgmv_shrink(x: Tensor, weight: Tensor, lora_indices: Tensor, seq_len: Tensor, y: Tensor, scale: float) -> None:
     _shrink(x, weight, _of_rows(lora_indices, seq_len, x.shape[0]), y, scale)
 
 
-# vllm-ascend registers fake kernels for operators that have none, which an operator that is composed may not have.
+# vllm-ascend registers fake kernels for operators that have none, which a composite operator may not have.
 
 
-@opaque("bgmv_expand", fake=lambda y, **_: torch.empty_like(y))
+@whole("bgmv_expand", fake=lambda y, **_: torch.empty_like(y))
 def bgmv_expand(x: Tensor, weight: Tensor, indices: Tensor, y: Tensor, slice_offset: int, slice_size: int) -> Tensor:
     return _expand(x, weight, indices, y, slice_offset, slice_size)
 
 
-@opaque("sgmv_expand", fake=lambda y, **_: torch.empty_like(y))
+@whole("sgmv_expand", fake=lambda y, **_: torch.empty_like(y))
 def sgmv_expand(
     x: Tensor, weight: Tensor, lora_indices: Tensor, seq_len: Tensor, y: Tensor, slice_offset: int, slice_size: int
 ) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed
+from npugraph_vllm.ascend_operators.definitions import composite
 
 npu = torch.ops.npu
 
@@ -16,12 +16,12 @@ npu = torch.ops.npu
 SQRT_SOFTPLUS = 2
 
 
-@composed("moe_gating_top_k")
+@composite("moe_gating_top_k")
 def moe_gating_top_k(x: Tensor, bias_opt: Tensor | None, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
     return npu.npu_moe_gating_top_k(x, bias=bias_opt, **options)
 
 
-@composed("moe_gating_top_k_hash")
+@composite("moe_gating_top_k_hash")
 def moe_gating_top_k_hash(
     x: Tensor,
     k: int,
@@ -58,6 +58,6 @@ def moe_gating_top_k_hash(
     return y.to(x.dtype), experts.int(), score
 
 
-@composed("npu_moe_init_routing_custom")
+@composite("npu_moe_init_routing_custom")
 def moe_init_routing(x: Tensor, expert_idx: Tensor, **options: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return npu.npu_moe_init_routing_v2(x, expert_idx, **options)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed
+from npugraph_vllm.ascend_operators.definitions import composite
 
 npu = torch.ops.npu
 
 
-@composed("npu_add_rms_norm_bias")
+@composite("npu_add_rms_norm_bias")
 def add_rms_norm_bias(
     x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -19,18 +19,18 @@ def add_rms_norm_bias(
     return (y if beta is None else y + beta), rstd, x
 
 
-@composed("npu_gemma_rms_norm")
+@composite("npu_gemma_rms_norm")
 def gemma_rms_norm(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     return npu.npu_gemma_rms_norm(x, gamma, epsilon)
 
 
-@composed("npu_rms_norm_cast")
+@composite("npu_rms_norm_cast")
 def rms_norm_cast(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     y, _ = npu.npu_rms_norm(x, gamma, epsilon)
     return y, y.float()
 
 
-@composed("npu_rms_norm_dynamic_quant")
+@composite("npu_rms_norm_dynamic_quant")
 def rms_norm_dynamic_quant(
     x: Tensor, gamma: Tensor, smooth_scale: Tensor | None, beta: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor]:
@@ -38,7 +38,7 @@ def rms_norm_dynamic_quant(
     return npu.npu_dynamic_quant(y if beta is None else y + beta, smooth_scales=smooth_scale)
 
 
-@composed("matmul_allreduce_add_rmsnorm")
+@composite("matmul_allreduce_add_rmsnorm")
 def matmul_allreduce_add_rms_norm(
     x1: Tensor,
     x2: Tensor,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed
+from npugraph_vllm.ascend_operators.definitions import composite
 
 npu = torch.ops.npu
 
@@ -16,7 +16,7 @@ npu = torch.ops.npu
 CUT_HALVES = 2
 
 
-@composed("batch_matmul_transpose")
+@composite("batch_matmul_transpose")
 def batch_matmul_transpose(
     tensor_a: Tensor, tensor_b: Tensor, tensor_c: Tensor, format_mode: str | None, quant_mode: str | None
 ) -> None:
@@ -24,7 +24,7 @@ def batch_matmul_transpose(
     tensor_c.copy_(torch.bmm(tensor_a.transpose(0, 1), tensor_b).transpose(0, 1).view(tensor_c.shape))
 
 
-@composed("grouped_matmul_swiglu_quant", "grouped_matmul_swiglu_quant_weight_nz")
+@composite("grouped_matmul_swiglu_quant", "grouped_matmul_swiglu_quant_weight_nz")
 def grouped_matmul_swiglu_quant(
     x: Tensor,
     weight: Tensor,
@@ -44,7 +44,7 @@ def grouped_matmul_swiglu_quant(
     return (*results, x.new_empty(0))
 
 
-@composed("grouped_matmul_swiglu_quant_weight_nz_tensor_list")
+@composite("grouped_matmul_swiglu_quant_weight_nz_tensor_list")
 def grouped_matmul_swiglu_quant_of_list(
     x: Tensor,
     weight: list[Tensor],
@@ -59,7 +59,7 @@ def grouped_matmul_swiglu_quant_of_list(
     return (*_cut(x, weight, scales, x_scale, group_list, swiglu_limit), x.new_empty(0))
 
 
-@composed("grouped_matmul_swiglu_quant_v2")
+@composite("grouped_matmul_swiglu_quant_v2")
 def grouped_matmul_swiglu_quant_v2(
     x: Tensor,
     weight: list[Tensor],

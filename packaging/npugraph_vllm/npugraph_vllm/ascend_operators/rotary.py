@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed, opaque
+from npugraph_vllm.ascend_operators.definitions import composite, whole
 
 npu = torch.ops.npu
 
@@ -18,8 +18,8 @@ def _fake_rotary_embedding(
     return tuple(torch.empty_like(x).view(rows, -1, head_size) for x in (query, key))
 
 
-# vllm-ascend registers a fake kernel for it if it has none, which an operator that is composed may not have.
-@opaque("rotary_embedding", fake=_fake_rotary_embedding)
+# vllm-ascend registers a fake kernel for it if it has none, which a composite operator may not have.
+@whole("rotary_embedding", fake=_fake_rotary_embedding)
 def rotary_embedding(
     positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor, is_neox: bool
 ) -> tuple[Tensor, Tensor]:
@@ -35,7 +35,7 @@ def rotary_embedding(
     return tuple(y.view(rows, -1, head_size) for y in turned)
 
 
-@composed("inplace_partial_rotary_mul")
+@composite("inplace_partial_rotary_mul")
 def inplace_partial_rotary_mul(
     x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, partial_slice: list[int], negate_sin: bool
 ) -> None:

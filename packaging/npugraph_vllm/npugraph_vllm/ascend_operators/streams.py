@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from npugraph_vllm.ascend_operators.definitions import composed
+from npugraph_vllm.ascend_operators.definitions import composite
 
 npu = torch.ops.npu
 
@@ -22,12 +22,12 @@ def _parts(
     return y, post, comb, before
 
 
-@composed("npu_hc_pre_v2")
+@composite("npu_hc_pre_v2")
 def hc_pre_v2(hc_mult: int, **arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return _parts(**arguments)[:3]
 
 
-@composed("npu_hc_pre_v3")
+@composite("npu_hc_pre_v3")
 def hc_pre_v3(x: Tensor, pre_mix: Tensor | None, hc_mult: int, **arguments: Tensor) -> tuple[Tensor, ...]:
     """The weights before the layer are those of the previous layer, ``pre_mix``. The first layer has none and takes the
     first stream; the weights of the next one are the fourth result."""
@@ -36,6 +36,6 @@ def hc_pre_v3(x: Tensor, pre_mix: Tensor | None, hc_mult: int, **arguments: Tens
     return y, post, comb, before
 
 
-@composed("npu_hc_post")
+@composite("npu_hc_post")
 def hc_post(x: Tensor, residual: Tensor, post: Tensor, comb: Tensor) -> Tensor:
     return npu.npu_mhc_post(residual, comb, x, post)

@@ -101,7 +101,8 @@ _LATENT_WORKSPACE = "atb::_npu_multi_head_latent_attention_get_workspace.lse"
 _FUSION_WORKSPACE = "npu::_npu_fusion_attention_v3_get_max_workspace"
 
 _handlers: dict[str, NpuGraphOpHandler] = {}
-_graph_forms = dict(_device.graph_forms())  # operator -> its second form, which compiled graphs hold
+# From an operator to its second form, which compiled graphs hold.
+_graph_forms = {row.name: row.graph_form for row in _device.operators() if row.graph_form}
 
 
 def register_npu_graph_handler(

@@ -228,7 +228,3 @@ def super_kernel_scope_begin(scope_name: str | None = None) -> None:
 def super_kernel_scope_end(scope_name: str | None = None) -> None:
     """Marks in a graph the place where the scope ends. Computes nothing."""
     torch.ops.npu.super_kernel_scope_end(scope_name)
-
-
-for _mark in (torch.ops.npu.super_kernel_scope_begin, torch.ops.npu.super_kernel_scope_end):
-    torch.fx.node.has_side_effect(_mark.default)

@@ -28,7 +28,7 @@ def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
         return True
     if not is_of_ascend(op) or (row := _composed().get(op.name())) is None:
         return False
-    if op._schema.is_mutable and not row.rewrites_arguments:
+    if op._schema.is_mutable and not row.overwrites:
         return False
     given = arguments_by_name(op, args, kwargs)
     return all(given.get(name) is None for name in row.whole_with)
@@ -36,7 +36,8 @@ def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
 
 @functools.cache
 def _composed() -> dict[str, Any]:
-    return {row.name: row for row in _C.device.operators() if row.is_composed}
+    parts = _C.device.Computation.PARTS
+    return {row.name: row for row in _C.device.operators() if row.computation == parts}
 
 
 def run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._ascend, which torch_npu loads: what makes npu a device, Ascend's operators, and the process group of the backend
-// "hccl".
+// npugraph._ascend, which torch_npu loads: what makes npu a device, Ascend's operators, and the process group of the
+// backend "hccl".
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>

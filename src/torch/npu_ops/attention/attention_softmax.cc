@@ -6,7 +6,7 @@
 #include "torch/npu_ops/attention/attention_core.h"
 #include "torch/npu_ops/attention/attention_dropout.h"
 #include "torch/npu_ops/attention/attention_layout.h"
-#include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
@@ -165,38 +165,99 @@ constexpr const char* kFused =
 
 }  // namespace
 
-void define_attention_softmax(Definitions& npu) {
-  npu.composed("npu_scaled_masked_softmax", &scaled_masked_softmax,
-               "softmax over the last dimension of x * scale, with -10000 where mask is true, or above the diagonal "
-               "(fixed_triu_mask)");
-  npu.composed("npu_scaled_masked_softmax_backward", &scaled_masked_softmax_backward,
-               "the gradient of npu_scaled_masked_softmax from its result");
-  npu.composed(
-      "npu_masked_softmax_with_rel_pos_bias", &masked_softmax_with_bias,
-      "softmax(x * scale_value + atten_mask of the window + relative_pos_bias of the head) (Swin, Liu et al., 2021)");
-  npu.composite("npu_attn_softmax_", &attn_softmax_, "softmax over the last dimension, in place");
-  npu.composed(
-      "npu_attn_softmax_backward_", &attn_softmax_backward_,
-      "the gradient of softmax from its result, input, in place; that of the result is grad_output @ values^T");
-  npu.composed(
-      "_npu_dropout_gen_mask", &seeded_dropout_mask,
-      "what dropout keeps of `size` weights of npu_fusion_attention of this seed and offset, each dropped with "
-      "probability p: in bits, the first in the lowest, of a multiple of 128 elements");
-  npu.composed("npu_fused_attention_score", &fused_attention, kFused);
-  npu.composed("npu_fused_attention_score_fwd", &fused_attention_fwd,
-               "npu_fused_attention_score, its weights, and bits that are 1 where dropout keeps a weight");
-  for (const char* name : {"npu_fused_attention_score_grad", "npu_fused_attention_score_backward"})
-    npu.composed(
-        name, &fused_attention_grad,
-        "gradients of npu_fused_attention_score for query, key, value from weights and bits of the forward call");
-  npu.composed(
-      "npu_attention_update", &attention_update,
-      "results of attention to disjoint keys, with the logarithms of their sums of exponentials, merged: sum of "
-      "local_out * exp(lse - lse of all). update_type 1: and lse of all");
-  npu.composed(
-      "npu_ring_attention_update", &ring_attention_update,
-      "results of attention to disjoint keys, with maxima and sums of exponentials, merged (Ring Attention, Liu et "
-      "al., 2023)");
+void define_attention_softmax(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::npu_scaled_masked_softmax(Tensor x, Tensor mask, Scalar scale=1, bool fixed_triu_mask=False) -> Tensor",
+      .kernel = parts(&scaled_masked_softmax),
+      .definition =
+          "softmax over the last dimension of x * scale, with -10000 where mask is true, or above the diagonal "
+          "(fixed_triu_mask)",
+  });
+  library.add({
+      .schema = "npu::npu_scaled_masked_softmax_backward(Tensor y_grad, Tensor y, Tensor mask, Scalar scale, bool "
+                "fixed_triu_mask) -> Tensor",
+      .kernel = parts(&scaled_masked_softmax_backward),
+      .definition = "the gradient of npu_scaled_masked_softmax from its result",
+  });
+  library.add({
+      .schema = "npu::npu_masked_softmax_with_rel_pos_bias(Tensor x, Tensor? atten_mask, Tensor relative_pos_bias, "
+                "float scale_value=1.0, int inner_precision_mode=0) -> Tensor",
+      .kernel = parts(&masked_softmax_with_bias),
+      .definition = "softmax(x * scale_value + atten_mask of the window + relative_pos_bias of the head) (Swin, Liu et "
+                    "al., 2021)",
+  });
+  library.add({
+      .schema = "npu::npu_attn_softmax_(Tensor(a!) input) -> Tensor(a!)",
+      .kernel = composite(&attn_softmax_),
+      .definition = "softmax over the last dimension, in place",
+  });
+  library.add({
+      .schema = "npu::npu_attn_softmax_backward_(Tensor(a!) input, Tensor grad_output, Tensor values) -> Tensor(a!)",
+      .kernel = parts(&attn_softmax_backward_),
+      .definition =
+          "the gradient of softmax from its result, input, in place; that of the result is grad_output @ values^T",
+  });
+  library.add({
+      .schema = "npu::_npu_dropout_gen_mask(Tensor self, SymInt[] size, float p, int seed, int offset, bool? "
+                "parallel=True, bool? sync=False) -> Tensor",
+      .kernel = parts(&seeded_dropout_mask),
+      .definition =
+          "what dropout keeps of `size` weights of npu_fusion_attention of this seed and offset, each dropped with "
+          "probability p: in bits, the first in the lowest, of a multiple of 128 elements",
+  });
+  library.add({
+      .schema = "npu::npu_fused_attention_score(Tensor query_layer, Tensor key_layer, Tensor value_layer, Tensor "
+                "attention_mask, Scalar scale, float keep_prob, bool query_transpose=False, bool key_transpose=False, "
+                "bool bmm_score_transpose_a=False, bool bmm_score_transpose_b=False, bool value_transpose=False, bool "
+                "dx_transpose=False) -> Tensor",
+      .kernel = parts(&fused_attention),
+      .definition = kFused,
+  });
+  library.add({
+      .schema = "npu::npu_fused_attention_score_fwd(Tensor query_layer, Tensor key_layer, Tensor value_layer, Tensor "
+                "attention_mask, Scalar scale, float keep_prob, bool query_transpose=False, bool key_transpose=False, "
+                "bool bmm_score_transpose_a=False, bool bmm_score_transpose_b=False, bool value_transpose=False, bool "
+                "dx_transpose=False) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&fused_attention_fwd),
+      .definition = "npu_fused_attention_score, its weights, and bits that are 1 where dropout keeps a weight",
+  });
+  library.add({
+      .schema =
+          "npu::npu_fused_attention_score_grad(Tensor grad_output, Tensor softmax_output, Tensor query_layer, Tensor "
+          "key_layer, Tensor value_layer, Tensor mask, Scalar scale, float keep_prob, bool query_transpose=False, bool "
+          "key_transpose=False, bool value_transpose=False, bool dx_transpose=False) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&fused_attention_grad),
+      .definition =
+          "gradients of npu_fused_attention_score for query, key, value from weights and bits of the forward call",
+  });
+  library.add({
+      .schema = "npu::npu_fused_attention_score_backward(Tensor grad_output, Tensor softmax_output, Tensor "
+                "query_layer, Tensor key_layer, Tensor value_layer, Tensor mask, Scalar scale, float keep_prob, bool "
+                "query_transpose=False, bool key_transpose=False, bool value_transpose=False, bool dx_transpose=False) "
+                "-> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&fused_attention_grad),
+      .definition =
+          "gradients of npu_fused_attention_score for query, key, value from weights and bits of the forward call",
+  });
+  library.add({
+      .schema = "npu::npu_attention_update(Tensor[] lse, Tensor[] local_out, int update_type) -> (Tensor, Tensor)",
+      .kernel = parts(&attention_update),
+      .definition =
+          "results of attention to disjoint keys, with the logarithms of their sums of exponentials, merged: sum of "
+          "local_out * exp(lse - lse of all). update_type 1: and lse of all",
+  });
+  library.add({
+      .schema =
+          "npu::npu_ring_attention_update(Tensor prev_attn_out, Tensor prev_softmax_max, Tensor prev_softmax_sum, "
+          "Tensor cur_attn_out, Tensor cur_softmax_max, Tensor cur_softmax_sum, *, Tensor? actual_seq_qlen=None, str "
+          "input_layout=\"SBH\", str input_softmax_layout=\"\") -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&ring_attention_update),
+      .traits = {.on_host = {"actual_seq_qlen"}},
+      .definition =
+          "results of attention to disjoint keys, with maxima and sums of exponentials, merged (Ring Attention, Liu et "
+          "al., 2023)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -5,7 +5,7 @@
 
 #include "torch/npu_ops/attention/attention_core.h"
 #include "torch/npu_ops/attention/attention_layout.h"
-#include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
@@ -89,16 +89,27 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> floyd_attention_backward(
 
 }  // namespace
 
-void define_floyd_attention(Definitions& npu) {
-  npu.composed(
-      "npu_fused_floyd_attention", &floyd_attention,
-      "of each pair (i, k), weights = softmax over j of scale_value * query_ik . (key_ij + key_jk), where "
-      "atten_mask is not true; result = sum over j of weights * (value_ij + value_jk): attention (Vaswani et al., "
-      "2017) to all ways from i over j to k. 0 where nothing is seen. Results: this, the largest scores and "
-      "the sums of exp(score - largest) in float32, in 8 copies");
-  npu.composed("npu_fused_floyd_attention_backward", &floyd_attention_backward,
-               "gradients of npu_fused_floyd_attention for query_ik, key_ij, value_ij, key_jk, value_jk, from results "
-               "of the forward call (as in FlashAttention-2, Dao, 2023)");
+void define_floyd_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_fused_floyd_attention(Tensor query_ik, Tensor key_ij, Tensor value_ij, Tensor key_jk, Tensor "
+                "value_jk, *, Tensor? atten_mask=None, float scale_value=1.) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&floyd_attention),
+      .definition =
+          "of each pair (i, k), weights = softmax over j of scale_value * query_ik . (key_ij + key_jk), where "
+          "atten_mask is not true; result = sum over j of weights * (value_ij + value_jk): attention (Vaswani et al., "
+          "2017) to all ways from i over j to k. 0 where nothing is seen. Results: this, the largest scores and "
+          "the sums of exp(score - largest) in float32, in 8 copies",
+  });
+  library.add({
+      .schema =
+          "npu::npu_fused_floyd_attention_backward(Tensor grad_output, Tensor query_ik, Tensor key_ij, Tensor "
+          "value_ij, Tensor key_jk, Tensor value_jk, Tensor attention_out, Tensor softmax_max, Tensor softmax_sum, *, "
+          "Tensor? atten_mask=None, float scale_value=1.) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&floyd_attention_backward),
+      .definition =
+          "gradients of npu_fused_floyd_attention for query_ik, key_ij, value_ij, key_jk, value_jk, from results "
+          "of the forward call (as in FlashAttention-2, Dao, 2023)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

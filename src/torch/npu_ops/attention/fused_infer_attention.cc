@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for inference: npu_fused_infer_attention_score and the older operators for its two halves.
-#include "torch/npu/pool_operators.h"
-#include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/fused_infer_call.h"
 #include "torch/npu_ops/attention/workspace.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -68,35 +67,162 @@ constexpr const char* kDefinition =
 
 }  // namespace
 
-void define_fused_infer_attention(Definitions& npu) {
-  npugraph::npu::declare_pool_operators({"npu.npu_fused_infer_attention_score",
-                                         "npu.npu_fused_infer_attention_score_v2",
-                                         "npu._npu_fused_infer_attention_score_get_max_workspace",
-                                         "npu._npu_fused_infer_attention_score_v2_get_max_workspace"});
-  npu.composed_without({"actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_padding_size",
-                        "kv_padding_size", "actual_shared_prefix_len"},
-                       "npu_fused_infer_attention_score", boxed<&infer>(), boxed<&infer_meta>(), kDefinition);
-  npu.composed_without(
-      {"actual_seq_qlen", "actual_seq_kvlen", "block_table"}, "npu_fused_infer_attention_score_v2", boxed<&infer>(),
-      boxed<&infer_meta>(),
-      "npu_fused_infer_attention_score with other names; learnable_sink is one more score a head, in the "
-      "sum of the softmax alone");
-  for (const char* name : {"npu_fused_infer_attention_score.out", "npu_fused_infer_attention_score_v2.out"})
-    npu.computed(name, boxed<&infer_out>(), boxed<&infer_out_meta>(), "npu_fused_infer_attention_score into out");
-  for (const char* name :
-       {"_npu_fused_infer_attention_score_get_max_workspace", "_npu_fused_infer_attention_score_v2_get_max_workspace"})
-    npu.computed(name, boxed<&give_workspace>(), boxed<&give_workspace>(),
-                 "a tensor to pass as workspace, of which no use is made");
-  for (const char* name :
-       {"_npu_fused_infer_attention_score_infer_output", "_npu_fused_infer_attention_score_v2_infer_output"})
-    npu.computed(name, boxed<&infer_meta>(), boxed<&infer_meta>(),
-                 "tensors for the results of npu_fused_infer_attention_score, with nothing in them");
-  npu.composed_without({"actual_seq_lengths", "actual_seq_lengths_kv"}, "npu_prompt_flash_attention",
-                       boxed<&infer_result>(), boxed<&infer_result_meta>(),
-                       "the first result of npu_fused_infer_attention_score");
-  npu.composed_without({"actual_seq_lengths", "block_table", "kv_padding_size"}, "npu_incre_flash_attention",
-                       boxed<&infer_result>(), boxed<&infer_result_meta>(),
-                       "the first result of npu_fused_infer_attention_score; actual_seq_lengths are those of keys");
+void define_fused_infer_attention(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::npu_fused_infer_attention_score(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None, "
+          "Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None, SymInt[]? actual_seq_lengths_kv=None, Tensor? "
+          "dequant_scale1=None, Tensor? quant_scale1=None, Tensor? dequant_scale2=None, Tensor? quant_scale2=None, "
+          "Tensor? quant_offset2=None, Tensor? antiquant_scale=None, Tensor? antiquant_offset=None, Tensor? "
+          "key_antiquant_scale=None, Tensor? key_antiquant_offset=None, Tensor? value_antiquant_scale=None, Tensor? "
+          "value_antiquant_offset=None, Tensor? block_table=None, Tensor? query_padding_size=None, Tensor? "
+          "kv_padding_size=None, Tensor? key_shared_prefix=None, Tensor? value_shared_prefix=None, SymInt[]? "
+          "actual_shared_prefix_len=None, Tensor? query_rope=None, Tensor? key_rope=None, Tensor? "
+          "key_rope_antiquant_scale=None, int num_heads=1, float scale=1.0, int pre_tokens=2147483647, int "
+          "next_tokens=2147483647, str input_layout=\"BSH\", int num_key_value_heads=0, int sparse_mode=0, int "
+          "inner_precise=0, int block_size=0, int antiquant_mode=0, int key_antiquant_mode=0, int "
+          "value_antiquant_mode=0, bool softmax_lse_flag=False) -> (Tensor, Tensor)",
+      .kernel = parts_unless({"actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_padding_size",
+                              "kv_padding_size", "actual_shared_prefix_len"},
+                             boxed<&infer>(), boxed<&infer_meta>()),
+      .traits = {.on_host = {"query_padding_size", "kv_padding_size"}, .in_pool = true},
+      .definition = kDefinition,
+  });
+  library.add({
+      .schema =
+          "npu::npu_fused_infer_attention_score_v2(Tensor query, Tensor key, Tensor value, *, Tensor? query_rope=None, "
+          "Tensor? key_rope=None, Tensor? pse_shift=None, Tensor? atten_mask=None, SymInt[]? actual_seq_qlen=None, "
+          "SymInt[]? actual_seq_kvlen=None, Tensor? block_table=None, Tensor? dequant_scale_query=None, Tensor? "
+          "dequant_scale_key=None, Tensor? dequant_offset_key=None, Tensor? dequant_scale_value=None, Tensor? "
+          "dequant_offset_value=None, Tensor? dequant_scale_key_rope=None, Tensor? quant_scale_out=None, Tensor? "
+          "quant_offset_out=None, Tensor? quant_scale_p=None, Tensor? learnable_sink=None, int num_query_heads=1, int "
+          "num_key_value_heads=0, float softmax_scale=1.0, int pre_tokens=2147483647, int next_tokens=2147483647, str "
+          "input_layout=\"BSH\", int sparse_mode=0, int block_size=0, int query_quant_mode=0, int key_quant_mode=0, "
+          "int value_quant_mode=0, int inner_precise=0, bool return_softmax_lse=False, int? query_dtype=None, int? "
+          "key_dtype=None, int? value_dtype=None, int? query_rope_dtype=None, int? key_rope_dtype=None, int? "
+          "key_shared_prefix_dtype=None, int? value_shared_prefix_dtype=None, int? dequant_scale_query_dtype=None, "
+          "int? dequant_scale_key_dtype=None, int? dequant_scale_value_dtype=None, int? "
+          "dequant_scale_key_rope_dtype=None, int? out_dtype=None) -> (Tensor, Tensor)",
+      .kernel =
+          parts_unless({"actual_seq_qlen", "actual_seq_kvlen", "block_table"}, boxed<&infer>(), boxed<&infer_meta>()),
+      .traits = {.in_pool = true},
+      .definition = "npu_fused_infer_attention_score with other names; learnable_sink is one more score a head, in the "
+                    "sum of the softmax alone",
+  });
+  library.add({
+      .schema = "npu::npu_fused_infer_attention_score.out(Tensor query, Tensor key, Tensor value, *, Tensor? "
+                "pse_shift=None, Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None, SymInt[]? "
+                "actual_seq_lengths_kv=None, Tensor? dequant_scale1=None, Tensor? quant_scale1=None, Tensor? "
+                "dequant_scale2=None, Tensor? quant_scale2=None, Tensor? quant_offset2=None, Tensor? "
+                "antiquant_scale=None, Tensor? antiquant_offset=None, Tensor? key_antiquant_scale=None, Tensor? "
+                "key_antiquant_offset=None, Tensor? value_antiquant_scale=None, Tensor? value_antiquant_offset=None, "
+                "Tensor? block_table=None, Tensor? query_padding_size=None, Tensor? kv_padding_size=None, Tensor? "
+                "key_shared_prefix=None, Tensor? value_shared_prefix=None, SymInt[]? actual_shared_prefix_len=None, "
+                "Tensor? query_rope=None, Tensor? key_rope=None, Tensor? key_rope_antiquant_scale=None, int "
+                "num_heads=1, float scale=1.0, int pre_tokens=2147483647, int next_tokens=2147483647, str "
+                "input_layout=\"BSH\", int num_key_value_heads=0, int sparse_mode=0, int inner_precise=0, int "
+                "block_size=0, int antiquant_mode=0, int key_antiquant_mode=0, int value_antiquant_mode=0, bool "
+                "softmax_lse_flag=False, Tensor? workspace=None, Tensor[] out) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&infer_out>(), boxed<&infer_out_meta>()),
+      .traits = {.on_host = {"query_padding_size", "kv_padding_size"}, .in_pool = true},
+      .definition = "npu_fused_infer_attention_score into out",
+  });
+  library.add({
+      .schema =
+          "npu::npu_fused_infer_attention_score_v2.out(Tensor query, Tensor key, Tensor value, *, Tensor? "
+          "query_rope=None, Tensor? key_rope=None, Tensor? pse_shift=None, Tensor? atten_mask=None, SymInt[]? "
+          "actual_seq_qlen=None, SymInt[]? actual_seq_kvlen=None, Tensor? block_table=None, Tensor? "
+          "dequant_scale_query=None, Tensor? dequant_scale_key=None, Tensor? dequant_offset_key=None, Tensor? "
+          "dequant_scale_value=None, Tensor? dequant_offset_value=None, Tensor? dequant_scale_key_rope=None, Tensor? "
+          "quant_scale_out=None, Tensor? quant_offset_out=None, Tensor? quant_scale_p=None, Tensor? "
+          "learnable_sink=None, int num_query_heads=1, int num_key_value_heads=0, float softmax_scale=1.0, int "
+          "pre_tokens=2147483647, int next_tokens=2147483647, str input_layout=\"BSH\", int sparse_mode=0, int "
+          "block_size=0, int query_quant_mode=0, int key_quant_mode=0, int value_quant_mode=0, int inner_precise=0, "
+          "bool return_softmax_lse=False, int? query_dtype=None, int? key_dtype=None, int? value_dtype=None, int? "
+          "query_rope_dtype=None, int? key_rope_dtype=None, int? key_shared_prefix_dtype=None, int? "
+          "value_shared_prefix_dtype=None, int? dequant_scale_query_dtype=None, int? dequant_scale_key_dtype=None, "
+          "int? dequant_scale_value_dtype=None, int? dequant_scale_key_rope_dtype=None, int? out_dtype=None, Tensor? "
+          "workspace=None, Tensor[] out) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&infer_out>(), boxed<&infer_out_meta>()),
+      .traits = {.in_pool = true},
+      .definition = "npu_fused_infer_attention_score into out",
+  });
+  library.add({
+      .schema =
+          "npu::_npu_fused_infer_attention_score_get_max_workspace(Tensor query, Tensor key, Tensor value, *, Tensor? "
+          "pse_shift=None, Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None, SymInt[]? "
+          "actual_seq_lengths_kv=None, Tensor? dequant_scale1=None, Tensor? quant_scale1=None, Tensor? "
+          "dequant_scale2=None, Tensor? quant_scale2=None, Tensor? quant_offset2=None, Tensor? antiquant_scale=None, "
+          "Tensor? antiquant_offset=None, Tensor? key_antiquant_scale=None, Tensor? key_antiquant_offset=None, Tensor? "
+          "value_antiquant_scale=None, Tensor? value_antiquant_offset=None, Tensor? block_table=None, Tensor? "
+          "query_padding_size=None, Tensor? kv_padding_size=None, Tensor? key_shared_prefix=None, Tensor? "
+          "value_shared_prefix=None, SymInt[]? actual_shared_prefix_len=None, Tensor? query_rope=None, Tensor? "
+          "key_rope=None, Tensor? key_rope_antiquant_scale=None, int num_heads=1, float scale=1.0, int "
+          "pre_tokens=2147483647, int next_tokens=2147483647, str input_layout=\"BSH\", int num_key_value_heads=0, int "
+          "sparse_mode=0, int inner_precise=0, int block_size=0, int antiquant_mode=0, int key_antiquant_mode=0, int "
+          "value_antiquant_mode=0, bool softmax_lse_flag=False) -> Tensor",
+      .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
+      .traits = {.on_host = {"query_padding_size", "kv_padding_size"}, .in_pool = true},
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
+  library.add({
+      .schema =
+          "npu::_npu_fused_infer_attention_score_v2_get_max_workspace(Tensor query, Tensor key, Tensor value, *, "
+          "Tensor? query_rope=None, Tensor? key_rope=None, Tensor? pse_shift=None, Tensor? atten_mask=None, SymInt[]? "
+          "actual_seq_qlen=None, SymInt[]? actual_seq_kvlen=None, Tensor? block_table=None, Tensor? "
+          "dequant_scale_query=None, Tensor? dequant_scale_key=None, Tensor? dequant_offset_key=None, Tensor? "
+          "dequant_scale_value=None, Tensor? dequant_offset_value=None, Tensor? dequant_scale_key_rope=None, Tensor? "
+          "quant_scale_out=None, Tensor? quant_offset_out=None, Tensor? quant_scale_p=None, Tensor? "
+          "learnable_sink=None, int num_query_heads=1, int num_key_value_heads=0, float softmax_scale=1.0, int "
+          "pre_tokens=2147483647, int next_tokens=2147483647, str input_layout=\"BSH\", int sparse_mode=0, int "
+          "block_size=0, int query_quant_mode=0, int key_quant_mode=0, int value_quant_mode=0, int inner_precise=0, "
+          "bool return_softmax_lse=False, int? query_dtype=None, int? key_dtype=None, int? value_dtype=None, int? "
+          "query_rope_dtype=None, int? key_rope_dtype=None, int? key_shared_prefix_dtype=None, int? "
+          "value_shared_prefix_dtype=None, int? dequant_scale_query_dtype=None, int? dequant_scale_key_dtype=None, "
+          "int? dequant_scale_value_dtype=None, int? dequant_scale_key_rope_dtype=None, int? out_dtype=None) -> Tensor",
+      .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
+      .traits = {.in_pool = true},
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
+  library.add({
+      .schema = "npu::_npu_fused_infer_attention_score_infer_output(Tensor query, Tensor value, *, str "
+                "input_layout=\"BSH\", Tensor? quant_scale2=None, Tensor? block_table=None, int num_heads=1, int "
+                "num_key_value_heads=0, bool softmax_lse_flag=False, Tensor? query_rope=None) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&infer_meta>(), boxed<&infer_meta>()),
+      .definition = "tensors for the results of npu_fused_infer_attention_score, with nothing in them",
+  });
+  library.add({
+      .schema = "npu::_npu_fused_infer_attention_score_v2_infer_output(Tensor query, Tensor value, *, int? "
+                "query_dtype=None, int? value_dtype=None, str input_layout=\"BSH\", Tensor? quant_scale_out=None, "
+                "Tensor? block_table=None, int num_query_heads=1, int num_key_value_heads=0, bool "
+                "return_softmax_lse=False, Tensor? query_rope=None, int? out_dtype=None) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&infer_meta>(), boxed<&infer_meta>()),
+      .definition = "tensors for the results of npu_fused_infer_attention_score, with nothing in them",
+  });
+  library.add({
+      .schema = "npu::npu_prompt_flash_attention(Tensor query, Tensor key, Tensor value, *, Tensor? padding_mask=None, "
+                "Tensor? atten_mask=None, Tensor? pse_shift=None, int[]? actual_seq_lengths=None, Tensor? "
+                "deq_scale1=None, Tensor? quant_scale1=None, Tensor? deq_scale2=None, Tensor? quant_scale2=None, "
+                "Tensor? quant_offset2=None, int num_heads=1, float scale_value=1.0, int pre_tokens=2147483647, int "
+                "next_tokens=0, str input_layout=\"BSH\", int num_key_value_heads=0, int[]? "
+                "actual_seq_lengths_kv=None, int sparse_mode=0) -> Tensor",
+      .kernel = parts_unless({"actual_seq_lengths", "actual_seq_lengths_kv"}, boxed<&infer_result>(),
+                             boxed<&infer_result_meta>()),
+      .definition = "the first result of npu_fused_infer_attention_score",
+  });
+  library.add({
+      .schema =
+          "npu::npu_incre_flash_attention(Tensor query, Tensor key, Tensor value, *, Tensor? padding_mask=None, "
+          "Tensor? atten_mask=None, Tensor? pse_shift=None, SymInt[]? actual_seq_lengths=None, Tensor? "
+          "antiquant_scale=None, Tensor? antiquant_offset=None, Tensor? block_table=None, Tensor? dequant_scale1=None, "
+          "Tensor? quant_scale1=None, Tensor? dequant_scale2=None, Tensor? quant_scale2=None, Tensor? "
+          "quant_offset2=None, Tensor? kv_padding_size=None, int num_heads=1, float scale_value=1.0, str "
+          "input_layout=\"BSH\", int num_key_value_heads=0, int block_size=0, int inner_precise=1) -> Tensor",
+      .kernel = parts_unless({"actual_seq_lengths", "block_table", "kv_padding_size"}, boxed<&infer_result>(),
+                             boxed<&infer_result_meta>()),
+      .traits = {.on_host = {"kv_padding_size"}},
+      .definition = "the first result of npu_fused_infer_attention_score; actual_seq_lengths are those of keys",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,8 +2,8 @@
 // Attention for training, forward and backward.
 #include "torch/npu_ops/attention/fusion_attention.h"
 
-#include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/workspace.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -195,32 +195,142 @@ constexpr const char* kBackward =
 
 }  // namespace
 
-void define_fusion_attention(Definitions& npu) {
-  npu.composed("npu_fusion_attention", boxed<&fusion_attention>(), kForward);
-  npu.composed(
-      "npu_fusion_attention_v2", boxed<&fusion_attention>(),
-      "npu_fusion_attention, with query_rope and key_rope as further elements of heads. pse_type 0: pse is added "
-      "after the scale; 1: before it; 2, 3: pse holds slopes of distances or of their roots (ALiBi, Press et al., "
-      "2022)");
-  set_fusion_attention_gradient();
-  npu.computed("npu_fusion_attention_v3", boxed<&fusion_attention_v3>(), boxed<&fusion_attention_v3_meta>(),
-               "npu_fusion_attention with lengths, seed and offset as tensors");
-  npu.computed("npu_fusion_attention_v3.out", boxed<&into_out<&fusion_attention_v3>>(), boxed<&given_out>(),
-               "npu_fusion_attention_v3 into out");
-  npu.composed("npu_fusion_attention_grad", boxed<&fusion_attention_grad>(), kBackward);
-  npu.composed("npu_fusion_attention_grad_v2", boxed<&fusion_attention_grad_v2>(),
-               "gradients of npu_fusion_attention_v2: of query, key, value, pse, query_rope, key_rope, sink");
-  npu.computed("npu_fusion_attention_grad_v3", boxed<&fusion_attention_grad>(), boxed<&grad_meta>(),
-               "npu_fusion_attention_grad with lengths, seed and offset as tensors");
-  npu.computed("npu_fusion_attention_grad_v3.out", boxed<&into_out<&fusion_attention_grad>>(), boxed<&given_out>(),
-               "npu_fusion_attention_grad_v3 into out");
-  npu.composed("_npu_fusion_attention_v3_infer_output", boxed<&infer_output>(),
-               "tensors for the first three results of npu_fusion_attention_v3, with nothing in them");
-  npu.composed("_npu_fusion_attention_grad_v3_infer_output", boxed<&grad_meta>(),
-               "tensors for the results of npu_fusion_attention_grad_v3, with nothing in them");
-  for (const char* name :
-       {"_npu_fusion_attention_v3_get_max_workspace", "_npu_fusion_attention_grad_v3_get_max_workspace"})
-    npu.composed(name, boxed<&give_workspace>(), "a tensor to pass as workspace, of which no use is made");
+void define_fusion_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_fusion_attention(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, "
+                "Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float "
+                "keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, int[]? "
+                "prefix=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int sparse_mode=0, bool "
+                "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None, Tensor? "
+                "dropout_mask=None, int seed=0, int offset=0) -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
+      .kernel = parts(boxed<&fusion_attention>()),
+      .definition = kForward,
+  });
+  library.add({
+      .schema =
+          "npu::npu_fusion_attention_v2(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, *, "
+          "Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, Tensor? query_rope=None, Tensor? "
+          "key_rope=None, float scale=1., float keep_prob=1., int pre_tokens=2147483647, int next_tokens=2147483647, "
+          "int inner_precise=0, int[]? prefix=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int "
+          "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? q_start_idx=None, "
+          "int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None, Tensor? dropout_mask=None, int "
+          "seed=0, int offset=0) -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
+      .kernel = parts(boxed<&fusion_attention>()),
+      .definition =
+          "npu_fusion_attention, with query_rope and key_rope as further elements of heads. pse_type 0: pse is added "
+          "after the scale; 1: before it; 2, 3: pse holds slopes of distances or of their roots (ALiBi, Press et al., "
+          "2022)",
+  });
+  library.add({
+      .schema = "npu::npu_fusion_attention_v3(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, "
+                "Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float "
+                "keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, SymInt[]? "
+                "prefix=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, int sparse_mode=0, bool "
+                "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None) -> (Tensor, "
+                "Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(boxed<&fusion_attention_v3>(), boxed<&fusion_attention_v3_meta>()),
+      .gradient = &record_fusion_attention,
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition = "npu_fusion_attention with lengths, seed and offset as tensors",
+  });
+  library.add({
+      .schema = "npu::npu_fusion_attention_v3.out(Tensor query, Tensor key, Tensor value, int head_num, str "
+                "input_layout, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., "
+                "float keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, "
+                "int[]? prefix=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, int sparse_mode=0, "
+                "bool gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None, Tensor? "
+                "workspace=None, *, Tensor[] out) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(boxed<&into_out<&fusion_attention_v3>>(), boxed<&given_out>()),
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition = "npu_fusion_attention_v3 into out",
+  });
+  library.add({
+      .schema =
+          "npu::npu_fusion_attention_grad(Tensor query, Tensor key, Tensor value, Tensor dy, int head_num, str "
+          "input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, Tensor? "
+          "softmax_max=None, Tensor? softmax_sum=None, Tensor? softmax_in=None, Tensor? attention_in=None, float "
+          "scale_value=1., float keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int "
+          "inner_precise=0, int seed=0, int offset=0, int numels=0, int[]? prefix=None, int[]? actual_seq_qlen=None, "
+          "int[]? actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, str "
+          "softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&fusion_attention_grad>()),
+      .definition = kBackward,
+  });
+  library.add({
+      .schema = "npu::npu_fusion_attention_grad_v2(Tensor query, Tensor key, Tensor value, Tensor dy, int head_num, "
+                "str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, Tensor? "
+                "softmax_max=None, Tensor? softmax_sum=None, Tensor? softmax_in=None, Tensor? attention_in=None, "
+                "Tensor? query_rope=None, Tensor? key_rope=None, float scale_value=1., float keep_prob=1., int "
+                "pre_tokens=2147483647, int next_tokens=2147483647, int inner_precise=0, int seed=0, int offset=0, int "
+                "numels=0, int[]? prefix=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None, int "
+                "sparse_mode=0, bool gen_mask_parallel=True, bool sync=False, int pse_type=1, int[]? q_start_idx=None, "
+                "int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, "
+                "Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&fusion_attention_grad_v2>()),
+      .definition = "gradients of npu_fusion_attention_v2: of query, key, value, pse, query_rope, key_rope, sink",
+  });
+  library.add({
+      .schema =
+          "npu::npu_fusion_attention_grad_v3(Tensor query, Tensor key, Tensor value, Tensor dy, int head_num, str "
+          "input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, Tensor? "
+          "softmax_max=None, Tensor? softmax_sum=None, Tensor? softmax_in=None, Tensor? attention_in=None, float "
+          "scale_value=1., float keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int "
+          "inner_precise=0, Tensor? seed=None, Tensor? offset=None, SymInt[]? prefix=None, Tensor? "
+          "actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, int sparse_mode=0, bool gen_mask_parallel=True, bool "
+          "sync=False, str softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(boxed<&fusion_attention_grad>(), boxed<&grad_meta>()),
+      .gradient = &record_fusion_attention_gradient,
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition = "npu_fusion_attention_grad with lengths, seed and offset as tensors",
+  });
+  library.add({
+      .schema = "npu::npu_fusion_attention_grad_v3.out(Tensor query, Tensor key, Tensor value, Tensor dy, int "
+                "head_num, str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, "
+                "Tensor? softmax_max=None, Tensor? softmax_sum=None, Tensor? softmax_in=None, Tensor? "
+                "attention_in=None, float scale_value=1., float keep_prob=1., int pre_tockens=2147483647, int "
+                "next_tockens=2147483647, int inner_precise=0, Tensor? seed=None, Tensor? offset=None, int[]? "
+                "prefix=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, int sparse_mode=0, bool "
+                "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None, Tensor? "
+                "workspace=None, Tensor[] out) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(boxed<&into_out<&fusion_attention_grad>>(), boxed<&given_out>()),
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition = "npu_fusion_attention_grad_v3 into out",
+  });
+  library.add({
+      .schema = "npu::_npu_fusion_attention_v3_infer_output(Tensor query, Tensor key, Tensor value, int head_num, str "
+                "input_layout) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&infer_output>()),
+      .definition = "tensors for the first three results of npu_fusion_attention_v3, with nothing in them",
+  });
+  library.add({
+      .schema = "npu::_npu_fusion_attention_grad_v3_infer_output(Tensor query, Tensor key, Tensor value, Tensor? "
+                "pse=None, Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&grad_meta>()),
+      .definition = "tensors for the results of npu_fusion_attention_grad_v3, with nothing in them",
+  });
+  library.add({
+      .schema =
+          "npu::_npu_fusion_attention_v3_get_max_workspace(Tensor query, Tensor key, Tensor value, int head_num, str "
+          "input_layout, Tensor? pse=None, Tensor? padding_mask=None, Tensor? atten_mask=None, float scale=1., float "
+          "keep_prob=1., int pre_tockens=2147483647, int next_tockens=2147483647, int inner_precise=0, int[]? "
+          "prefix=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, int sparse_mode=0, bool "
+          "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None) -> Tensor",
+      .kernel = parts(boxed<&give_workspace>()),
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
+  library.add({
+      .schema = "npu::_npu_fusion_attention_grad_v3_get_max_workspace(Tensor query, Tensor key, Tensor value, Tensor "
+                "dy, int head_num, str input_layout, *, Tensor? pse=None, Tensor? padding_mask=None, Tensor? "
+                "atten_mask=None, Tensor? softmax_max=None, Tensor? softmax_sum=None, Tensor? softmax_in=None, Tensor? "
+                "attention_in=None, float scale_value=1., float keep_prob=1., int pre_tockens=2147483647, int "
+                "next_tockens=2147483647, int inner_precise=0, Tensor? seed=None, Tensor? offset=None, int[]? "
+                "prefix=None, Tensor? actual_seq_qlen=None, Tensor? actual_seq_kvlen=None, int sparse_mode=0, bool "
+                "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None) -> Tensor",
+      .kernel = parts(boxed<&give_workspace>()),
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -69,7 +69,8 @@ class FusionAttention {
   Dropout dropout_;
 };
 
-// Allows npu_fusion_attention_v3 in graphs with gradients.
-void set_fusion_attention_gradient();
+// Gradients (npu::RecordGradient) of npu_fusion_attention_v3, and of npu_fusion_attention_grad_v3, whose results want none.
+void record_fusion_attention(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void record_fusion_attention_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace npugraph::npu_ops

@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "torch/npu_ops/attention/fusion_attention.h"
-#include "torch/npu_ops/framework/graph_gradients.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -89,7 +88,9 @@ class FusionAttentionGradient : public torch::autograd::Function<FusionAttention
   }
 };
 
-void record_gradient(const OperatorHandle& op, Stack* stack) {
+}  // namespace
+
+void record_fusion_attention(const OperatorHandle& op, Stack* stack) {
   CallArguments call(op, stack);
   const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack->end());
   const variable_list out =
@@ -98,17 +99,9 @@ void record_gradient(const OperatorHandle& op, Stack* stack) {
   call.give(out[0], out[1], out[2], out[3], out[4], out[5]);
 }
 
-// Its results want no gradients: a graph has no parts of the operator to compute them of.
-void call_without_gradient(const OperatorHandle& op, Stack* stack) {
-  const at::NoGradGuard no_gradients;
+void record_fusion_attention_gradient(const OperatorHandle& op, Stack* stack) {
+  const at::NoGradGuard no_gradients;  // a graph has no parts of the operator to compute them of
   op.callBoxed(*stack);
-}
-
-}  // namespace
-
-void set_fusion_attention_gradient() {
-  set_graph_gradient(kForwardOperator, &record_gradient);
-  set_graph_gradient(kBackwardOperator, &call_without_gradient);
 }
 
 }  // namespace npugraph::npu_ops

@@ -6,7 +6,7 @@
 
 #include "torch/npu_ops/attention/attention_core.h"
 #include "torch/npu_ops/attention/attention_dropout.h"
-#include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -177,29 +177,57 @@ std::vector<Tensor> attention_qkv_grad(const Tensor& grad_output_query, const Te
 
 }  // namespace
 
-void define_multi_head_attention(Definitions& npu) {
-  npu.composed(
-      "npu_multi_head_attention", &multi_head_attention,
-      "q, k, v: query, key and value, (batches * length, columns), through the linear layers of their weights, as "
-      "heads "
-      "(batches, heads, length, size); y = dropout(softmax(q @ k^T / sqrt(size) + attn_mask)) @ v through the layer of "
-      "out_proj_weight (Vaswani et al., 2017). Results: y; bits that are 1 where dropout keeps a weight, dropout_mask "
-      "if it is given; q, k, v; weights before dropout, in float32 with softmax_use_float, and after it; what y is "
-      "made "
-      "from");
-  npu.composed(
-      "npu_multi_head_attention_backward", &multi_head_attention_backward,
-      "gradients of npu_multi_head_attention from its results: for the weights of query, key, value and out_proj, "
-      "for query, key and value, for the biases in the order of the weights (empty where there is none)");
-  npu.composed(
-      "npu_fused_attention_layernorm_qkv_fwd", &attention_layernorm_qkv,
-      "norm = torch.nn.functional.layer_norm(x), x of (batches * seq_len, columns); norm @ kernel + bias for query, "
-      "key and value, as heads (batches, num_heads, seq_len, size). Results: norm, these three, mean and variance of "
-      "each row");
-  npu.composed(
-      "npu_fused_attention_qkv_grad", &attention_qkv_grad,
-      "gradients of hidden_states @ kernel + bias of query, key and value: for hidden_states (plus "
-      "grad_output_ln), for the three kernels, for the three biases. Those of the results are as heads or rows");
+void define_multi_head_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_multi_head_attention(Tensor query, Tensor key, Tensor value, Tensor query_weight, Tensor "
+                "key_weight, Tensor value_weight, Tensor attn_mask, Tensor out_proj_weight, Tensor? query_bias, "
+                "Tensor? key_bias, Tensor? value_bias, Tensor? out_proj_bias, Tensor? dropout_mask, int attn_head_num, "
+                "int attn_dim_per_head, int src_len, int tgt_len, float dropout_prob, bool softmax_use_float) -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&multi_head_attention),
+      .definition =
+          "q, k, v: query, key and value, (batches * length, columns), through the linear layers of their weights, as "
+          "heads "
+          "(batches, heads, length, size); y = dropout(softmax(q @ k^T / sqrt(size) + attn_mask)) @ v through the "
+          "layer of "
+          "out_proj_weight (Vaswani et al., 2017). Results: y; bits that are 1 where dropout keeps a weight, "
+          "dropout_mask "
+          "if it is given; q, k, v; weights before dropout, in float32 with softmax_use_float, and after it; what y is "
+          "made "
+          "from",
+  });
+  library.add({
+      .schema = "npu::npu_multi_head_attention_backward(Tensor query, Tensor key, Tensor value, Tensor query_weight, "
+                "Tensor key_weight, Tensor value_weight, Tensor out_proj_weight, Tensor? query_bias, Tensor? key_bias, "
+                "Tensor? value_bias, Tensor? out_proj_bias, Tensor query_res, Tensor key_res, Tensor value_res, Tensor "
+                "attn_scores, Tensor attn_res, Tensor context, Tensor y_grad, Tensor dropout_mask, int attn_head_num, "
+                "int attn_dim_per_head, int src_len, int tgt_len, float dropout_prob, bool softmax_use_float) -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&multi_head_attention_backward),
+      .definition =
+          "gradients of npu_multi_head_attention from its results: for the weights of query, key, value and out_proj, "
+          "for query, key and value, for the biases in the order of the weights (empty where there is none)",
+  });
+  library.add({
+      .schema = "npu::npu_fused_attention_layernorm_qkv_fwd(Tensor x, Tensor kernel_query, Tensor kernel_key, Tensor "
+                "kernel_value, Tensor gamma, Tensor beta, Tensor? bias_query=None, Tensor? bias_key=None, Tensor? "
+                "bias_value=None, int seq_len=128, int num_heads=12, float eps=1e-05) -> Tensor[]",
+      .kernel = parts(&attention_layernorm_qkv),
+      .definition = "norm = torch.nn.functional.layer_norm(x), x of (batches * seq_len, columns); norm @ kernel + bias "
+                    "for query, "
+                    "key and value, as heads (batches, num_heads, seq_len, size). Results: norm, these three, mean and "
+                    "variance of "
+                    "each row",
+  });
+  library.add({
+      .schema = "npu::npu_fused_attention_qkv_grad(Tensor grad_output_query, Tensor grad_output_key, Tensor "
+                "grad_output_value, Tensor query_kernel, Tensor key_kernel, Tensor value_kernel, Tensor hidden_states, "
+                "Tensor grad_output_ln) -> Tensor[]",
+      .kernel = parts(&attention_qkv_grad),
+      .definition =
+          "gradients of hidden_states @ kernel + bias of query, key and value: for hidden_states (plus "
+          "grad_output_ln), for the three kernels, for the three biases. Those of the results are as heads or rows",
+  });
 }
 
 }  // namespace npugraph::npu_ops

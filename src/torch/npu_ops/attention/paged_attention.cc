@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention to a cache in pages, and of packed rows, under the names of the atb namespace.
-#include "torch/npu/pool_operators.h"
-#include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/packed_call.h"
 #include "torch/npu_ops/attention/workspace.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -272,58 +271,204 @@ constexpr const char* kPrefix =
 
 }  // namespace
 
-void define_paged_attention(Definitions& atb) {
-  npu::declare_pool_operators({"atb._npu_paged_attention", "atb._npu_paged_attention_v2"});
-  const auto writes = [&](const char* name, torch::CppFunction kernel, const char* definition) {
-    atb.computed(name, std::move(kernel), boxed<&gives_out>(), definition);
-  };
-  for (const char* name : {"_npu_paged_attention", "_npu_paged_attention_v2.out"})
-    writes(name, boxed<&cache_attention>(), kPaged);
-  writes("_npu_paged_attention_quant", boxed<&quantised_cache_attention>(),
-         "_npu_paged_attention of a cache in int8, times k_descale and v_descale. With quant_type 3 the query is in "
-         "int8, too, and products are times k_descale and results times v_descale, one for each head of the query; "
-         "weights are not rounded");
-  for (const char* name :
-       {"_npu_paged_attention_splitfuse", "_npu_flash_attention_qlens", "_npu_flash_attention_prefix_v2.out"})
-    writes(name, boxed<&cache_attention>(), kPrefix);
-  writes("_npu_paged_attention_mla", boxed<&latent_cache_attention>(),
-         "_npu_paged_attention, with the first mla_vheadsize elements of keys as values");
-  for (const char* name : {"_npu_flash_attention", "_npu_flash_attention_unpad"})
-    writes(name, boxed<&flash_attention>(),
-           "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
-           "added");
-  writes("_npu_flash_attention_v2.out", boxed<&flash_attention>(),
-         "_npu_flash_attention, the mask optional; with slopes, scores less slope * distance to what comes before");
-  for (const char* name : {"_npu_paged_attention_get_workspace", "_npu_paged_attention_v2_get_workspace",
-                           "_npu_multi_head_latent_attention_get_workspace.lse"})
-    atb.computed(name, boxed<&give_workspace>(), boxed<&give_workspace>(),
-                 "a tensor to pass as workspace, of which no use is made");
-  atb.computed(
-      "npu_multi_head_latent_attention", boxed<&multi_head_latent_attention>(), boxed<&latent_meta>(),
-      "attention to a cache, with keys (ctkv, k_rope) and values ctkv (DeepSeek-V2, 2024). Caches in NZ with "
-      "nzcache and int8_nzcache. Where q_nope and ctkv are in int8, their products times qk_descale, the result "
-      "times pv_descale, weights not rounded");
-  atb.computed("npu_multi_head_latent_attention.lse", boxed<&multi_head_latent_attention_lse>(),
-               boxed<&latent_lse_meta>(),
-               "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1], of its type");
-  writes("npu_multi_head_latent_attention.out", boxed<&multi_head_latent_attention_out>(),
-         "npu_multi_head_latent_attention into output");
-  writes("npu_multi_head_latent_attention.lse_out", boxed<&multi_head_latent_attention_lse_out>(),
-         "npu_multi_head_latent_attention.lse into output and lse");
-  atb.computed(
-      "npu_ring_mla", boxed<&ring_mla>(), boxed<&ring_meta>(),
-      "attention of packed rows, with keys (k_nope, k_rope), and log(sum(exp(scores))) as [heads, T], merged with "
-      "pre_out and prev_lse but for calc_type_first_ring. seqlen: lengths, or those of queries and of keys; "
-      "mask_type_triu drops what comes after a position");
-  writes("npu_ring_mla.out", boxed<&ring_mla_out>(), "npu_ring_mla into output and softmax_lse");
-  atb.computed("npu_self_attention_prefix_encoder", boxed<&cache_attention_result>(), boxed<&gives_query>(), kPrefix);
-  writes("npu_self_attention_prefix_encoder.out", boxed<&cache_attention>(), kPrefix);
-  atb.computed("npu_paged_cache_load", boxed<&load_cache>(), boxed<&load_cache_meta>(),
-               "context_lens rows of each sequence from the block with row seq_starts, of caches [blocks, block size, "
-               "heads, size], packed. "
-               "cumsum: context_lens are ends, after a 0 or not");
-  writes("npu_paged_cache_load.out", boxed<&load_cache_out>(),
-         "npu_paged_cache_load into the first rows of key and value");
+void define_paged_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "atb::_npu_paged_attention(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int "
+                "num_heads, float scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) out, *, Tensor? "
+                "workspace=None) -> ()",
+      .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"context_lens"}, .in_pool = true},
+      .definition = kPaged,
+  });
+  library.add({
+      .schema = "atb::_npu_paged_attention_v2.out(Tensor query, Tensor key_cache, Tensor block_table, SymInt[] "
+                "context_lens, *, Tensor? value_cache=None, Tensor? mask=None, int num_kv_heads=0, int num_heads=0, "
+                "float scale_value=1.0, int mask_type=0, Tensor? workspace=None, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
+      .traits = {.in_pool = true},
+      .definition = kPaged,
+  });
+  library.add({
+      .schema = "atb::_npu_paged_attention_quant(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, "
+                "int num_heads, float scale_value, Tensor block_table, Tensor context_lens, int quant_type, int "
+                "outdata_type, Tensor k_descale, Tensor v_descale, Tensor(a!) out) -> ()",
+      .kernel = whole(boxed<&quantised_cache_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"context_lens"}},
+      .definition =
+          "_npu_paged_attention of a cache in int8, times k_descale and v_descale. With quant_type 3 the query is in "
+          "int8, too, and products are times k_descale and results times v_descale, one for each head of the query; "
+          "weights are not rounded",
+  });
+  library.add({
+      .schema = "atb::_npu_paged_attention_splitfuse(Tensor query, Tensor key_cache, Tensor value_cache, Tensor "
+                "block_table, Tensor context_lens, Tensor mask, Tensor seq_len, int num_kv_heads, int num_heads, float "
+                "scale_value, Tensor(a!) out) -> ()",
+      .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"context_lens", "seq_len"}},
+      .definition = kPrefix,
+  });
+  library.add({
+      .schema = "atb::_npu_flash_attention_qlens(Tensor query, Tensor key_cache, Tensor value_cache, Tensor "
+                "block_table, Tensor mask, Tensor seq_len, Tensor context_lens, int num_kv_heads, int num_heads, float "
+                "scale_value, Tensor(a!) out) -> ()",
+      .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"seq_len", "context_lens"}},
+      .definition = kPrefix,
+  });
+  library.add({
+      .schema = "atb::_npu_flash_attention_prefix_v2.out(Tensor query, Tensor key_cache, Tensor value_cache, Tensor "
+                "block_table, Tensor mask, SymInt[] seq_len, SymInt[] context_lens, *, Tensor? slopes=None, int "
+                "kernel_type=1, int mask_type=3, int num_kv_heads=0, int num_heads=0, float scale_value=1, Tensor(a!) "
+                "out) -> Tensor(a!)",
+      .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
+      .definition = kPrefix,
+  });
+  library.add({
+      .schema = "atb::_npu_paged_attention_mla(Tensor query, Tensor key_cache, int num_kv_heads, int num_heads, float "
+                "scale_value, Tensor block_table, Tensor context_lens, int mla_vheadsize, Tensor(a!) out) -> ()",
+      .kernel = whole(boxed<&latent_cache_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"context_lens"}},
+      .definition = "_npu_paged_attention, with the first mla_vheadsize elements of keys as values",
+  });
+  library.add({
+      .schema = "atb::_npu_flash_attention(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor seq_len, float "
+                "scale_value, int num_heads, int num_kv_heads, Tensor(a!) out) -> ()",
+      .kernel = whole(boxed<&flash_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"seq_len"}},
+      .definition =
+          "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
+          "added",
+  });
+  library.add({
+      .schema = "atb::_npu_flash_attention_unpad(Tensor query, Tensor key, Tensor value, Tensor seq_len, float "
+                "scale_value, int num_heads, int num_kv_heads, Tensor(a!) out) -> ()",
+      .kernel = whole(boxed<&flash_attention>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"seq_len"}},
+      .definition =
+          "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
+          "added",
+  });
+  library.add({
+      .schema = "atb::_npu_flash_attention_v2.out(Tensor query, Tensor key, Tensor value, SymInt[] seq_len, *, Tensor? "
+                "mask=None, Tensor? slopes=None, int kernel_type=0, int mask_type=0, int num_kv_heads=0, int "
+                "num_heads=0, float scale_value=1, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = whole(boxed<&flash_attention>(), boxed<&gives_out>()),
+      .definition =
+          "_npu_flash_attention, the mask optional; with slopes, scores less slope * distance to what comes before",
+  });
+  library.add({
+      .schema = "atb::_npu_paged_attention_get_workspace(Tensor query, Tensor key_cache, Tensor value_cache, int "
+                "num_kv_heads, int num_heads, float scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) "
+                "out) -> Tensor",
+      .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
+      .traits = {.on_host = {"context_lens"}},
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
+  library.add({
+      .schema = "atb::_npu_paged_attention_v2_get_workspace(Tensor query, Tensor key_cache, Tensor block_table, "
+                "SymInt[] context_lens, *, Tensor? value_cache=None, Tensor? mask=None, int num_kv_heads=0, int "
+                "num_heads=0, float scale_value=1.0, int mask_type=0, Tensor(a!) out) -> Tensor",
+      .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
+  library.add({
+      .schema = "atb::_npu_multi_head_latent_attention_get_workspace.lse(Tensor q_nope, Tensor q_rope, Tensor ctkv, "
+                "Tensor k_rope, Tensor block_tables, SymInt[] context_lens, int q_headnum, float qk_scale, int "
+                "kv_headnum, bool return_lse, *, Tensor? mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, "
+                "Tensor? pv_descale=None, str? mask_type=None, str? calc_type=None, str? cache_mode=None) -> Tensor",
+      .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
+      .definition = "a tensor to pass as workspace, of which no use is made",
+  });
+  library.add({
+      .schema = "atb::npu_multi_head_latent_attention(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor "
+                "block_tables, SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? "
+                "mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
+                "mask_type=None, str? calc_type=None, str? cache_mode=None) -> Tensor",
+      .kernel = whole(boxed<&multi_head_latent_attention>(), boxed<&latent_meta>()),
+      .definition =
+          "attention to a cache, with keys (ctkv, k_rope) and values ctkv (DeepSeek-V2, 2024). Caches in NZ with "
+          "nzcache and int8_nzcache. Where q_nope and ctkv are in int8, their products times qk_descale, the result "
+          "times pv_descale, weights not rounded",
+  });
+  library.add({
+      .schema =
+          "atb::npu_multi_head_latent_attention.lse(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor "
+          "block_tables, SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, bool return_lse, *, "
+          "Tensor? mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
+          "mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor? workspace=None) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&multi_head_latent_attention_lse>(), boxed<&latent_lse_meta>()),
+      .definition = "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1], of its type",
+  });
+  library.add({
+      .schema = "atb::npu_multi_head_latent_attention.out(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, "
+                "Tensor block_tables, SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? "
+                "mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
+                "mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor(a!) output) -> Tensor(a!)",
+      .kernel = whole(boxed<&multi_head_latent_attention_out>(), boxed<&gives_out>()),
+      .definition = "npu_multi_head_latent_attention into output",
+  });
+  library.add({
+      .schema = "atb::npu_multi_head_latent_attention.lse_out(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor "
+                "k_rope, Tensor block_tables, SymInt[] context_lens, int q_headnum, float qk_scale, int kv_headnum, "
+                "bool return_lse, *, Tensor? mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? "
+                "pv_descale=None, str? mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor? "
+                "workspace=None, Tensor(a!) output, Tensor(b!) lse) -> (Tensor(a!), Tensor(b!))",
+      .kernel = whole(boxed<&multi_head_latent_attention_lse_out>(), boxed<&gives_out>()),
+      .definition = "npu_multi_head_latent_attention.lse into output and lse",
+  });
+  library.add({
+      .schema = "atb::npu_ring_mla(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, Tensor "
+                "mask, Tensor seqlen, int head_num, int kv_head_num, *, Tensor? pre_out=None, Tensor? prev_lse=None, "
+                "float qk_scale=1, str? kernel_type=None, str? mask_type=None, str? input_layout=None, str? "
+                "calc_type=None) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&ring_mla>(), boxed<&ring_meta>()),
+      .traits = {.on_host = {"seqlen"}},
+      .definition =
+          "attention of packed rows, with keys (k_nope, k_rope), and log(sum(exp(scores))) as [heads, T], merged with "
+          "pre_out and prev_lse but for calc_type_first_ring. seqlen: lengths, or those of queries and of keys; "
+          "mask_type_triu drops what comes after a position",
+  });
+  library.add({
+      .schema = "atb::npu_ring_mla.out(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, "
+                "Tensor mask, Tensor seqlen, int head_num, int kv_head_num, *, Tensor? pre_out=None, Tensor? "
+                "prev_lse=None, float qk_scale=1, str? kernel_type=None, str? mask_type=None, str? input_layout=None, "
+                "str? calc_type=None, Tensor(a!) output, Tensor(b!) softmax_lse) -> (Tensor(a!), Tensor(b!))",
+      .kernel = whole(boxed<&ring_mla_out>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"seqlen"}},
+      .definition = "npu_ring_mla into output and softmax_lse",
+  });
+  library.add({
+      .schema = "atb::npu_self_attention_prefix_encoder(Tensor query, Tensor key, Tensor value, Tensor block_tables, "
+                "SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? "
+                "mask=None, Tensor? slopes=None, str? mask_type=None) -> Tensor",
+      .kernel = whole(boxed<&cache_attention_result>(), boxed<&gives_query>()),
+      .definition = kPrefix,
+  });
+  library.add({
+      .schema = "atb::npu_self_attention_prefix_encoder.out(Tensor query, Tensor key, Tensor value, Tensor "
+                "block_tables, SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, float qk_scale, int kv_headnum, *, "
+                "Tensor? mask=None, Tensor? slopes=None, str? mask_type=None, Tensor(a!) output) -> Tensor(a!)",
+      .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
+      .definition = kPrefix,
+  });
+  library.add({
+      .schema = "atb::npu_paged_cache_load(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "
+                "context_lens, *, Tensor? seq_starts=None, bool cumsum=False) -> (Tensor, Tensor)",
+      .kernel = whole(boxed<&load_cache>(), boxed<&load_cache_meta>()),
+      .traits = {.on_host = {"context_lens"}},
+      .definition =
+          "context_lens rows of each sequence from the block with row seq_starts, of caches [blocks, block size, "
+          "heads, size], packed. "
+          "cumsum: context_lens are ends, after a 0 or not",
+  });
+  library.add({
+      .schema = "atb::npu_paged_cache_load.out(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "
+                "context_lens, *, Tensor? seq_starts=None, bool cumsum=False, Tensor(a!) key, Tensor(b!) value) -> "
+                "(Tensor(a!), Tensor(b!))",
+      .kernel = whole(boxed<&load_cache_out>(), boxed<&gives_out>()),
+      .traits = {.on_host = {"context_lens"}},
+      .definition = "npu_paged_cache_load into the first rows of key and value",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,8 +2,7 @@
 // Caches of pages, addressed by tables of slots and blocks (Kwon et al., PagedAttention, 2023).
 #include <tuple>
 
-#include "torch/npu/pool_operators.h"
-#include "torch/npu_ops/attention/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/rows.h"
 
 namespace npugraph::npu_ops {
@@ -175,31 +174,76 @@ void advance_step_flashattn(Tensor& input_tokens, const Tensor& sampled_token_id
 
 }  // namespace
 
-void define_paged_cache(Definitions& npu, Definitions& atb) {
-  declare_row_writes("npu::npu_scatter_pa_kv_cache", {"key_cache", "value_cache"});
-  declare_row_writes("atb::_npu_reshape_and_cache", {"key_cache", "value_cache"});
-  declare_row_writes("atb::_npu_reshape_and_cache_siso", {"key_cache"});
-  npugraph::npu::declare_pool_operators(
-      {"npu.npu_scatter_pa_kv_cache", "atb._npu_reshape_and_cache", "atb._npu_reshape_and_cache_siso"});
-  npu.composed(
-      "npu_scatter_pa_kv_cache", &scatter_pa_kv_cache,
-      "key[i] and value[i] into place slot_mapping[i] of their caches; slots below 0 are skipped. Caches of pages "
-      "of (places, heads, dim) or, with PA_NZ, where their shape is not that, of (heads * dim / n, places, n)");
-  npu.composite("npu_scatter_pa_kv_cache_functional", &scatter_pa_kv_cache_functional,
-                "npu_scatter_pa_kv_cache of copies of the caches");
-  npu.composite("npu_scatter_pa_cache.value", &scatter_pa_cache, "npu_scatter_pa_kv_cache of one cache of layout Norm");
-  npu.composed(
-      "npu_gather_pa_kv_cache", &gather_pa_kv_cache,
-      "Rows of key and value, the sequences of seq_lens one after the other, from the pages that block_tables "
-      "names, each sequence from seq_offset on; zeros where it names none. Rows that no sequence has stay. With "
-      "is_seq_lens_cumsum, seq_lens has the ends of the sequences, with or without a 0 before them");
-  npu.composite("npu_gather_pa_kv_cache_functional", &gather_pa_kv_cache_functional,
-                "npu_gather_pa_kv_cache of copies of key and value");
-  npu.composed("npu_advance_step_flashattn", &advance_step_flashattn,
-               "The next step of num_queries sequences: their sampled tokens, positions, lengths and slots (vLLM's "
-               "advance_step)");
-  atb.composed("_npu_reshape_and_cache", &reshape_and_cache, "npu_scatter_pa_kv_cache of caches of layout Norm");
-  atb.composed("_npu_reshape_and_cache_siso", &reshape_and_cache_siso, "_npu_reshape_and_cache of one cache");
+void define_paged_cache(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_scatter_pa_kv_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
+                "Tensor slot_mapping, *, Tensor? compress_lens=None, Tensor? compress_seq_offsets=None, Tensor? "
+                "seq_lens=None, str? cache_mode='PA_NZ') -> ()",
+      .kernel = parts(&scatter_pa_kv_cache),
+      .traits = {.writes_rows_of = {"key_cache", "value_cache"},
+                 .on_host = {"compress_lens", "seq_lens"},
+                 .in_pool = true},
+      .definition =
+          "key[i] and value[i] into place slot_mapping[i] of their caches; slots below 0 are skipped. Caches of pages "
+          "of (places, heads, dim) or, with PA_NZ, where their shape is not that, of (heads * dim / n, places, n)",
+  });
+  library.add({
+      .schema = "npu::npu_scatter_pa_kv_cache_functional(Tensor key, Tensor value, Tensor key_cache, Tensor "
+                "value_cache, Tensor slot_mapping, *, Tensor? compress_lens=None, Tensor? compress_seq_offsets=None, "
+                "Tensor? seq_lens=None, str? cache_mode='PA_NZ') -> (Tensor, Tensor)",
+      .kernel = composite(&scatter_pa_kv_cache_functional),
+      .traits = {.on_host = {"compress_lens", "seq_lens"}},
+      .definition = "npu_scatter_pa_kv_cache of copies of the caches",
+  });
+  library.add({
+      .schema = "npu::npu_scatter_pa_cache.value(Tensor key, Tensor slot_mapping, *, Tensor? compress_lens=None, "
+                "Tensor? compress_seq_offsets=None, Tensor? seq_lens=None, Tensor(a!) key_cache) -> Tensor(a!)",
+      .kernel = composite(&scatter_pa_cache),
+      .traits = {.on_host = {"compress_lens", "seq_lens"}},
+      .definition = "npu_scatter_pa_kv_cache of one cache of layout Norm",
+  });
+  library.add({
+      .schema =
+          "npu::npu_gather_pa_kv_cache(Tensor key_cache, Tensor value_cache, Tensor block_tables, Tensor seq_lens, "
+          "Tensor(a!) key, Tensor(b!) value, *, Tensor? seq_offset=None, bool is_seq_lens_cumsum=False) -> ()",
+      .kernel = parts(&gather_pa_kv_cache),
+      .traits = {.on_host = {"seq_lens"}},
+      .definition =
+          "Rows of key and value, the sequences of seq_lens one after the other, from the pages that block_tables "
+          "names, each sequence from seq_offset on; zeros where it names none. Rows that no sequence has stay. With "
+          "is_seq_lens_cumsum, seq_lens has the ends of the sequences, with or without a 0 before them",
+  });
+  library.add({
+      .schema = "npu::npu_gather_pa_kv_cache_functional(Tensor key_cache, Tensor value_cache, Tensor block_tables, "
+                "Tensor seq_lens, Tensor key, Tensor value, *, Tensor? seq_offset=None, bool is_seq_lens_cumsum=False) "
+                "-> (Tensor, Tensor)",
+      .kernel = composite(&gather_pa_kv_cache_functional),
+      .traits = {.on_host = {"seq_lens"}},
+      .definition = "npu_gather_pa_kv_cache of copies of key and value",
+  });
+  library.add({
+      .schema = "npu::npu_advance_step_flashattn(Tensor(a!) input_tokens, Tensor sampled_token_ids, Tensor(b!) "
+                "input_positions, Tensor(c!) seq_lens, Tensor(d!) slot_mapping, Tensor block_tables, int num_seqs, int "
+                "num_queries, int block_size, *, Tensor? spec_token=None, Tensor? accepted_num=None) -> ()",
+      .kernel = parts(&advance_step_flashattn),
+      .traits = {.on_host = {"seq_lens"}},
+      .definition =
+          "The next step of num_queries sequences: their sampled tokens, positions, lengths and slots (vLLM's "
+          "advance_step)",
+  });
+  library.add({
+      .schema = "atb::_npu_reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
+                "Tensor slot_indices) -> ()",
+      .kernel = parts(&reshape_and_cache),
+      .traits = {.writes_rows_of = {"key_cache", "value_cache"}, .in_pool = true},
+      .definition = "npu_scatter_pa_kv_cache of caches of layout Norm",
+  });
+  library.add({
+      .schema = "atb::_npu_reshape_and_cache_siso(Tensor key, Tensor(a!) key_cache, Tensor slot_indices) -> ()",
+      .kernel = parts(&reshape_and_cache_siso),
+      .traits = {.writes_rows_of = {"key_cache"}, .in_pool = true},
+      .definition = "_npu_reshape_and_cache of one cache",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,8 +3,8 @@
 #include <tuple>
 
 #include "torch/npu_ops/attention/attention_core.h"
-#include "torch/npu_ops/attention/families.h"
 #include "torch/npu_ops/attention/stored_rows.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -96,17 +96,31 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> quant_fusion_
 
 }  // namespace
 
-void define_quant_fusion_attention(Definitions& npu) {
-  npu.composed(
-      "npu_quant_fusion_attention", &quant_fusion_attention,
-      "softmax(scale * q @ k^T) @ v in bfloat16, where q, k and v are query, key and value in float8, times their "
-      "scales: one number, or (batches, heads, blocks, 1) for blocks of as many rows as the power of two of which so "
-      "many cover all rows. Computed in float32: weights are not rounded to float8, so that p_scale has no effect. "
-      "Results: this, the largest scores and the sums of exp(score - largest) in float32 in 8 copies, an empty "
-      "tensor, and 0 for the three numbers of dropout");
-  npu.composed("npu_quant_fusion_attention_backward", &quant_fusion_attention_backward,
-               "gradients of npu_quant_fusion_attention for query, key and value in bfloat16 (FlashAttention-2, Dao, "
-               "2023), dy times d_scale_dy; p_scale and ds_scale have no effect. Four more results are empty");
+void define_quant_fusion_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_quant_fusion_attention(Tensor query, Tensor key, Tensor value, int head_num, str "
+                "input_layout, *, Tensor d_scale_q, Tensor d_scale_k, Tensor d_scale_v, Tensor? p_scale=None, float "
+                "scale=1., int? query_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
+      .kernel = parts(&quant_fusion_attention),
+      .definition =
+          "softmax(scale * q @ k^T) @ v in bfloat16, where q, k and v are query, key and value in float8, times their "
+          "scales: one number, or (batches, heads, blocks, 1) for blocks of as many rows as the power of two of which "
+          "so "
+          "many cover all rows. Computed in float32: weights are not rounded to float8, so that p_scale has no effect. "
+          "Results: this, the largest scores and the sums of exp(score - largest) in float32 in 8 copies, an empty "
+          "tensor, and 0 for the three numbers of dropout",
+  });
+  library.add({
+      .schema = "npu::npu_quant_fusion_attention_backward(Tensor query, Tensor key, Tensor value, Tensor dy, int "
+                "head_num, str input_layout, Tensor d_scale_q, Tensor d_scale_k, Tensor d_scale_v, Tensor d_scale_dy, "
+                "*, Tensor? p_scale=None, Tensor? ds_scale=None, Tensor? softmax_max=None, Tensor? softmax_sum=None, "
+                "Tensor? attention_in=None, float scale_value=1., int? query_dtype=None) -> (Tensor, Tensor, Tensor, "
+                "Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&quant_fusion_attention_backward),
+      .definition =
+          "gradients of npu_quant_fusion_attention for query, key and value in bfloat16 (FlashAttention-2, Dao, "
+          "2023), dy times d_scale_dy; p_scale and ds_scale have no effect. Four more results are empty",
+  });
 }
 
 }  // namespace npugraph::npu_ops

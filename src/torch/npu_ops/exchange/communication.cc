@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "torch/npu_ops/exchange/exchange_parts.h"
-#include "torch/npu_ops/exchange/families.h"
-#include "torch/npu_ops/exchange/wrapped_collectives.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/products.h"
 
 namespace npugraph::npu_ops {
@@ -212,21 +211,53 @@ std::tuple<Tensor, Tensor, Tensor> all_gather_quant_mm_meta(const Tensor& input,
 
 }  // namespace
 
-void define_communication(Definitions& npu) {
-  define_wrapped_collectives(npu);
-  npu.computed("npu_all_gather_base_mm", &all_gather_mm, &all_gather_mm_meta,
-               "gathered = all_gather(input) along the rows; y = (gathered @ x2) * x1_scale * x2_scale + bias");
-  npu.computed("npu_all_gather_quant_mm", &all_gather_quant_mm, &all_gather_quant_mm_meta,
-               "as npu_all_gather_base_mm, with scales of tensors, rows or columns. Without y_dtype bfloat16 "
-               "where x2_scale is, or where it is float32 and input int8; else float16. The third result is empty");
-  npu.computed(
-      "npu_mm_all_reduce_base", &mm_all_reduce, &mm_all_reduce_meta,
-      "all_reduce(x1 @ x2 + bias + x3); with dequant_scale and pertoken_scale ((x1 @ x2 + bias) * dequant_scale "
-      "* pertoken_scale + x3); with antiquant_scale x2 is (x2 + antiquant_offset) * antiquant_scale");
-  npu.computed("npu_mm_reduce_scatter_base", &mm_reduce_scatter, &mm_reduce_scatter_meta,
-               "reduce_scatter((input @ x2) * x1_scale * x2_scale + bias) along the rows");
-  npu.computed("npu_quant_mm_reduce_scatter", &quant_mm_reduce_scatter, &quant_mm_reduce_scatter_meta,
-               "as npu_mm_reduce_scatter_base, with types as by npu_all_gather_quant_mm. The second result is empty");
+void define_communication(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_all_gather_base_mm(Tensor input, Tensor x2, str hcom, int world_size, *, Tensor? bias=None, "
+                "Tensor? x1_scale=None, Tensor? x2_scale=None, int gather_index=0, bool gather_output=True, int "
+                "comm_turn=0, ScalarType? output_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+      .kernel = whole(&all_gather_mm, &all_gather_mm_meta),
+      .definition = "gathered = all_gather(input) along the rows; y = (gathered @ x2) * x1_scale * x2_scale + bias",
+  });
+  library.add({
+      .schema = "npu::npu_all_gather_quant_mm(Tensor input, Tensor x2, str hcom, int world_size, *, Tensor? bias=None, "
+                "Tensor? x1_scale=None, Tensor? x2_scale=None, Tensor? quant_scale=None, int block_size=0, int "
+                "gather_index=0, bool gather_output=True, int comm_turn=0, int[]? group_sizes=None, bool "
+                "amax_output=False, int? y_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? "
+                "x1_scale_dtype=None, int? x2_scale_dtype=None, str? comm_mode=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = whole(&all_gather_quant_mm, &all_gather_quant_mm_meta),
+      .definition = "as npu_all_gather_base_mm, with scales of tensors, rows or columns. Without y_dtype bfloat16 "
+                    "where x2_scale is, or where it is float32 and input int8; else float16. The third result is empty",
+  });
+  library.add({
+      .schema = "npu::npu_mm_all_reduce_base(Tensor x1, Tensor x2, str hcom, *, str reduce_op='sum', Tensor? "
+                "bias=None, Tensor? antiquant_scale=None, Tensor? antiquant_offset=None, Tensor? x3=None, Tensor? "
+                "dequant_scale=None, Tensor? pertoken_scale=None, Tensor? comm_quant_scale_1=None, Tensor? "
+                "comm_quant_scale_2=None, int antiquant_group_size=0, int comm_turn=0, int[]? group_sizes=None, int? "
+                "y_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? dequant_scale_dtype=None, int? "
+                "pertoken_scale_dtype=None, int comm_quant_mode=0, str? comm_mode=None) -> Tensor",
+      .kernel = whole(&mm_all_reduce, &mm_all_reduce_meta),
+      .definition =
+          "all_reduce(x1 @ x2 + bias + x3); with dequant_scale and pertoken_scale ((x1 @ x2 + bias) * dequant_scale "
+          "* pertoken_scale + x3); with antiquant_scale x2 is (x2 + antiquant_offset) * antiquant_scale",
+  });
+  library.add({
+      .schema = "npu::npu_mm_reduce_scatter_base(Tensor input, Tensor x2, str hcom, int world_size, *, str "
+                "reduce_op='sum', Tensor? bias=None, Tensor? x1_scale=None, Tensor? x2_scale=None, int comm_turn=0, "
+                "ScalarType? output_dtype=None, str? comm_mode=None) -> Tensor",
+      .kernel = whole(&mm_reduce_scatter, &mm_reduce_scatter_meta),
+      .definition = "reduce_scatter((input @ x2) * x1_scale * x2_scale + bias) along the rows",
+  });
+  library.add({
+      .schema = "npu::npu_quant_mm_reduce_scatter(Tensor input, Tensor x2, str hcom, int world_size, *, str "
+                "reduce_op='sum', Tensor? bias=None, Tensor? x1_scale=None, Tensor? x2_scale=None, Tensor? "
+                "quant_scale=None, int block_size=0, int comm_turn=0, int[]? group_sizes=None, bool amax_output=False, "
+                "int? y_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? x1_scale_dtype=None, int? "
+                "x2_scale_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+      .kernel = whole(&quant_mm_reduce_scatter, &quant_mm_reduce_scatter_meta),
+      .definition =
+          "as npu_mm_reduce_scatter_base, with types as by npu_all_gather_quant_mm. The second result is empty",
+  });
 }
 
 }  // namespace npugraph::npu_ops

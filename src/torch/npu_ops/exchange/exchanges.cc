@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "torch/npu_ops/exchange/exchange_parts.h"
-#include "torch/npu_ops/exchange/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/products.h"
 #include "torch/npu_ops/parts/parts.h"
 
@@ -177,23 +177,50 @@ Tensor distribute_barrier_meta(const Tensor& x_ref, std::string_view, int64_t, c
 
 }  // namespace
 
-void define_exchanges(Definitions& npu) {
-  npu.computed("_npu_distribute_barrier", &distribute_barrier, &distribute_barrier_meta,
-               "x_ref, when all ranks have come; the group's timeout holds, not time_out");
-  npu.computed(
-      "npu_all_to_all_matmul", &all_to_all_matmul, &all_to_all_matmul_meta,
-      "all_to_all of equal pieces of the rows of x1; what comes from rank r is the r-th piece of the columns of "
-      "all2all_out; y = all2all_out @ x2 + bias");
-  npu.computed("npu_alltoallv_gmm", &alltoallv_gmm, &alltoallv_gmm_meta,
-               "rows go to the experts of all ranks: send_counts[rank * experts + expert] of gmm_x in that order; "
-               "permute_out: those of expert 0 first, by rank; gmm_y = permute_out of each expert @ its gmm_weight; "
-               "mm_y = mm_x @ mm_weight");
-  npu.computed("npu_gmm_alltoallv", &gmm_alltoallv, &gmm_alltoallv_meta,
-               "the way back of npu_alltoallv_gmm: rows of gmm_x of each expert @ its gmm_weight go to their ranks, "
-               "send_counts[rank * experts + expert] of them; mm_y = mm_x @ mm_weight");
-  npu.computed("npu_matmul_all_to_all", &matmul_all_to_all, &matmul_all_to_all_meta,
-               "rank r gets the r-th piece of the columns of x1 @ x2 + bias; the pieces of all ranks follow each other "
-               "along the rows");
+void define_exchanges(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_npu_distribute_barrier(Tensor x_ref, str group, int world_size, *, Tensor? time_out=None, "
+                "Tensor? elastic_info=None) -> Tensor",
+      .kernel = whole(&distribute_barrier, &distribute_barrier_meta),
+      .definition = "x_ref, when all ranks have come; the group's timeout holds, not time_out",
+  });
+  library.add({
+      .schema = "npu::npu_all_to_all_matmul(Tensor x1, Tensor x2, str hcom, int world_size, Tensor? bias=None, int[]? "
+                "all2all_axes=None, bool all2all_out_flag=True, str? comm_mode=None) -> (Tensor, Tensor)",
+      .kernel = whole(&all_to_all_matmul, &all_to_all_matmul_meta),
+      .definition =
+          "all_to_all of equal pieces of the rows of x1; what comes from rank r is the r-th piece of the columns of "
+          "all2all_out; y = all2all_out @ x2 + bias",
+  });
+  library.add({
+      .schema = "npu::npu_alltoallv_gmm(Tensor gmm_x, Tensor gmm_weight, str hcom, int ep_world_size, int[] "
+                "send_counts, int[] recv_counts, *, Tensor? send_counts_tensor=None, Tensor? recv_counts_tensor=None, "
+                "Tensor? mm_x=None, Tensor? mm_weight=None, bool trans_gmm_weight=False, bool trans_mm_weight=False, "
+                "bool permute_out_flag=False, str? comm_mode=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = whole(&alltoallv_gmm, &alltoallv_gmm_meta),
+      .definition =
+          "rows go to the experts of all ranks: send_counts[rank * experts + expert] of gmm_x in that order; "
+          "permute_out: those of expert 0 first, by rank; gmm_y = permute_out of each expert @ its gmm_weight; "
+          "mm_y = mm_x @ mm_weight",
+  });
+  library.add({
+      .schema = "npu::npu_gmm_alltoallv(Tensor gmm_x, Tensor gmm_weight, str hcom, int ep_world_size, int[] "
+                "send_counts, int[] recv_counts, *, Tensor? send_counts_tensor=None, Tensor? recv_counts_tensor=None, "
+                "Tensor? mm_x=None, Tensor? mm_weight=None, bool trans_gmm_weight=False, bool trans_mm_weight=False, "
+                "str? comm_mode=None) -> (Tensor, Tensor)",
+      .kernel = whole(&gmm_alltoallv, &gmm_alltoallv_meta),
+      .definition =
+          "the way back of npu_alltoallv_gmm: rows of gmm_x of each expert @ its gmm_weight go to their ranks, "
+          "send_counts[rank * experts + expert] of them; mm_y = mm_x @ mm_weight",
+  });
+  library.add({
+      .schema = "npu::npu_matmul_all_to_all(Tensor x1, Tensor x2, str hcom, int world_size, Tensor? bias=None, int[]? "
+                "all2all_axes=None, str? comm_mode=None) -> Tensor",
+      .kernel = whole(&matmul_all_to_all, &matmul_all_to_all_meta),
+      .definition =
+          "rank r gets the r-th piece of the columns of x1 @ x2 + bias; the pieces of all ranks follow each other "
+          "along the rows",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "torch/npu_ops/exchange/exchange_parts.h"
-#include "torch/npu_ops/exchange/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/products.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
 
@@ -242,21 +242,63 @@ std::tuple<Tensor, Tensor> quant_gmm_alltoallv_meta(
 
 }  // namespace
 
-void define_quant_exchanges(Definitions& npu) {
-  npu.computed(
-      "npu_all_to_all_quant_matmul", &all_to_all_quant_matmul, &all_to_all_quant_matmul_meta,
-      "as npu_all_to_all_matmul, of (all2all_out @ x2) * x1_scale * x2_scale + bias, with scales of rows and "
-      "columns. An x1 of 16 bits or more is rounded to x1_quant_dtype, int8 by default, after all_to_all: each "
-      "row by its greatest magnitude, which stands for the greatest value of the type");
-  npu.computed(
-      "npu_alltoallv_quant_gmm", &alltoallv_quant_gmm, &alltoallv_quant_gmm_meta,
-      "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * mm_weight_scale");
-  npu.computed("npu_quant_gmm_alltoallv", &quant_gmm_alltoallv, &quant_gmm_alltoallv_meta,
-               "as npu_gmm_alltoallv, with the products * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * "
-               "mm_weight_scale");
-  npu.computed("npu_quant_matmul_all_to_all", &quant_matmul_all_to_all, &quant_matmul_all_to_all_meta,
-               "as npu_matmul_all_to_all, of (x1 @ x2) * x1_scale * x2_scale + bias, with scales of rows and columns; "
-               "float32 without y_dtype");
+void define_quant_exchanges(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_all_to_all_quant_matmul(Tensor x1, Tensor x2, str hcom, int world_size, *, bool "
+                "all2all_out_flag=True, Tensor? bias=None, Tensor? x1_scale=None, Tensor? x2_scale=None, Tensor? "
+                "common_scale=None, Tensor? x1_offset=None, Tensor? x2_offset=None, int? x1_quant_mode=None, int? "
+                "x2_quant_mode=None, int? common_quant_mode=None, int[]? group_sizes=None, int[]? all2all_axes=None, "
+                "int? comm_quant_dtype=None, int? x1_quant_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? "
+                "x1_scale_dtype=None, int? x2_scale_dtype=None, int? output_scale_dtype=None, int? "
+                "comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+      .kernel = whole(&all_to_all_quant_matmul, &all_to_all_quant_matmul_meta),
+      .definition =
+          "as npu_all_to_all_matmul, of (all2all_out @ x2) * x1_scale * x2_scale + bias, with scales of rows and "
+          "columns. An x1 of 16 bits or more is rounded to x1_quant_dtype, int8 by default, after all_to_all: each "
+          "row by its greatest magnitude, which stands for the greatest value of the type",
+  });
+  library.add({
+      .schema = "npu::npu_alltoallv_quant_gmm(Tensor gmm_x, Tensor gmm_weight, Tensor gmm_x_scale, Tensor "
+                "gmm_weight_scale, str hcom, int ep_world_size, int[] send_counts, int[] recv_counts, int gmm_y_dtype, "
+                "*, Tensor? send_counts_tensor=None, Tensor? recv_counts_tensor=None, Tensor? mm_x=None, Tensor? "
+                "mm_weight=None, Tensor? mm_x_scale=None, Tensor? mm_weight_scale=None, int? gmm_x_quant_mode=None, "
+                "int? gmm_weight_quant_mode=None, int? mm_x_quant_mode=None, int? mm_weight_quant_mode=None, bool "
+                "permute_out_flag=False, int[]? group_size=None, int? gmm_x_dtype=None, int? gmm_weight_dtype=None, "
+                "int? gmm_x_scale_dtype=None, int? gmm_weight_scale_dtype=None, int? mm_x_dtype=None, int? "
+                "mm_weight_dtype=None, int? mm_x_scale_dtype=None, int? mm_weight_scale_dtype=None, int? "
+                "mm_y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = whole(&alltoallv_quant_gmm, &alltoallv_quant_gmm_meta),
+      .definition =
+          "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * mm_weight_scale",
+  });
+  library.add({
+      .schema =
+          "npu::npu_quant_gmm_alltoallv(Tensor gmm_x, Tensor gmm_weight, Tensor gmm_x_scale, Tensor gmm_weight_scale, "
+          "str hcom, int ep_world_size, int[] send_counts, int[] recv_counts, int gmm_y_dtype, *, Tensor? "
+          "send_counts_tensor=None, Tensor? recv_counts_tensor=None, Tensor? mm_x=None, Tensor? mm_weight=None, "
+          "Tensor? mm_x_scale=None, Tensor? mm_weight_scale=None, Tensor? comm_quant_scale=None, int? "
+          "gmm_x_quant_mode=None, int? gmm_weight_quant_mode=None, int? mm_x_quant_mode=None, int? "
+          "mm_weight_quant_mode=None, int? comm_quant_mode=None, int[]? group_size=None, int? gmm_x_dtype=None, int? "
+          "gmm_weight_dtype=None, int? gmm_x_scale_dtype=None, int? gmm_weight_scale_dtype=None, int? mm_x_dtype=None, "
+          "int? mm_weight_dtype=None, int? mm_x_scale_dtype=None, int? mm_weight_scale_dtype=None, int? "
+          "comm_quant_dtype=None, int? mm_y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
+      .kernel = whole(&quant_gmm_alltoallv, &quant_gmm_alltoallv_meta),
+      .definition = "as npu_gmm_alltoallv, with the products * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * "
+                    "mm_weight_scale",
+  });
+  library.add({
+      .schema =
+          "npu::npu_quant_matmul_all_to_all(Tensor x1, Tensor x2, str hcom, int world_size, Tensor? bias=None, Tensor? "
+          "x1_scale=None, Tensor? x2_scale=None, Tensor? common_scale=None, Tensor? x1_offset=None, Tensor? "
+          "x2_offset=None, int? x1_quant_mode=None, int? x2_quant_mode=None, int? common_quant_mode=None, int[]? "
+          "group_sizes=None, int[]? all2all_axes=None, int? comm_quant_dtype=None, int? x1_dtype=None, int? "
+          "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None, int? output_scale_dtype=None, int? "
+          "comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> Tensor",
+      .kernel = whole(&quant_matmul_all_to_all, &quant_matmul_all_to_all_meta),
+      .definition =
+          "as npu_matmul_all_to_all, of (x1 @ x2) * x1_scale * x2_scale + bias, with scales of rows and columns; "
+          "float32 without y_dtype",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -8,6 +8,7 @@
 #include <torch/custom_class.h>
 
 #include "torch/distributed/process_group_hccl.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -99,16 +100,37 @@ void register_process_group_class() {
   static const torch::class_<ProcessGroupHccl> known("npu_custom_dist", "ProcessGroupHCCL");
 }
 
-void define_wrapped_collectives(Definitions& npu) {
-  npu.on_npu("wrap_allgather_base_uneven_inner", &all_gather_uneven,
-             "The inputs of all ranks, one after the other: torch_npu.distributed.all_gather_into_tensor_uneven");
-  npu.on_npu("wrap_alltoallvc_inner", &all_to_all_counts,
-             "send_count_matrix[i * ranks + j] elements go from rank i to rank j: torch_npu.distributed.all_to_all_vc");
-  npu.on_npu("wrap_batch_isend_irecv_inner", &send_and_receive,
-             "Tensors that go to ranks (isend) or come from them (irecv): torch.distributed.batch_isend_irecv");
-  npu.on_npu(
-      "wrap_reduce_scatter_base_uneven_inner", &reduce_scatter_uneven,
-      "This rank's piece of the inputs, reduced over all ranks: torch_npu.distributed.reduce_scatter_tensor_uneven");
+void define_wrapped_collectives(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::wrap_allgather_base_uneven_inner(Tensor output_tensor, Tensor input_tensor, int[] "
+                "output_split_sizes, __torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl, int "
+                "timeout) -> __torch__.torch.classes.c10d.Work",
+      .kernel = on_npu(&all_gather_uneven),
+      .definition = "The inputs of all ranks, one after the other: torch_npu.distributed.all_gather_into_tensor_uneven",
+  });
+  library.add({
+      .schema = "npu::wrap_alltoallvc_inner(Tensor output_tensor, Tensor input_tensor, int[] send_count_matrix, "
+                "__torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl, int timeout) -> "
+                "__torch__.torch.classes.c10d.Work",
+      .kernel = on_npu(&all_to_all_counts),
+      .definition =
+          "send_count_matrix[i * ranks + j] elements go from rank i to rank j: torch_npu.distributed.all_to_all_vc",
+  });
+  library.add({
+      .schema = "npu::wrap_batch_isend_irecv_inner(Tensor[] tensors, str[] op_type, int[] remote_rank_list, "
+                "__torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl) -> "
+                "__torch__.torch.classes.c10d.Work",
+      .kernel = on_npu(&send_and_receive),
+      .definition = "Tensors that go to ranks (isend) or come from them (irecv): torch.distributed.batch_isend_irecv",
+  });
+  library.add({
+      .schema = "npu::wrap_reduce_scatter_base_uneven_inner(Tensor output_tensor, Tensor input_tensor, int[] "
+                "input_split_sizes, __torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl, "
+                "__torch__.torch.classes.c10d.ReduceOp reduce_op, int timeout) -> __torch__.torch.classes.c10d.Work",
+      .kernel = on_npu(&reduce_scatter_uneven),
+      .definition =
+          "This rank's piece of the inputs, reduced over all ranks: torch_npu.distributed.reduce_scatter_tensor_uneven",
+  });
 }
 
 }  // namespace npugraph::npu_ops

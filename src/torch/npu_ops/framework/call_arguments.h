@@ -8,7 +8,7 @@
 //     ...
 //     call.give(result, statistics);
 //   }
-//   npu.composed("npu_attention", boxed<&attention>(), "...");
+//   library.add({.schema = "npu::npu_attention(...) -> Tensor", .kernel = parts(boxed<&attention>()), ...});
 #pragma once
 
 #include <initializer_list>

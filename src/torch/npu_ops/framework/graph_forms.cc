@@ -30,14 +30,6 @@ std::optional<std::string> without_results(std::string_view schema) {
   return arguments + "-> ()";
 }
 
-std::string name_of(std::string_view schema) { return std::string(schema.substr(0, schema.find('('))); }
-
-c10::OperatorHandle find(const std::string& name_space, const std::string& name) {
-  const size_t dot = name.find('.');
-  return c10::Dispatcher::singleton().findSchemaOrThrow((name_space + "::" + name.substr(0, dot)).c_str(),
-                                                        dot == name.npos ? "" : name.substr(dot + 1).c_str());
-}
-
 class DropResults final : public c10::OperatorKernel {
  public:
   explicit DropResults(const c10::OperatorHandle& op) : op_(op) {}
@@ -53,25 +45,15 @@ class DropResults final : public c10::OperatorKernel {
 
 }  // namespace
 
-std::vector<npu::GraphForm> define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas) {
-  std::vector<npu::GraphForm> forms;
-  // An operator is unregistered with its library.
-  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-  auto& library = *libraries->emplace_back(
-      std::make_unique<torch::Library>(torch::Library::FRAGMENT, name_space, std::nullopt, __FILE__, __LINE__));
-  for (const char* schema : schemas) {
-    const auto form = without_results(schema);
-    if (!form) continue;
-    const c10::OperatorHandle op = find(name_space, name_of(schema));
-    if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) continue;
-    library.def(form->c_str());
-    const std::string name = name_of(*form);
-    library.impl(name.c_str(),
-                 torch::dispatch(DispatchKey::CompositeExplicitAutograd,
-                                 torch::CppFunction::makeFromBoxedFunctor(std::make_unique<DropResults>(op))));
-    forms.emplace_back(name_space + "::" + name_of(schema), name_space + "::" + name);
-  }
-  return forms;
+std::string define_graph_form(torch::Library& library, const char* schema, const c10::OperatorHandle& op) {
+  const auto form = without_results(schema);
+  if (!form) return "";
+  library.def(form->c_str());
+  const std::string name = form->substr(0, form->find('('));
+  library.impl(name.c_str(),
+               torch::dispatch(DispatchKey::CompositeExplicitAutograd,
+                               torch::CppFunction::makeFromBoxedFunctor(std::make_unique<DropResults>(op))));
+  return name;
 }
 
 }  // namespace npugraph::npu_ops

@@ -11,14 +11,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "torch/npu/operators.h"
+#include <torch/library.h>
 
 namespace npugraph::npu_ops {
 
-// Defines the second forms of those of `schemas` that need one, and returns their names. The operators must be defined
-// and have their kernels.
-std::vector<npu::GraphForm> define_graph_forms(const std::string& name_space, const std::vector<const char*>& schemas);
+// Defines the second form of `op`, which `schema` defined and which has its kernels, in `library`. Returns its name, or
+// "" if the operator needs none. `library` must outlive all calls.
+std::string define_graph_form(torch::Library& library, const char* schema, const c10::OperatorHandle& op);
 
 }  // namespace npugraph::npu_ops

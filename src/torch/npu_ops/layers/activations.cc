@@ -2,8 +2,8 @@
 // Activations and gated units, computed in float32.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/layers/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -141,29 +141,95 @@ Tensor mish_backward(const Tensor& grad, const Tensor& input) {
 
 }  // namespace
 
-void define_activations(Definitions& npu) {
-  npu.composed("npu_swiglu", &swiglu, "silu(first half along dim) * second half (Shazeer, 2020)");
-  npu.composed("npu_swiglu_backward", &swiglu_backward, "Gradient of npu_swiglu");
-  npu.composed("npu_clipped_swiglu", &clipped_swiglu,
-               "a * sigmoid(alpha * a) * (b + bias), a = min(a, limit), b = clamp(b, -limit, limit): the two halves "
-               "along dim or, interleaved, its even and odd places (gpt-oss, OpenAI, 2025). Rows from the sum of "
-               "group_index on are 0");
-  npu.composed("npu_silu", &silu, "x * sigmoid(x)");
-  npu.composite("npu_silu_", &silu_, "npu_silu in place");
-  npu.composed("npu_silu_backward", &silu_backward, "Gradient of npu_silu; x0 is its argument, x1 its result");
-  npu.composed("npu_fast_gelu", &fast_gelu, "x * sigmoid(1.702 * x) (Hendrycks and Gimpel, 2016)");
-  npu.composed("fast_gelu", &fast_gelu, "npu_fast_gelu");
-  npu.composed("npu_fast_gelu_backward", &fast_gelu_backward, "Gradient of npu_fast_gelu");
-  npu.composed("npu_gelu", &gelu, "torch.nn.functional.gelu");
-  npu.composed("npu_gelu_backward", &gelu_backward, "Gradient of npu_gelu");
-  npu.composed("npu_gelu_mul", &gelu_mul, "gelu(first half of the last dimension) * second half");
-  npu.composed(
-      "npu_geglu", &geglu,
-      "first half along dim * gelu(second half), or the halves the other way round with activate_left (Shazeer, "
-      "2020). Results: the product, the gelu");
-  npu.composed("npu_geglu_grad", &geglu_grad, "Gradient of the first result of npu_geglu");
-  npu.composed("npu_mish", &mish, "x * tanh(softplus(x)) (Misra, 2019)");
-  npu.composed("npu_mish_backward", &mish_backward, "Gradient of npu_mish");
+void define_activations(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_swiglu(Tensor input, int dim=-1) -> Tensor",
+      .kernel = parts(&swiglu),
+      .definition = "silu(first half along dim) * second half (Shazeer, 2020)",
+  });
+  library.add({
+      .schema = "npu::npu_swiglu_backward(Tensor grad_output, Tensor input, int dim=-1) -> Tensor",
+      .kernel = parts(&swiglu_backward),
+      .definition = "Gradient of npu_swiglu",
+  });
+  library.add({
+      .schema = "npu::npu_clipped_swiglu(Tensor x, *, Tensor? group_index=None, int dim=-1, float alpha=1.702, float "
+                "limit=7.0, float bias=1.0, bool interleaved=True) -> Tensor",
+      .kernel = parts(&clipped_swiglu),
+      .definition =
+          "a * sigmoid(alpha * a) * (b + bias), a = min(a, limit), b = clamp(b, -limit, limit): the two halves "
+          "along dim or, interleaved, its even and odd places (gpt-oss, OpenAI, 2025). Rows from the sum of "
+          "group_index on are 0",
+  });
+  library.add({
+      .schema = "npu::npu_silu(Tensor input) -> Tensor",
+      .kernel = parts(&silu),
+      .definition = "x * sigmoid(x)",
+  });
+  library.add({
+      .schema = "npu::npu_silu_(Tensor(a!) input) -> Tensor(a!)",
+      .kernel = composite(&silu_),
+      .definition = "npu_silu in place",
+  });
+  library.add({
+      .schema = "npu::npu_silu_backward(Tensor grad_output, Tensor x0, Tensor x1) -> Tensor",
+      .kernel = parts(&silu_backward),
+      .definition = "Gradient of npu_silu; x0 is its argument, x1 its result",
+  });
+  library.add({
+      .schema = "npu::npu_fast_gelu(Tensor input) -> Tensor",
+      .kernel = parts(&fast_gelu),
+      .definition = "x * sigmoid(1.702 * x) (Hendrycks and Gimpel, 2016)",
+  });
+  library.add({
+      .schema = "npu::fast_gelu(Tensor input) -> Tensor",
+      .kernel = parts(&fast_gelu),
+      .definition = "npu_fast_gelu",
+  });
+  library.add({
+      .schema = "npu::npu_fast_gelu_backward(Tensor grad, Tensor input) -> Tensor",
+      .kernel = parts(&fast_gelu_backward),
+      .definition = "Gradient of npu_fast_gelu",
+  });
+  library.add({
+      .schema = "npu::npu_gelu(Tensor input, *, str approximate='none') -> Tensor",
+      .kernel = parts(&gelu),
+      .definition = "torch.nn.functional.gelu",
+  });
+  library.add({
+      .schema = "npu::npu_gelu_backward(Tensor grad_output, Tensor input, *, str approximate='none') -> Tensor",
+      .kernel = parts(&gelu_backward),
+      .definition = "Gradient of npu_gelu",
+  });
+  library.add({
+      .schema = "npu::npu_gelu_mul(Tensor input, *, str approximate='none') -> Tensor",
+      .kernel = parts(&gelu_mul),
+      .definition = "gelu(first half of the last dimension) * second half",
+  });
+  library.add({
+      .schema =
+          "npu::npu_geglu(Tensor input, int dim=-1, int approximate=1, bool activate_left=False) -> (Tensor, Tensor)",
+      .kernel = parts(&geglu),
+      .definition =
+          "first half along dim * gelu(second half), or the halves the other way round with activate_left (Shazeer, "
+          "2020). Results: the product, the gelu",
+  });
+  library.add({
+      .schema = "npu::npu_geglu_grad(Tensor grad_output, Tensor input, Tensor gelu, int dim=-1, int approximate=1, "
+                "bool activate_left=False) -> Tensor",
+      .kernel = parts(&geglu_grad),
+      .definition = "Gradient of the first result of npu_geglu",
+  });
+  library.add({
+      .schema = "npu::npu_mish(Tensor input) -> Tensor",
+      .kernel = parts(&mish),
+      .definition = "x * tanh(softplus(x)) (Misra, 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_mish_backward(Tensor grad, Tensor input) -> Tensor",
+      .kernel = parts(&mish_backward),
+      .definition = "Gradient of npu_mish",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,8 +3,8 @@
 #include <array>
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/layers/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -106,27 +106,111 @@ Three slow_conv_transpose2d_backward(const Tensor& grad, const Tensor& input, co
 
 }  // namespace
 
-void define_convolutions(Definitions& npu) {
+void define_convolutions(OperatorLibrary& library) {
   constexpr const char* kGradients =
       "Gradients of input, weight and bias; empty where output_mask says that one is not asked for";
-  npu.composed("_conv_depthwise2d_backward", &conv_depthwise2d_backward,
-               "Gradients of input and weight of a convolution with a group for each channel");
-  npu.composed("npu_conv2d", &plain_convolution<4>, "torch.nn.functional.conv2d");
-  npu.composite("npu_conv2d.out", &plain_convolution_out<4>, "npu_conv2d into out");
-  npu.composed("npu_conv2d_backward", &convolution_backward, kGradients);
-  npu.composed("npu_conv3d", &plain_convolution<5>, "torch.nn.functional.conv3d");
-  npu.composite("npu_conv3d.out", &plain_convolution_out<5>, "npu_conv3d into out");
-  npu.composed("npu_conv3d_backward", &convolution_backward, kGradients);
-  npu.composed("npu_conv_transpose2d", &conv_transpose2d, "torch.nn.functional.conv_transpose2d");
-  npu.composed("npu_conv_transpose2d_backward", &transposed_backward, kGradients);
-  npu.composed("npu_conv_transpose3d_backward", &transposed_backward, kGradients);
-  npu.composed("npu_convolution", &convolution, "torch.convolution over images or volumes");
-  npu.composed("npu_convolution_backward", &convolution_backward, kGradients);
-  npu.composed("npu_convolution_transpose", &convolution_transpose,
-               "torch.convolution, transposed, over images or volumes");
-  npu.composed("npu_convolution_transpose_backward", &transposed_backward, kGradients);
-  npu.composed("slow_conv_dilated2d_backward", &slow_conv_dilated2d_backward, kGradients);
-  npu.composed("slow_conv_transpose2d_backward", &slow_conv_transpose2d_backward, kGradients);
+  library.add({
+      .schema =
+          "npu::_conv_depthwise2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] kernel_size, int[2] "
+          "stride, int[2] padding, int[2] dilation, bool[2] output_mask) -> (Tensor grad_input, Tensor grad_weight)",
+      .kernel = parts(&conv_depthwise2d_backward),
+      .definition = "Gradients of input and weight of a convolution with a group for each channel",
+  });
+  library.add({
+      .schema = "npu::npu_conv2d(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
+                "dilation, int groups) -> Tensor",
+      .kernel = parts(&plain_convolution<4>),
+      .definition = "torch.nn.functional.conv2d",
+  });
+  library.add({
+      .schema = "npu::npu_conv2d.out(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
+                "dilation, int groups, *, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&plain_convolution_out<4>),
+      .definition = "npu_conv2d into out",
+  });
+  library.add({
+      .schema = "npu::npu_conv2d_backward(Tensor input, Tensor grad_output, Tensor weight, int[] stride, int[] "
+                "padding, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&convolution_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema = "npu::npu_conv3d(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
+                "dilation, int groups) -> Tensor",
+      .kernel = parts(&plain_convolution<5>),
+      .definition = "torch.nn.functional.conv3d",
+  });
+  library.add({
+      .schema = "npu::npu_conv3d.out(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
+                "dilation, int groups, *, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&plain_convolution_out<5>),
+      .definition = "npu_conv3d into out",
+  });
+  library.add({
+      .schema = "npu::npu_conv3d_backward(Tensor input, Tensor grad, Tensor weight, int[] stride, int[] padding, int[] "
+                "dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&convolution_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema = "npu::npu_conv_transpose2d(Tensor input, Tensor weight, Tensor? bias, int[] padding, int[] "
+                "output_padding, int[] stride, int[] dilation, int groups) -> Tensor",
+      .kernel = parts(&conv_transpose2d),
+      .definition = "torch.nn.functional.conv_transpose2d",
+  });
+  library.add({
+      .schema =
+          "npu::npu_conv_transpose2d_backward(Tensor input, Tensor grad_output, Tensor weight, int[] padding, int[] "
+          "output_padding, int[] stride, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&transposed_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema =
+          "npu::npu_conv_transpose3d_backward(Tensor input, Tensor grad_output, Tensor weight, int[] padding, int[] "
+          "output_padding, int[] stride, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&transposed_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema = "npu::npu_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
+                "dilation, int groups) -> Tensor",
+      .kernel = parts(&convolution),
+      .definition = "torch.convolution over images or volumes",
+  });
+  library.add({
+      .schema = "npu::npu_convolution_backward(Tensor input, Tensor grad_output, Tensor weight, int[] stride, int[] "
+                "padding, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&convolution_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema = "npu::npu_convolution_transpose(Tensor input, Tensor weight, Tensor? bias, int[] padding, int[] "
+                "output_padding, int[] stride, int[] dilation, int groups) -> Tensor",
+      .kernel = parts(&convolution_transpose),
+      .definition = "torch.convolution, transposed, over images or volumes",
+  });
+  library.add({
+      .schema = "npu::npu_convolution_transpose_backward(Tensor input, Tensor grad, Tensor weight, int[] padding, "
+                "int[] output_padding, int[] stride, int[] dilation, int groups, bool[3] grad_input_mask) -> (Tensor, "
+                "Tensor, Tensor)",
+      .kernel = parts(&transposed_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema = "npu::slow_conv_dilated2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] "
+                "kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool[3] output_mask) -> (Tensor "
+                "grad_input, Tensor grad_weight, Tensor grad_bias)",
+      .kernel = parts(&slow_conv_dilated2d_backward),
+      .definition = kGradients,
+  });
+  library.add({
+      .schema = "npu::slow_conv_transpose2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] "
+                "kernel_size, int[2] stride, int[2] padding, int[2] output_padding, int[2] dilation, bool[3] "
+                "output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+      .kernel = parts(&slow_conv_transpose2d_backward),
+      .definition = kGradients,
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/layers/families.h"
 #include "torch/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
@@ -179,18 +179,28 @@ Four deformable_conv2d_backward(const Tensor& input, const Tensor& grad, const T
 
 }  // namespace
 
-void define_deformable_convolutions(Definitions& npu) {
-  npu.composed(
-      "npu_deformable_conv2d", &deformable_conv2d,
-      "A convolution of bilinear samples, 0 outside of the image, as far from what a plain one reads as offset "
-      "[N, 3 * deformable_groups * taps, H, W] says: x of all groups and taps, then y, then a factor; without "
-      "modulated "
-      "there is none, and 2 in the place of 3. This order is the most probable; "
-      "stride and dilation are of N, C, H, W, padding of top, bottom, left, right. And the samples, as an "
-      "image in which those of one place are a block (Dai et al., 2017; Zhu et al., 2019)");
-  npu.composed(
-      "npu_deformable_conv2dbk", &deformable_conv2d_backward,
-      "Gradients of input, weight, offset and bias of npu_deformable_conv2d, whose second result is offset_out");
+void define_deformable_convolutions(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_deformable_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor? bias, int[2] "
+                "kernel_size, int[] stride, int[] padding, int[4] dilation=[1, 1, 1, 1], int groups=1, int "
+                "deformable_groups=1, bool modulated=True) -> (Tensor, Tensor)",
+      .kernel = parts(&deformable_conv2d),
+      .definition =
+          "A convolution of bilinear samples, 0 outside of the image, as far from what a plain one reads as offset "
+          "[N, 3 * deformable_groups * taps, H, W] says: x of all groups and taps, then y, then a factor; without "
+          "modulated "
+          "there is none, and 2 in the place of 3. This order is the most probable; "
+          "stride and dilation are of N, C, H, W, padding of top, bottom, left, right. And the samples, as an "
+          "image in which those of one place are a block (Dai et al., 2017; Zhu et al., 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_deformable_conv2dbk(Tensor input, Tensor grad_output, Tensor offset_out, Tensor weight, "
+                "Tensor offset, int[2] kernel_size, int[] stride, int[] padding, int[4] dilation=[1, 1, 1, 1], int "
+                "groups=1, int deformable_groups=1, bool modulated=True) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&deformable_conv2d_backward),
+      .definition =
+          "Gradients of input, weight, offset and bias of npu_deformable_conv2d, whose second result is offset_out",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,8 +3,8 @@
 // multiple of 128, or as bytes.
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/layers/families.h"
 #include "torch/npu_ops/parts/factories.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/parts/random_numbers.h"
@@ -133,29 +133,73 @@ Tensor& sim_exponential_(Tensor& input, double lambd, std::optional<at::Generato
 
 }  // namespace
 
-void define_dropout(Definitions& npu) {
-  npu.composed("_dropout_with_byte_mask", &dropout_with_byte_mask_saving,
-               "dropout_with_byte_mask in training, and its mask in bytes");
-  npu.composed("_dropout_with_byte_mask_backward", &dropout_with_byte_mask_backward,
-               "The gradient of input of dropout_with_byte_mask");
-  npu.composed("_npu_dropout", &dropout,
-               "Elements / (1 - p), each 0 with probability p; and the mask in bits, the first in the lowest, of a "
-               "multiple of 128 elements");
-  npu.composed("dropout_with_byte_mask", &dropout_with_byte_mask, "torch.nn.functional.dropout");
-  npu.composed("npu_dropout_backward", &dropout_backward, "The gradient of input of _npu_dropout");
-  npu.composed("npu_dropout_do_mask", &dropout_do_mask, "_npu_dropout with a mask that is given, and the mask");
-  npu.factory("npu_dropout_gen_mask", &dropout_gen_mask,
-              "A mask of _npu_dropout for a tensor of `size`, of bytes whatever dtype is");
-  npu.composed(
-      "npu_dropout_with_add_softmax", &dropout_with_add_softmax,
-      "softmax(x1 + alpha * input) along dim, then dropout. Results: the mask in bytes, the softmax, its dropout");
-  npu.composed("npu_dropout_with_add_softmax_backward", &dropout_with_add_softmax_backward,
-               "Gradients of input and x1 of npu_dropout_with_add_softmax");
-  npu.composed("npu_random_choice_with_mask", &random_choice_with_mask,
-               "count places of true elements of x, [count, dimensions], without repetition and in a random order; "
-               "zeros where there "
-               "are no more, of which the second result says False. The seeds are not used: torch.manual_seed is");
-  npu.composite("npu_sim_exponential_", &sim_exponential_, "torch.Tensor.exponential_");
+void define_dropout(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_dropout_with_byte_mask(Tensor input, float p) -> (Tensor, Tensor)",
+      .kernel = parts(&dropout_with_byte_mask_saving),
+      .definition = "dropout_with_byte_mask in training, and its mask in bytes",
+  });
+  library.add({
+      .schema = "npu::_dropout_with_byte_mask_backward(Tensor grad_output, Tensor mask, float p) -> Tensor",
+      .kernel = parts(&dropout_with_byte_mask_backward),
+      .definition = "The gradient of input of dropout_with_byte_mask",
+  });
+  library.add({
+      .schema = "npu::_npu_dropout(Tensor input, float p) -> (Tensor, Tensor)",
+      .kernel = parts(&dropout),
+      .definition =
+          "Elements / (1 - p), each 0 with probability p; and the mask in bits, the first in the lowest, of a "
+          "multiple of 128 elements",
+  });
+  library.add({
+      .schema = "npu::dropout_with_byte_mask(Tensor input, float p, bool train) -> Tensor",
+      .kernel = parts(&dropout_with_byte_mask),
+      .definition = "torch.nn.functional.dropout",
+  });
+  library.add({
+      .schema = "npu::npu_dropout_backward(Tensor grad_output, Tensor mask, float p) -> Tensor",
+      .kernel = parts(&dropout_backward),
+      .definition = "The gradient of input of _npu_dropout",
+  });
+  library.add({
+      .schema = "npu::npu_dropout_do_mask(Tensor input, Tensor mask, float p) -> (Tensor, Tensor)",
+      .kernel = parts(&dropout_do_mask),
+      .definition = "_npu_dropout with a mask that is given, and the mask",
+  });
+  library.add({
+      .schema = "npu::npu_dropout_gen_mask(int[] size, float p, *, ScalarType? dtype=None, Layout? layout=None, "
+                "Device? device=None, bool? pin_memory=None) -> Tensor",
+      .kernel = factory(&dropout_gen_mask),
+      .definition = "A mask of _npu_dropout for a tensor of `size`, of bytes whatever dtype is",
+  });
+  library.add({
+      .schema = "npu::npu_dropout_with_add_softmax(Tensor input, Tensor x1, Scalar alpha, float prob, int dim) -> "
+                "(Tensor, Tensor, Tensor)",
+      .kernel = parts(&dropout_with_add_softmax),
+      .definition =
+          "softmax(x1 + alpha * input) along dim, then dropout. Results: the mask in bytes, the softmax, its dropout",
+  });
+  library.add({
+      .schema = "npu::npu_dropout_with_add_softmax_backward(Tensor grad, Tensor mask, Tensor softmax_out, Scalar "
+                "alpha, float prob, int dim) -> (Tensor, Tensor)",
+      .kernel = parts(&dropout_with_add_softmax_backward),
+      .definition = "Gradients of input and x1 of npu_dropout_with_add_softmax",
+  });
+  library.add({
+      .schema =
+          "npu::npu_random_choice_with_mask(Tensor x, int count=256, int seed=0, int seed2=0) -> (Tensor, Tensor)",
+      .kernel = parts(&random_choice_with_mask),
+      .definition =
+          "count places of true elements of x, [count, dimensions], without repetition and in a random order; "
+          "zeros where there "
+          "are no more, of which the second result says False. The seeds are not used: torch.manual_seed is",
+  });
+  library.add({
+      .schema =
+          "npu::npu_sim_exponential_(Tensor(a!) input, float lambd=1, *, Generator? generator=None) -> Tensor(a!)",
+      .kernel = composite(&sim_exponential_),
+      .definition = "torch.Tensor.exponential_",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,8 +4,8 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/layers/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -192,33 +192,60 @@ Tensor mhc_sinkhorn_backward(const Tensor& grad_y, const Tensor& norm, const Ten
 
 }  // namespace
 
-void define_hyper_connections(Definitions& npu) {
-  npu.composed(
-      "npu_mhc_pre", &mhc_pre,
-      "of n streams x, (.., n, size), as one row r: inv_rms = 1 / sqrt(mean(r^2) + norm_eps), (..), h_mix = (r * "
-      "gamma) @ "
-      "phi^T, and h = alpha * h_mix * inv_rms + bias, n of them for h_pre = sigmoid(h) + hc_eps, n for h_post = 2 * "
-      "sigmoid(h) and n * n for h_res = h, each kind with an alpha of its own; h_in = sum of h_pre * streams "
-      "(DeepSeek, "
-      "arXiv 2512.24880, section 4). Results: h_in, h_post, h_res, and, with out_flag 1, inv_rms, h_mix, h_pre");
-  npu.composed("npu_mhc_pre_backward", &mhc_pre_backward,
-               "gradients of npu_mhc_pre for x (plus grad_x_post), phi, alpha, bias and gamma, in float32 but for x; "
-               "that of gamma is empty without it");
-  npu.composed(
-      "npu_mhc_post", &mhc_post,
-      "h_res^T @ x + h_post * h_out: the streams x, (.., n, size), mixed, and the output of the layer, (.., "
-      "size), added to each. Without h_res, x as it is. Transposed as in DeepSeek's code, where columns of h_res "
-      "sum up to 1 (arXiv 2512.24880 has rows)");
-  npu.composed("npu_mhc_post_backward", &mhc_post_backward,
-               "gradients of npu_mhc_post for x, h_res (empty without it), h_out and h_post");
-  npu.composed(
-      "npu_mhc_sinkhorn", &mhc_sinkhorn,
-      "a matrix near to doubly stochastic ones (Sinkhorn and Knopp, 1967): softmax(x) over rows, plus eps; "
-      "columns over their sums plus eps; then rows and columns so, num_iters - 1 times. Results: this, and, "
-      "with out_flag 1, results (2 * num_iters, .., n, n) and divisors (2 * num_iters, .., n) of each of these "
-      "normalisations, the first before eps is added");
-  npu.composed("npu_mhc_sinkhorn_backward", &mhc_sinkhorn_backward,
-               "the gradient of npu_mhc_sinkhorn from norm and sum of its call");
+void define_hyper_connections(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_mhc_pre(Tensor x, Tensor phi, Tensor alpha, Tensor bias, *, Tensor? gamma=None, float "
+                "norm_eps=1e-6, float hc_eps=1e-6, int out_flag=0, int inner_precise=0) -> (Tensor, Tensor, Tensor, "
+                "Tensor, Tensor, Tensor)",
+      .kernel = parts(&mhc_pre),
+      .definition =
+          "of n streams x, (.., n, size), as one row r: inv_rms = 1 / sqrt(mean(r^2) + norm_eps), (..), h_mix = (r * "
+          "gamma) @ "
+          "phi^T, and h = alpha * h_mix * inv_rms + bias, n of them for h_pre = sigmoid(h) + hc_eps, n for h_post = 2 "
+          "* "
+          "sigmoid(h) and n * n for h_res = h, each kind with an alpha of its own; h_in = sum of h_pre * streams "
+          "(DeepSeek, "
+          "arXiv 2512.24880, section 4). Results: h_in, h_post, h_res, and, with out_flag 1, inv_rms, h_mix, h_pre",
+  });
+  library.add({
+      .schema =
+          "npu::npu_mhc_pre_backward(Tensor x, Tensor phi, Tensor alpha, Tensor grad_h_in, Tensor grad_h_post, Tensor "
+          "grad_h_res, Tensor inv_rms, Tensor h_mix, Tensor h_pre, Tensor h_post, Tensor? gamma=None, float "
+          "hc_eps=1e-6, Tensor? grad_x_post=None, int inner_precise=0) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&mhc_pre_backward),
+      .definition =
+          "gradients of npu_mhc_pre for x (plus grad_x_post), phi, alpha, bias and gamma, in float32 but for x; "
+          "that of gamma is empty without it",
+  });
+  library.add({
+      .schema = "npu::npu_mhc_post(Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> Tensor",
+      .kernel = parts(&mhc_post),
+      .definition =
+          "h_res^T @ x + h_post * h_out: the streams x, (.., n, size), mixed, and the output of the layer, (.., "
+          "size), added to each. Without h_res, x as it is. Transposed as in DeepSeek's code, where columns of h_res "
+          "sum up to 1 (arXiv 2512.24880 has rows)",
+  });
+  library.add({
+      .schema = "npu::npu_mhc_post_backward(Tensor grad_y, Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> "
+                "(Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&mhc_post_backward),
+      .definition = "gradients of npu_mhc_post for x, h_res (empty without it), h_out and h_post",
+  });
+  library.add({
+      .schema = "npu::npu_mhc_sinkhorn(Tensor x, *, float eps=1e-6, SymInt num_iters=20, int out_flag=0) -> (Tensor, "
+                "Tensor, Tensor)",
+      .kernel = parts(&mhc_sinkhorn),
+      .definition =
+          "a matrix near to doubly stochastic ones (Sinkhorn and Knopp, 1967): softmax(x) over rows, plus eps; "
+          "columns over their sums plus eps; then rows and columns so, num_iters - 1 times. Results: this, and, "
+          "with out_flag 1, results (2 * num_iters, .., n, n) and divisors (2 * num_iters, .., n) of each of these "
+          "normalisations, the first before eps is added",
+  });
+  library.add({
+      .schema = "npu::npu_mhc_sinkhorn_backward(Tensor grad_y, Tensor norm, Tensor sum) -> Tensor",
+      .kernel = parts(&mhc_sinkhorn_backward),
+      .definition = "the gradient of npu_mhc_sinkhorn from norm and sum of its call",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "torch/npu/facts.h"
-#include "torch/npu_ops/layers/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 #include "torch/npu_ops/parts/gates.h"
 
@@ -140,25 +140,47 @@ std::tuple<Tensor, Tensor> gelu_quant(const Tensor& input, const OptionalTensor&
 
 }  // namespace
 
-void define_quant_activations(Definitions& npu) {
-  npu.composed(
-      "npu_dequant_bias", &dequant_bias,
-      "x * weight_scale * activation_scale + bias; an int32 bias is added to x. In float16 where output_dtype is "
-      "None");
-  npu.composed(
-      "npu_dequant_swiglu_quant", &dequant_swiglu_quant,
-      "t = x of int32 as by npu_dequant_bias, other x as it is; u = its halves, gated; quant_mode 0: round(u / "
-      "quant_scale + quant_offset), scale 0; 1: u * quant_scale as by npu_dynamic_quant. group_index: counts of "
-      "the rows that take each row of the scales");
-  npu.composed(
-      "npu_swiglu_quant", &swiglu_quant,
-      "u = the halves of x, gated; quant_mode 0: round(u * smooth_scales + offsets), scale 0; 1: u * smooth_scales "
-      "as by npu_dynamic_quant, whose scale, max / 127, is its reciprocal on 910B (get_soc_version() of 220 to 225). "
-      "group_index: the rows that take each row of smooth_scales");
-  npu.composed(
-      "npu_gelu_quant", &gelu_quant,
-      "u = gelu(input); static: round(u * input_scale + input_offset), no scale; dynamic: u * input_scale as by "
-      "npu_dynamic_quant");
+void define_quant_activations(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_dequant_bias(Tensor x, Tensor weight_scale, Tensor? activation_scale, Tensor? bias, *, "
+                "ScalarType? output_dtype=None) -> Tensor",
+      .kernel = parts(&dequant_bias),
+      .definition =
+          "x * weight_scale * activation_scale + bias; an int32 bias is added to x. In float16 where output_dtype is "
+          "None",
+  });
+  library.add({
+      .schema =
+          "npu::npu_dequant_swiglu_quant(Tensor x, *, Tensor? weight_scale=None, Tensor? activation_scale=None, "
+          "Tensor? bias=None, Tensor? quant_scale=None, Tensor? quant_offset=None, Tensor? group_index=None, bool "
+          "activate_left=False, int quant_mode=0, int? dst_type=None, int? round_mode=None, int? activate_dim=None, "
+          "int swiglu_mode=0, float clamp_limit=7.0, float glu_alpha=1.702, float glu_bias=1.0) -> (Tensor, Tensor)",
+      .kernel = parts(&dequant_swiglu_quant),
+      .definition =
+          "t = x of int32 as by npu_dequant_bias, other x as it is; u = its halves, gated; quant_mode 0: round(u / "
+          "quant_scale + quant_offset), scale 0; 1: u * quant_scale as by npu_dynamic_quant. group_index: counts of "
+          "the rows that take each row of the scales",
+  });
+  library.add({
+      .schema = "npu::npu_swiglu_quant(Tensor x, *, Tensor? smooth_scales=None, Tensor? offsets=None, Tensor? "
+                "group_index=None, bool activate_left=False, int quant_mode=0, int group_list_type=0, ScalarType? "
+                "dst_type=None) -> (Tensor, Tensor)",
+      .kernel = parts(&swiglu_quant),
+      .definition =
+          "u = the halves of x, gated; quant_mode 0: round(u * smooth_scales + offsets), scale 0; 1: u * smooth_scales "
+          "as by npu_dynamic_quant, whose scale, max / 127, is its reciprocal on 910B (get_soc_version() of 220 to "
+          "225). "
+          "group_index: the rows that take each row of smooth_scales",
+  });
+  library.add({
+      .schema = "npu::npu_gelu_quant(Tensor input, *, Tensor? input_scale=None, Tensor? input_offset=None, str "
+                "approximate='none', str quant_mode='dynamic', int? dst_type=None, str round_mode='rint') -> (Tensor, "
+                "Tensor)",
+      .kernel = parts(&gelu_quant),
+      .definition =
+          "u = gelu(input); static: round(u * input_scale + input_offset), no scale; dynamic: u * input_scale as by "
+          "npu_dynamic_quant",
+  });
 }
 
 }  // namespace npugraph::npu_ops

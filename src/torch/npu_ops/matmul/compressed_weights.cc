@@ -2,8 +2,8 @@
 // Weights in formats that tools for Ascend produce.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/matmul/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -31,11 +31,22 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> weight_quant_preprocess(const Tensor&
 
 }  // namespace
 
-void define_compressed_weights(Definitions& npu) {
-  npu.shaped("npu_matmul_compress_dequant", &compress_dequant_meta);
-  npu.composed("npu_weight_quant_preprocess", &weight_quant_preprocess,
-               "weight, weight_scale, weight_offset and bias as products of the host take them, which is as they are: "
-               "copies, and an empty tensor for what is None");
+void define_compressed_weights(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_matmul_compress_dequant(Tensor x1, Tensor x2, Tensor compress_index, Tensor bias, Tensor "
+                "scale, *, Tensor? offsetW=None, int? offsetX=None) -> Tensor",
+      .kernel = sizes_only(&compress_dequant_meta),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::npu_weight_quant_preprocess(Tensor weight, Tensor weight_scale, int x_dtype, int weight_dtype, "
+                "int weight_scale_dtype, Tensor? weight_offset=None, Tensor? bias=None, int? x_scale_dtype=None, int? "
+                "k_group_size=0) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&weight_quant_preprocess),
+      .definition =
+          "weight, weight_scale, weight_offset and bias as products of the host take them, which is as they are: "
+          "copies, and an empty tensor for what is None",
+  });
 }
 
 }  // namespace npugraph::npu_ops

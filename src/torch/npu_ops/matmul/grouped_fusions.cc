@@ -2,7 +2,7 @@
 // Products of groups of rows, fused with the operations after them.
 #include <tuple>
 
-#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/grouped_products.h"
 #include "torch/npu_ops/parts/gates.h"
 
@@ -309,28 +309,75 @@ Tensor add_quant_gmm_meta(const Tensor& input, const Tensor&, const Tensor&, con
 
 }  // namespace
 
-void define_grouped_fusions(Definitions& npu) {
-  npu.computed(
-      "npu_grouped_matmul_swiglu_quant", &grouped_swiglu_quant, &grouped_swiglu_quant_meta,
-      "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
-      "npu_dynamic_quant. Results: y, its scale, and a scalar 0. Weights also as memory in NZ, [groups, n / n0, "
-      "k / k0, k0, n0]");
-  npu.computed("npu_grouped_matmul_swiglu_quant_v2", &grouped_swiglu_quant_v2, &grouped_swiglu_quant_v2_meta,
-               "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. With quant_mode 2 results "
-               "are as by npu_dynamic_mx_quant, of the type quant_dtype");
-  npu.computed(
-      "npu_grouped_matmul_finalize_routing", &finalize_routing, &finalize_routing_meta,
-      "products of groups of rows, times logit; row i is added to row row_index[i] of the result, and shared_input * "
-      "shared_input_weight from row shared_input_offset on");
-  npu.computed("npu_grouped_matmul_add", &grouped_matmul_add, &added_meta,
-               "input + x_g.T @ weight_g for each group g of rows of x and weight");
-  npu.computed("npu_grouped_matmul_add_", &grouped_matmul_add_, &added_meta_, "npu_grouped_matmul_add in input");
-  npu.computed(
-      "npu_quant_grouped_matmul_dequant", &quant_dequant, &quant_dequant_meta,
-      "npu_quant_matmul_dequant of groups of rows by cumulative ends; smooth_scale is one row or one for each group");
-  npu.computed("npu_add_quant_gmm", &add_quant_gmm, &add_quant_gmm_meta,
-               "input + x1[:, g] @ x2[g] * x2_scale[g] * x1_scale[g] for each group g of columns of x1 and rows of x2");
-  npu.computed("npu_add_quant_gmm_", &add_quant_gmm_, &add_quant_gmm_meta_, "npu_add_quant_gmm in input");
+void define_grouped_fusions(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_grouped_matmul_swiglu_quant(Tensor x, Tensor weight, Tensor group_list, Tensor weight_scale, "
+                "Tensor x_scale, *, Tensor? bias=None, Tensor? offset=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = whole(&grouped_swiglu_quant, &grouped_swiglu_quant_meta),
+      .definition =
+          "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
+          "npu_dynamic_quant. Results: y, its scale, and a scalar 0. Weights also as memory in NZ, [groups, n / n0, "
+          "k / k0, k0, n0]",
+  });
+  library.add({
+      .schema = "npu::npu_grouped_matmul_swiglu_quant_v2(Tensor x, Tensor[] weight, Tensor[] weight_scale, Tensor "
+                "x_scale, Tensor group_list, *, Tensor? smooth_scale=None, Tensor[]? weight_assist_matrix=None, "
+                "Tensor? bias=None, int? dequant_mode=0, int? dequant_dtype=6, int? quant_mode=0, int? quant_dtype=1, "
+                "int? group_list_type=0, int[]? tuning_config=None, int? x_dtype=None, int? weight_dtype=None, int? "
+                "weight_scale_dtype=None, int? x_scale_dtype=None) -> (Tensor, Tensor)",
+      .kernel = whole(&grouped_swiglu_quant_v2, &grouped_swiglu_quant_v2_meta),
+      .definition =
+          "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. With quant_mode 2 results "
+          "are as by npu_dynamic_mx_quant, of the type quant_dtype",
+  });
+  library.add({
+      .schema =
+          "npu::npu_grouped_matmul_finalize_routing(Tensor x, Tensor w, Tensor group_list, *, Tensor? scale=None, "
+          "Tensor? bias=None, Tensor? offset=None, Tensor? pertoken_scale=None, Tensor? shared_input=None, Tensor? "
+          "logit=None, Tensor? row_index=None, ScalarType? dtype=None, float? shared_input_weight=1.0, int? "
+          "shared_input_offset=0, int? output_bs=0, int? group_list_type=1, int[]? tuning_config=None, int? "
+          "x_dtype=None, int? w_dtype=None, int? scale_dtype=None, int? pertoken_scale_dtype=None) -> Tensor",
+      .kernel = whole(&finalize_routing, &finalize_routing_meta),
+      .definition = "products of groups of rows, times logit; row i is added to row row_index[i] of the result, and "
+                    "shared_input * "
+                    "shared_input_weight from row shared_input_offset on",
+  });
+  library.add({
+      .schema = "npu::npu_grouped_matmul_add(Tensor input, Tensor x, Tensor weight, Tensor group_list, *, bool "
+                "transpose_x=True, bool transpose_weight=False, int group_type=2, int? group_list_type=0) -> Tensor",
+      .kernel = whole(&grouped_matmul_add, &added_meta),
+      .definition = "input + x_g.T @ weight_g for each group g of rows of x and weight",
+  });
+  library.add({
+      .schema =
+          "npu::npu_grouped_matmul_add_(Tensor(a!) input, Tensor x, Tensor weight, Tensor group_list, *, bool "
+          "transpose_x=True, bool transpose_weight=False, int group_type=2, int? group_list_type=0) -> Tensor(a!)",
+      .kernel = whole(&grouped_matmul_add_, &added_meta_),
+      .definition = "npu_grouped_matmul_add in input",
+  });
+  library.add({
+      .schema = "npu::npu_quant_grouped_matmul_dequant(Tensor x, Tensor quantized_weight, Tensor weight_scale, Tensor "
+                "group_list, *, Tensor? bias=None, Tensor? x_scale=None, Tensor? x_offset=None, Tensor? "
+                "smooth_scale=None, str? quant_mode='pertoken') -> Tensor",
+      .kernel = whole(&quant_dequant, &quant_dequant_meta),
+      .definition = "npu_quant_matmul_dequant of groups of rows by cumulative ends; smooth_scale is one row or one for "
+                    "each group",
+  });
+  library.add({
+      .schema = "npu::npu_add_quant_gmm(Tensor input, Tensor x1, Tensor x2, Tensor x2_scale, Tensor group_list, *, "
+                "Tensor? x1_scale=None, int? group_list_type=0, int[]? group_sizes=None, int? x1_dtype=None, int? "
+                "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor",
+      .kernel = whole(&add_quant_gmm, &add_quant_gmm_meta),
+      .definition =
+          "input + x1[:, g] @ x2[g] * x2_scale[g] * x1_scale[g] for each group g of columns of x1 and rows of x2",
+  });
+  library.add({
+      .schema = "npu::npu_add_quant_gmm_(Tensor(a!) input, Tensor x1, Tensor x2, Tensor x2_scale, Tensor group_list, "
+                "*, Tensor? x1_scale=None, int? group_list_type=0, int[]? group_sizes=None, int? x1_dtype=None, int? "
+                "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor(a!)",
+      .kernel = whole(&add_quant_gmm_, &add_quant_gmm_meta_),
+      .definition = "npu_add_quant_gmm in input",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,8 +2,8 @@
 // npu_grouped_matmul: a list of products, or products of groups of rows or columns of one matrix.
 #include <limits>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/call_arguments.h"
-#include "torch/npu_ops/matmul/families.h"
 #include "torch/npu_ops/matmul/grouped_products.h"
 
 namespace npugraph::npu_ops {
@@ -233,18 +233,38 @@ void grouped_matmul(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_grouped_matmul(Definitions& npu) {
-  npu.computed(
-      "npu_grouped_matmul", boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>(),
-      "group_type -1: x[i] @ weight[i], and as 0 for one x with several weights and a group_list; 0: rows of x by "
-      "group_list, each group with its weight, rows of no group "
-      "zero; 2: groups of columns of x with rows of weight. group_list_type 0: cumulative ends, 1: counts, 2: pairs "
-      "of group and count. split_item 2 and 3: one result. Quantised as npu_quant_matmul, or with antiquant_scale as "
-      "npu_weight_quant_batchmatmul; then act_type: 1 relu, 2 gelu (tanh), 3 gelu, 4 x * sigmoid(1.702 x), 5 silu. "
-      "bias "
-      "is not added for int8 x with int4 weights, for which it is a correction that the device needs");
-  npu.computed("npu_grouped_matmul.List", boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>(),
-               "npu_grouped_matmul with group_list as ints; group_type is 0 by default");
+void define_grouped_matmul(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_grouped_matmul(Tensor[] x, Tensor[] weight, *, Tensor[]? bias=None, Tensor[]? scale=None, "
+                "Tensor[]? offset=None, Tensor[]? antiquant_scale=None, Tensor[]? antiquant_offset=None, Tensor[]? "
+                "per_token_scale=None, Tensor? group_list=None, Tensor[]? activation_input=None, Tensor[]? "
+                "activation_quant_scale=None, Tensor[]? activation_quant_offset=None, int? split_item=0, int? "
+                "group_type=None, int? group_list_type=0, int? act_type=0, int[]? tuning_config=None, int? "
+                "output_dtype=None, int? x_dtype=None, int? weight_dtype=None, int? scale_dtype=None, int? "
+                "per_token_scale_dtype=None) -> Tensor[]",
+      .kernel = whole(boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>()),
+      .definition =
+          "group_type -1: x[i] @ weight[i], and as 0 for one x with several weights and a group_list; 0: rows of x by "
+          "group_list, each group with its weight, rows of no group "
+          "zero; 2: groups of columns of x with rows of weight. group_list_type 0: cumulative ends, 1: counts, 2: "
+          "pairs "
+          "of group and count. split_item 2 and 3: one result. Quantised as npu_quant_matmul, or with antiquant_scale "
+          "as "
+          "npu_weight_quant_batchmatmul; then act_type: 1 relu, 2 gelu (tanh), 3 gelu, 4 x * sigmoid(1.702 x), 5 silu. "
+          "bias "
+          "is not added for int8 x with int4 weights, for which it is a correction that the device needs",
+  });
+  library.add({
+      .schema = "npu::npu_grouped_matmul.List(Tensor[] x, Tensor[] weight, *, Tensor[]? bias=None, Tensor[]? "
+                "scale=None, Tensor[]? offset=None, Tensor[]? antiquant_scale=None, Tensor[]? antiquant_offset=None, "
+                "Tensor[]? per_token_scale=None, int[]? group_list=None, Tensor[]? activation_input=None, Tensor[]? "
+                "activation_quant_scale=None, Tensor[]? activation_quant_offset=None, int? split_item=0, int? "
+                "group_type=None, int? group_list_type=0, int? act_type=0, int[]? tuning_config=None, int? "
+                "output_dtype=None, int? x_dtype=None, int? weight_dtype=None, int? scale_dtype=None, int? "
+                "per_token_scale_dtype=None) -> Tensor[]",
+      .kernel = whole(boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>()),
+      .definition = "npu_grouped_matmul with group_list as ints; group_type is 0 by default",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "torch/npu/generated_product.h"
-#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 
 namespace npugraph::npu_ops {
@@ -102,23 +102,62 @@ Tensor cast_backward(const Tensor& grad, at::ScalarType dtype, OptionalInt, Opti
 
 }  // namespace
 
-void define_matmul(Definitions& npu) {
-  npu.composed(
-      "npu_transpose_batchmatmul", &transpose_batchmatmul,
-      "bmm of input and weight, permuted by perm_x1 and perm_x2, as [m, b, n]; with batch_split_factor f as [f, m, "
-      "b * n / f]; with scale: round(y * scale) in int8, as [m, 1, b * n]");
-  npu.composed("npu_transpose_quant_batchmatmul", &transpose_quant_batchmatmul,
-               "npu_transpose_batchmatmul of float8 or int8 values, scaled as by npu_quant_matmul; x1 is [m, b, k] "
-               "unless perm_x1 "
-               "says otherwise");
-  npu.composed("npu_linear", &linear, "input @ weight.T + bias");
-  npu.composed("npu_linear_backward", &linear_backward, "gradients of npu_linear for input and weight");
-  npu.composed("_npu_dtype_cast", &cast, "input in another type, always a copy");
-  npu.composed("npu_dtype_cast", &cast_by_code,
-               "input in another type, always a copy; input_dtype says what its bytes are");
-  npu.composed("npu_dtype_cast_", &cast_into, "src is converted into input");
-  npu.composed("_npu_dtype_cast_backward", &cast, "grad in another type");
-  npu.composed("npu_dtype_cast_backward", &cast_backward, "grad in another type");
+void define_matmul(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_transpose_batchmatmul(Tensor input, Tensor weight, *, Tensor? bias=None, Tensor? scale=None, "
+                "int[]? perm_x1=None, int[]? perm_x2=None, int[]? perm_y=None, int? batch_split_factor=1) -> Tensor",
+      .kernel = parts(&transpose_batchmatmul),
+      .definition =
+          "bmm of input and weight, permuted by perm_x1 and perm_x2, as [m, b, n]; with batch_split_factor f as [f, m, "
+          "b * n / f]; with scale: round(y * scale) in int8, as [m, 1, b * n]",
+  });
+  library.add({
+      .schema =
+          "npu::npu_transpose_quant_batchmatmul(Tensor x1, Tensor x2, int dtype, *, Tensor? bias=None, Tensor? "
+          "x1_scale=None, Tensor? x2_scale=None, int[]? group_sizes=None, int[]? perm_x1=None, int[]? perm_x2=None, "
+          "int[]? perm_y=None, int? batch_split_factor=1, int? x1_dtype=None, int? x2_dtype=None) -> Tensor",
+      .kernel = parts(&transpose_quant_batchmatmul),
+      .definition =
+          "npu_transpose_batchmatmul of float8 or int8 values, scaled as by npu_quant_matmul; x1 is [m, b, k] "
+          "unless perm_x1 "
+          "says otherwise",
+  });
+  library.add({
+      .schema = "npu::npu_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+      .kernel = parts(&linear),
+      .definition = "input @ weight.T + bias",
+  });
+  library.add({
+      .schema = "npu::npu_linear_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor)",
+      .kernel = parts(&linear_backward),
+      .definition = "gradients of npu_linear for input and weight",
+  });
+  library.add({
+      .schema = "npu::_npu_dtype_cast(Tensor input, ScalarType dtype) -> Tensor",
+      .kernel = parts(&cast),
+      .definition = "input in another type, always a copy",
+  });
+  library.add({
+      .schema = "npu::npu_dtype_cast(Tensor input, int dtype, int? input_dtype=None) -> Tensor",
+      .kernel = parts(&cast_by_code),
+      .definition = "input in another type, always a copy; input_dtype says what its bytes are",
+  });
+  library.add({
+      .schema = "npu::npu_dtype_cast_(Tensor(a!) input, Tensor src) -> Tensor(a!)",
+      .kernel = parts(&cast_into),
+      .definition = "src is converted into input",
+  });
+  library.add({
+      .schema = "npu::_npu_dtype_cast_backward(Tensor grad, ScalarType dtype) -> Tensor",
+      .kernel = parts(&cast),
+      .definition = "grad in another type",
+  });
+  library.add({
+      .schema = "npu::npu_dtype_cast_backward(Tensor grad, ScalarType dtype, int? grad_dtype=None, int? "
+                "input_dtype=None) -> Tensor",
+      .kernel = parts(&cast_backward),
+      .definition = "grad in another type",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products that check themselves.
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/matmul/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -27,11 +27,16 @@ Tensor abft_verify(const Tensor& a, const Tensor& b, const Tensor& c, const Tens
 
 }  // namespace
 
-void define_matmul_checksum(Definitions& npu) {
-  npu.composed("_npu_matmul_abft_verify", &abft_verify,
-               "whether c cannot be a @ b, as one bool: |c @ w - a @ (b @ w)| is more than e_max * |a| @ (|b| @ |w|) "
-               "somewhere, where w, checksum_weight, has the weights of the columns in each checksum (weighted "
-               "checksums: Huang and Abraham, 1984). In float32");
+void define_matmul_checksum(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_npu_matmul_abft_verify(Tensor a, Tensor b, Tensor c, Tensor checksum_weight, *, float "
+                "e_max=0.001) -> Tensor",
+      .kernel = parts(&abft_verify),
+      .definition =
+          "whether c cannot be a @ b, as one bool: |c @ w - a @ (b @ w)| is more than e_max * |a| @ (|b| @ |w|) "
+          "somewhere, where w, checksum_weight, has the weights of the columns in each checksum (weighted "
+          "checksums: Huang and Abraham, 1984). In float32",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -6,7 +6,7 @@
 
 #include <ATen/ExpandUtils.h>
 
-#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 #include "torch/npu_ops/parts/gates.h"
 #include "torch/npu_ops/parts/parts.h"
@@ -216,22 +216,59 @@ Tensor ffn(const Tensor& x, const Tensor& weight1, const Tensor& weight2, c10::s
 
 }  // namespace
 
-void define_matmul_fusions(Definitions& npu) {
-  npu.composed("npu_bmmV2", &bmm, "self @ mat2, in the shape output_sizes or summed to it; [] keeps its own");
-  npu.composed("npu_bmm_v2_mat1_backward", &bmm_first_backward, "grad @ mat2.T, summed to size");
-  npu.composed("npu_bmm_v2_mat2_backward", &bmm_second_backward, "mat1.T @ grad, summed to size");
-  npu.composed("matmul_double_backward", &matmul_double_backward,
-               "gradients of (grad_out @ other.T, input.T @ grad_out) for grad_out, input and other, as mask says");
-  npu.composed("npu_fused_matmul", &fused_matmul, "x1 @ x2 + bias, then fused_op_type; 16cast32 leaves float32");
-  npu.composed(
-      "npu_batch_gather_matmul", &batch_gather_matmul,
-      "row i of input, from column y_offset on, + weight_b[indices[i], layer_idx] @ weight_a[same] @ x[i] * scale; "
-      "nothing is added for negative indices (Punica: Chen et al., 2023)");
-  npu.composed("npu_batch_gather_matmul_", &batch_gather_matmul_, "npu_batch_gather_matmul in input");
-  npu.composed(
-      "npu_ffn", &ffn,
-      "activation(x @ weight1 + bias1) @ weight2 + bias2, rows in turn for each expert; int8: sums * deq_scale, "
-      "quantised again as round(. * scale + offset)");
+void define_matmul_fusions(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_bmmV2(Tensor self, Tensor mat2, SymInt[] output_sizes) -> Tensor",
+      .kernel = parts(&bmm),
+      .definition = "self @ mat2, in the shape output_sizes or summed to it; [] keeps its own",
+  });
+  library.add({
+      .schema = "npu::npu_bmm_v2_mat1_backward(Tensor grad, Tensor mat1, Tensor mat2, SymInt[] size) -> Tensor",
+      .kernel = parts(&bmm_first_backward),
+      .definition = "grad @ mat2.T, summed to size",
+  });
+  library.add({
+      .schema = "npu::npu_bmm_v2_mat2_backward(Tensor grad, Tensor mat1, Tensor mat2, SymInt[] size) -> Tensor",
+      .kernel = parts(&bmm_second_backward),
+      .definition = "mat1.T @ grad, summed to size",
+  });
+  library.add({
+      .schema = "npu::matmul_double_backward(Tensor? grad_self, Tensor? grad_other, Tensor grad_out, Tensor input, "
+                "Tensor other, bool[3] mask) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&matmul_double_backward),
+      .definition = "gradients of (grad_out @ other.T, input.T @ grad_out) for grad_out, input and other, as mask says",
+  });
+  library.add({
+      .schema = "npu::npu_fused_matmul(Tensor x1, Tensor x2, *, Tensor? bias=None, Tensor? x3=None, str "
+                "fused_op_type='') -> Tensor",
+      .kernel = parts(&fused_matmul),
+      .definition = "x1 @ x2 + bias, then fused_op_type; 16cast32 leaves float32",
+  });
+  library.add({
+      .schema = "npu::npu_batch_gather_matmul(Tensor input, Tensor x, Tensor weight_b, Tensor indices, Tensor? "
+                "weight_a=None, int layer_idx=0, float scale=1e-3, int y_offset=0, int y_slice_size=-1) -> Tensor",
+      .kernel = parts(&batch_gather_matmul),
+      .definition =
+          "row i of input, from column y_offset on, + weight_b[indices[i], layer_idx] @ weight_a[same] @ x[i] * scale; "
+          "nothing is added for negative indices (Punica: Chen et al., 2023)",
+  });
+  library.add({
+      .schema = "npu::npu_batch_gather_matmul_(Tensor(a!) input, Tensor x, Tensor weight_b, Tensor indices, Tensor? "
+                "weight_a=None, int layer_idx=0, float scale=1e-3, int y_offset=0, int y_slice_size=-1) -> Tensor(a!)",
+      .kernel = parts(&batch_gather_matmul_),
+      .definition = "npu_batch_gather_matmul in input",
+  });
+  library.add({
+      .schema = "npu::npu_ffn(Tensor x, Tensor weight1, Tensor weight2, str activation, *, int[]? expert_tokens=None, "
+                "int[]? expert_tokens_index=None, Tensor? bias1=None, Tensor? bias2=None, Tensor? scale=None, Tensor? "
+                "offset=None, Tensor? deq_scale1=None, Tensor? deq_scale2=None, Tensor? antiquant_scale1=None, Tensor? "
+                "antiquant_scale2=None, Tensor? antiquant_offset1=None, Tensor? antiquant_offset2=None, int? "
+                "inner_precise=None, ScalarType? output_dtype=None) -> Tensor",
+      .kernel = parts(&ffn),
+      .definition =
+          "activation(x @ weight1 + bias1) @ weight2 + bias2, rows in turn for each expert; int8: sums * deq_scale, "
+          "quantised again as round(. * scale + offset)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

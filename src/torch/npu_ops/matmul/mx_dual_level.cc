@@ -2,7 +2,7 @@
 // float4 with two levels of scales: a float32 for 512 values, and a power of two for 32.
 #include <tuple>
 
-#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 
 namespace npugraph::npu_ops {
@@ -68,14 +68,25 @@ Tensor dual_level_quant_matmul(const Tensor& x1, const Tensor& x2, const Tensor&
 
 }  // namespace
 
-void define_mx_dual_level(Definitions& npu) {
-  npu.composed("npu_dynamic_dual_level_mx_quant", &dynamic_dual_level_mx_quant,
-               "x * smooth_scale in blocks of 512 along the last dimension, divided by max |x| / 6 in float32, 6 being "
-               "the largest float4; then as npu_dynamic_mx_quant. Results: the values, both scales. How the outer "
-               "scale is found is not published: this one uses all values of float4");
-  npu.composed("npu_dual_level_quant_matmul", &dual_level_quant_matmul,
-               "x1 [m, k] @ x2^T [k, n] + bias, both as npu_dynamic_dual_level_mx_quant makes them; x2 and its scales "
-               "may be transposed (x2 not where n is k / 2)");
+void define_mx_dual_level(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_dynamic_dual_level_mx_quant(Tensor input, *, Tensor? smooth_scale=None, str "
+                "round_mode=\"rint\") -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&dynamic_dual_level_mx_quant),
+      .definition =
+          "x * smooth_scale in blocks of 512 along the last dimension, divided by max |x| / 6 in float32, 6 being "
+          "the largest float4; then as npu_dynamic_mx_quant. Results: the values, both scales. How the outer "
+          "scale is found is not published: this one uses all values of float4",
+  });
+  library.add({
+      .schema =
+          "npu::npu_dual_level_quant_matmul(Tensor x1, Tensor x2, Tensor x1_level0_scale, Tensor x2_level0_scale, "
+          "Tensor x1_level1_scale, Tensor x2_level1_scale, *, Tensor? bias=None, int output_dtype=15) -> Tensor",
+      .kernel = parts(&dual_level_quant_matmul),
+      .definition =
+          "x1 [m, k] @ x2^T [k, n] + bias, both as npu_dynamic_dual_level_mx_quant makes them; x2 and its scales "
+          "may be transposed (x2 not where n is k / 2)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 
 namespace npugraph::npu_ops {
@@ -141,27 +141,71 @@ std::tuple<Tensor, Tensor> quant_max(const Tensor& x, const Tensor& scale, c10::
 
 }  // namespace
 
-void define_quant_fusions(Definitions& npu) {
-  npu.composed(
-      "npu_quant_matmul_dequant", &quant_matmul_dequant,
-      "x * smooth_scale to int8, by x_scale or the largest value of each row; (its product with the transposed weight "
-      "+ an int32 bias) * weight_scale * the scale of x");
-  npu.composed("npu_quant_matmul_gelu", &quant_matmul_gelu,
-               "gelu of x1 @ x2 * x2_scale * x1_scale + bias; bfloat16 where x2_scale is, else float16");
-  npu.composed("npu_quant_matmul_reduce_sum", &quant_matmul_reduce_sum,
-               "sum over batches of x1 @ x2 * x2_scale * x1_scale, in bfloat16");
-  npu.composed("npu_add_quant_matmul", &add_quant_matmul, "input + x1 @ x2, scaled as by npu_quant_matmul");
-  npu.composed("npu_add_quant_matmul_", &add_quant_matmul_, "npu_add_quant_matmul in input");
-  npu.composed("npu_quant_conv2d", &quant_conv2d,
-               "sums = conv2d of int8 values, exact, + bias of int32; sums * scale in float16 or as npu_quant_matmul");
-  npu.composed(
-      "npu_kronecker_quant", &kronecker_quant,
-      "p1 @ x @ p2; scale = max |.| * clip_ratio / 7 for each matrix; int4, saturated (FlatQuant: Sun et al., 2024)");
-  npu.composed(
-      "npu_rotate_quant", &rotate_quant,
-      "parts of the last dimension of x times rotation, as by npu_dynamic_quant (QuaRot: Ashkboos et al., 2024)");
-  npu.composed("npu_quant_max", &quant_max,
-               "x * scale in float8, saturated, or hifloat8 (round_mode \"round\"), and the largest |x|");
+void define_quant_fusions(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_quant_matmul_dequant(Tensor x, Tensor quantized_weight, Tensor weight_scale, *, Tensor? "
+                "bias=None, Tensor? x_scale=None, Tensor? x_offset=None, Tensor? smooth_scale=None, str? "
+                "quant_mode='pertoken') -> Tensor",
+      .kernel = parts(&quant_matmul_dequant),
+      .definition = "x * smooth_scale to int8, by x_scale or the largest value of each row; (its product with the "
+                    "transposed weight "
+                    "+ an int32 bias) * weight_scale * the scale of x",
+  });
+  library.add({
+      .schema = "npu::npu_quant_matmul_gelu(Tensor x1, Tensor x2, Tensor x1_scale, Tensor x2_scale, *, Tensor? "
+                "bias=None, str? approximate='gelu_erf') -> Tensor",
+      .kernel = parts(&quant_matmul_gelu),
+      .definition = "gelu of x1 @ x2 * x2_scale * x1_scale + bias; bfloat16 where x2_scale is, else float16",
+  });
+  library.add({
+      .schema = "npu::npu_quant_matmul_reduce_sum(Tensor x1, Tensor x2, *, Tensor? x1_scale=None, Tensor? "
+                "x2_scale=None) -> Tensor",
+      .kernel = parts(&quant_matmul_reduce_sum),
+      .definition = "sum over batches of x1 @ x2 * x2_scale * x1_scale, in bfloat16",
+  });
+  library.add({
+      .schema = "npu::npu_add_quant_matmul(Tensor input, Tensor x1, Tensor x2, Tensor x2_scale, *, Tensor? "
+                "x1_scale=None, int[]? group_sizes=None, int? x1_dtype=None, int? x2_dtype=None, int? "
+                "x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor",
+      .kernel = parts(&add_quant_matmul),
+      .definition = "input + x1 @ x2, scaled as by npu_quant_matmul",
+  });
+  library.add({
+      .schema = "npu::npu_add_quant_matmul_(Tensor(a!) input, Tensor x1, Tensor x2, Tensor x2_scale, *, Tensor? "
+                "x1_scale=None, int[]? group_sizes=None, int? x1_dtype=None, int? x2_dtype=None, int? "
+                "x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor(a!)",
+      .kernel = parts(&add_quant_matmul_),
+      .definition = "npu_add_quant_matmul in input",
+  });
+  library.add({
+      .schema = "npu::npu_quant_conv2d(Tensor input, Tensor weight, Tensor scale, int[2] strides=1, int[2] pads=0, "
+                "int[2] dilations=1, int groups=1, int offset_x=0, str round_mode='rint', int? output_dtype=None, "
+                "Tensor? bias=None, Tensor? offset=None, int? input_dtype=None, int? weight_dtype=None) -> Tensor",
+      .kernel = parts(&quant_conv2d),
+      .definition =
+          "sums = conv2d of int8 values, exact, + bias of int32; sums * scale in float16 or as npu_quant_matmul",
+  });
+  library.add({
+      .schema = "npu::npu_kronecker_quant(Tensor x, Tensor kronecker_p1, Tensor kronecker_p2, float? clip_ratio=None, "
+                "int? dst_dtype=None, float? dst_type_max=None) -> (Tensor out, Tensor quant_scale)",
+      .kernel = parts(&kronecker_quant),
+      .definition = "p1 @ x @ p2; scale = max |.| * clip_ratio / 7 for each matrix; int4, saturated (FlatQuant: Sun et "
+                    "al., 2024)",
+  });
+  library.add({
+      .schema = "npu::npu_rotate_quant(Tensor x, Tensor rotation, *, Tensor? alpha=None, int? dst_dtype=None, int? "
+                "axis=-1, str? round_mode=\"rint\", int? scale_alg=0, float? dst_type_max=0.0, bool? "
+                "transpose_y=False) -> (Tensor, Tensor)",
+      .kernel = parts(&rotate_quant),
+      .definition =
+          "parts of the last dimension of x times rotation, as by npu_dynamic_quant (QuaRot: Ashkboos et al., 2024)",
+  });
+  library.add({
+      .schema = "npu::npu_quant_max(Tensor x, Tensor scale, *, str round_mode=\"rint\", int dst_dtype=291, Tensor? "
+                "group_list=None) -> (Tensor, Tensor)",
+      .kernel = parts(&quant_max),
+      .definition = "x * scale in float8, saturated, or hifloat8 (round_mode \"round\"), and the largest |x|",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices, one or both of which are quantised.
-#include "torch/npu_ops/matmul/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 
 namespace npugraph::npu_ops {
@@ -56,20 +56,34 @@ Tensor weight_quant_batchmatmul(const Tensor& x, const Tensor& weight, const Ten
 
 }  // namespace
 
-void define_quant_matmul(Definitions& npu) {
-  npu.composed(
-      "npu_trans_quant_param", &trans_quant_param,
-      "int64: the float32's bits, less the low 13 of its mantissa; round(offset) of 9 bits from bit 37 on; bit 46 "
-      "set. round_mode 1 rounds the mantissa to nearest");
-  npu.composed(
-      "npu_quant_matmul", &quant_matmul,
-      "sums = x1 @ x2 (+ an int32 bias), exact in int32; y = sums * scale * pertoken_scale (+ a floating bias); "
-      "int8: round(y + offset), saturated; int32: the sums. int32 operands hold int4 values; a scale [groups, n] "
-      "is one per group of rows of x2");
-  npu.composed(
-      "npu_weight_quant_batchmatmul", &weight_quant_batchmatmul,
-      "x @ ((weight + antiquant_offset) * antiquant_scale) + bias, the scale one, per column, or per group of rows "
-      "and column; with quant_scale: round(y * quant_scale + quant_offset), int8");
+void define_quant_matmul(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_trans_quant_param(Tensor scale, Tensor? offset=None, int? round_mode=0) -> Tensor",
+      .kernel = parts(&trans_quant_param),
+      .definition =
+          "int64: the float32's bits, less the low 13 of its mantissa; round(offset) of 9 bits from bit 37 on; bit 46 "
+          "set. round_mode 1 rounds the mantissa to nearest",
+  });
+  library.add({
+      .schema = "npu::npu_quant_matmul(Tensor x1, Tensor x2, Tensor scale, *, Tensor? offset=None, Tensor? "
+                "pertoken_scale=None, Tensor? bias=None, int? output_dtype=None, int? x1_dtype=None, int? "
+                "x2_dtype=None, int? pertoken_scale_dtype=None, int? scale_dtype=None, int[]? group_sizes=None, "
+                "Tensor? y_scale=None) -> Tensor",
+      .kernel = parts(&quant_matmul),
+      .definition =
+          "sums = x1 @ x2 (+ an int32 bias), exact in int32; y = sums * scale * pertoken_scale (+ a floating bias); "
+          "int8: round(y + offset), saturated; int32: the sums. int32 operands hold int4 values; a scale [groups, n] "
+          "is one per group of rows of x2",
+  });
+  library.add({
+      .schema = "npu::npu_weight_quant_batchmatmul(Tensor x, Tensor weight, Tensor antiquant_scale, Tensor? "
+                "antiquant_offset=None, Tensor? quant_scale=None, Tensor? quant_offset=None, Tensor? bias=None, int "
+                "antiquant_group_size=0, int inner_precise=0, int? weight_dtype=None) -> Tensor",
+      .kernel = parts(&weight_quant_batchmatmul),
+      .definition =
+          "x @ ((weight + antiquant_offset) * antiquant_scale) + bias, the scale one, per column, or per group of rows "
+          "and column; with quant_scale: round(y * quant_scale + quant_offset), int8",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "torch/npu/captured.h"
-#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe/schedule_context.h"
 
 namespace npugraph::npu_ops {
@@ -77,15 +77,35 @@ void attention_to_ffn(const Tensor&, const Tensor&, const Tensor&, const Tensor&
 
 }  // namespace
 
-void define_attention_workers(Definitions& npu) {
-  npu.shaped("attention_worker_scheduler", &attention_scheduler);
-  npu.shaped("attention_worker_scheduler_", &attention_scheduler_in_place);
-  npu.shaped("npu_attention_to_ffn", &attention_to_ffn);
-  npu.computed(
-      kCombine, &attention_worker_combine, &attention_worker_combine_meta,
-      "Of the rows that came back for the micro batch of schedule_context: for each token the sum of those of its "
-      "experts times expert_scales, and of further ones, of shared experts; and layer_id + 1. need_schedule 1: all "
-      "rows must have come, and are marked as taken");
+void define_attention_workers(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::attention_worker_scheduler(Tensor input) -> Tensor",
+      .kernel = sizes_only(&attention_scheduler),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::attention_worker_scheduler_(Tensor(a!) input) -> Tensor(a!)",
+      .kernel = sizes_only(&attention_scheduler_in_place),
+      .definition = "",
+  });
+  library.add({
+      .schema =
+          "npu::npu_attention_to_ffn(Tensor x, Tensor session_id, Tensor micro_batch_id, Tensor layer_id, Tensor "
+          "expert_ids, Tensor expert_rank_table, str group, int world_size, int[] ffn_token_info_table_shape, int[] "
+          "ffn_token_data_shape, int[] attn_token_info_table_shape, int moe_expert_num, *, Tensor? scales=None, "
+          "Tensor? active_mask=None, int quant_mode=0, int sync_flag=0, int ffn_start_rank_id=0) -> ()",
+      .kernel = sizes_only(&attention_to_ffn),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::npu_attention_worker_combine(Tensor schedule_context, Tensor expert_scales, Tensor layer_id, int "
+                "hidden_size, *, int token_dtype=0, int need_schedule=0) -> (Tensor, Tensor)",
+      .kernel = whole(&attention_worker_combine, &attention_worker_combine_meta),
+      .definition =
+          "Of the rows that came back for the micro batch of schedule_context: for each token the sum of those of its "
+          "experts times expert_scales, and of further ones, of shared experts; and layer_id + 1. need_schedule 1: all "
+          "rows must have come, and are marked as taken",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 // that access memory of other ranks, only sizes are known.
 #include <tuple>
 
-#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe/moe.h"
 #include "torch/npu_ops/moe/schedule_context.h"
 
@@ -113,15 +113,35 @@ void ffn_to_attention(const Tensor&, const Tensor&, const Tensor&, const Tensor&
 
 }  // namespace
 
-void define_ffn_workers(Definitions& npu) {
-  npu.shaped("ffn_worker_scheduler", &ffn_scheduler);
-  npu.shaped("ffn_worker_scheduler_", &ffn_scheduler_in_place);
-  npu.shaped("npu_ffn_to_attention", &ffn_to_attention);
-  npu.computed(
-      kBatching, &ffn_worker_batching, &ffn_worker_batching_meta,
-      "The rows of the batches that schedule_context says are scheduled, in the order of their experts. Results, "
-      "with zeros after the last row: rows, experts that have any and how many; session, micro batch, token and "
-      "number of the token's expert of each row; its scale, which int8 rows have behind them; the number of rows");
+void define_ffn_workers(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::ffn_worker_scheduler(Tensor input, *, int sync_group_size=1, int execute_mode=0) -> Tensor",
+      .kernel = sizes_only(&ffn_scheduler),
+      .definition = "",
+  });
+  library.add({
+      .schema =
+          "npu::ffn_worker_scheduler_(Tensor(a!) input, *, int sync_group_size=1, int execute_mode=0) -> Tensor(a!)",
+      .kernel = sizes_only(&ffn_scheduler_in_place),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::npu_ffn_to_attention(Tensor x, Tensor session_ids, Tensor micro_batch_ids, Tensor token_ids, "
+                "Tensor expert_offsets, Tensor actual_token_num, str group, int world_size, int[] "
+                "token_info_table_shape, int[] token_data_shape, *, Tensor? attn_rank_table=None) -> ()",
+      .kernel = sizes_only(&ffn_to_attention),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::npu_ffn_worker_batching(Tensor schedule_context, int expert_num, int[4] max_out_shape, *, int "
+                "token_dtype=0, int need_schedule=0, int layer_num=0) -> (Tensor, Tensor, Tensor, Tensor, Tensor, "
+                "Tensor, Tensor, Tensor)",
+      .kernel = whole(&ffn_worker_batching, &ffn_worker_batching_meta),
+      .definition =
+          "The rows of the batches that schedule_context says are scheduled, in the order of their experts. Results, "
+          "with zeros after the last row: rows, experts that have any and how many; session, micro batch, token and "
+          "number of the token's expert of each row; its scale, which int8 rows have behind them; the number of rows",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,7 +2,7 @@
 // Gates of mixtures of experts: which experts a token goes to, and with which weights. Scores are in float32.
 #include <tuple>
 
-#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe/moe.h"
 
 namespace npugraph::npu_ops {
@@ -169,37 +169,71 @@ std::tuple<Tensor&, Tensor&> fused_add_topk_div_out(const Tensor& x, const Tenso
 
 }  // namespace
 
-void define_moe_gating(Definitions& npu) {
-  npu.composed(
-      "npu_moe_gating_top_k", &moe_gating_top_k,
-      "score = softmax(x) (norm_type 0) or sigmoid(x) (1), in float32. The k experts of the greatest score + bias, "
-      "equal "
-      "ones in rising order, within the k_group groups of the greatest maximum (group_select_mode 0) or sum of the two "
-      "greatest (1); or tid2eid[input_ids] (hash layers: Roller et al., 2021). y = their score, divided by its sum + "
-      "eps "
-      "where norm_type or renorm is 1, times routed_scaling_factor (DeepSeek-V3, 2024). Results: y, experts in int32, "
-      "score");
-  npu.composed("npu_moe_gating_top_k_backward", &moe_gating_top_k_backward,
-               "The gradient of x from that of y of npu_moe_gating_top_k; x_norm is its score");
-  npu.composed(
-      "npu_moe_gating_top_k_softmax", &moe_gating_top_k_softmax,
-      "The k greatest of softmax(x), equal ones in rising order. Results: these, their experts in int32 (the number of "
-      "experts in finished rows), and row_idx[i, j] = j * rows + i in int32");
-  npu.composed(
-      "npu_moe_gating_top_k_softmax_v2", &moe_gating_top_k_softmax_v2,
-      "npu_moe_gating_top_k_softmax; with renorm 1 the softmax of the k greatest x. The third result is softmax(x) in "
-      "float32 with output_softmax and renorm 0, and empty otherwise");
+void define_moe_gating(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::npu_moe_gating_top_k(Tensor x, int k, *, Tensor? bias=None, Tensor? input_ids=None, Tensor? "
+          "tid2eid=None, int k_group=1, int group_count=1, int group_select_mode=0, int renorm=0, int norm_type=0, "
+          "bool out_flag=False, float routed_scaling_factor=1.0, float eps=1e-20) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_gating_top_k),
+      .definition =
+          "score = softmax(x) (norm_type 0) or sigmoid(x) (1), in float32. The k experts of the greatest score + bias, "
+          "equal "
+          "ones in rising order, within the k_group groups of the greatest maximum (group_select_mode 0) or sum of the "
+          "two "
+          "greatest (1); or tid2eid[input_ids] (hash layers: Roller et al., 2021). y = their score, divided by its sum "
+          "+ "
+          "eps "
+          "where norm_type or renorm is 1, times routed_scaling_factor (DeepSeek-V3, 2024). Results: y, experts in "
+          "int32, "
+          "score",
+  });
+  library.add({
+      .schema = "npu::npu_moe_gating_top_k_backward(Tensor x_norm, Tensor grad_y, Tensor expertIdx, *, int renorm=0, "
+                "int norm_type=0, float routed_scaling_factor=1.0, float eps=1e-20) -> Tensor",
+      .kernel = parts(&moe_gating_top_k_backward),
+      .definition = "The gradient of x from that of y of npu_moe_gating_top_k; x_norm is its score",
+  });
+  library.add({
+      .schema =
+          "npu::npu_moe_gating_top_k_softmax(Tensor x, Tensor? finished=None, int k=1) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_gating_top_k_softmax),
+      .definition = "The k greatest of softmax(x), equal ones in rising order. Results: these, their experts in int32 "
+                    "(the number of "
+                    "experts in finished rows), and row_idx[i, j] = j * rows + i in int32",
+  });
+  library.add({
+      .schema = "npu::npu_moe_gating_top_k_softmax_v2(Tensor x, *, int k=1, Tensor? finished=None, int? renorm=0, "
+                "bool? output_softmax=False) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_gating_top_k_softmax_v2),
+      .definition = "npu_moe_gating_top_k_softmax; with renorm 1 the softmax of the k greatest x. The third result is "
+                    "softmax(x) in "
+                    "float32 with output_softmax and renorm 0, and empty otherwise",
+  });
 }
 
-void define_atb_gating(Definitions& atb) {
-  atb.composed("npu_fused_add_topk_div", &fused_add_topk_div,
-               "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
-               "groups of the "
-               "greatest sum of n; y = their score, with is_norm divided by its sum and times scale (DeepSeek-V3, "
-               "2024). With enable_expert_mapping, expert e of row i is mapping_table[e, i % mapping_num[e]], one of "
-               "its copies. "
-               "Results: y in float32, experts in int32");
-  atb.composite("npu_fused_add_topk_div.out", &fused_add_topk_div_out, "npu_fused_add_topk_div into y and indices");
+void define_atb_gating(OperatorLibrary& library) {
+  library.add({
+      .schema = "atb::npu_fused_add_topk_div(Tensor x, Tensor add_num, *, Tensor? mapping_num=None, Tensor? "
+                "mapping_table=None, str? activation_type=None, int group_num=1, int group_topk=1, int n=1, int k=1, "
+                "bool is_norm=True, float scale=1, bool enable_expert_mapping=False) -> (Tensor, Tensor)",
+      .kernel = parts(&fused_add_topk_div),
+      .definition =
+          "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
+          "groups of the "
+          "greatest sum of n; y = their score, with is_norm divided by its sum and times scale (DeepSeek-V3, "
+          "2024). With enable_expert_mapping, expert e of row i is mapping_table[e, i % mapping_num[e]], one of "
+          "its copies. "
+          "Results: y in float32, experts in int32",
+  });
+  library.add({
+      .schema = "atb::npu_fused_add_topk_div.out(Tensor x, Tensor add_num, *, Tensor? mapping_num=None, Tensor? "
+                "mapping_table=None, str? activation_type=None, int group_num=1, int group_topk=1, int n=1, int k=1, "
+                "bool is_norm=True, float scale=1, bool enable_expert_mapping=False, Tensor(a!) y, Tensor(b!) indices) "
+                "-> (Tensor(a!), Tensor(b!))",
+      .kernel = composite(&fused_add_topk_div_out),
+      .definition = "npu_fused_add_topk_div into y and indices",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 // the experts of each token, or by a map of tokens and experts.
 #include <tuple>
 
-#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe/moe.h"
 
 namespace npugraph::npu_ops {
@@ -215,42 +215,101 @@ Two moe_token_unpermute_with_routing_map_grad(const Tensor& grad, const Tensor& 
 
 }  // namespace
 
-void define_moe_permute(Definitions& npu) {
-  npu.composed("npu_moe_token_permute", &moe_token_permute,
-               "Rows of tokens in the order of their experts, equal ones as they stand, the first num_out_tokens of "
-               "them (all where "
-               "None or 0); and where each pair went, in int32");
-  npu.composed("npu_moe_token_permute_grad", &moe_token_permute_grad,
-               "The gradient of tokens of npu_moe_token_permute");
-  npu.composed("npu_moe_token_permute_grad_v2", &moe_token_permute_grad_v2,
-               "The gradient of tokens of npu_moe_token_permute, in tokens_dtype");
-  npu.composed(
-      "npu_moe_token_permute_with_routing_map", &moe_token_permute_with_routing_map,
-      "Rows of tokens expert by expert as routing_map says, tokens in rising order; the same of probs; and where the "
-      "pairs "
-      "of each token went (token by token), or with drop_and_pad, which has num_out_tokens / experts rows for each "
-      "expert, the token of each row");
-  npu.composed("npu_moe_token_permute_with_routing_map_grad", &moe_token_permute_with_routing_map_grad,
-               "Gradients of tokens and probs (None without) of npu_moe_token_permute_with_routing_map");
-  npu.composed(
-      "_npu_moe_token_unpermute", &moe_token_unpermute_saving,
-      "npu_moe_token_unpermute, and what its gradient needs of permuted_tokens: all with probs, nothing without");
-  npu.composed("npu_moe_token_unpermute", &moe_token_unpermute,
-               "out[i] = sum over j of probs[i, j] * permuted_tokens[sorted_indices[i * k + j]], in float32; rows that "
-               "npu_moe_token_permute left out, and rows of probability 0, are zeros whatever they hold");
-  npu.composed("npu_moe_token_unpermute_grad", &moe_token_unpermute_grad,
-               "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute");
-  npu.composed(
-      "npu_moe_token_unpermute_grad_v2", &moe_token_unpermute_grad_v2,
-      "Gradients of permuted_tokens, in permuted_tokens_dtype, and probs (None without) of npu_moe_token_unpermute");
-  npu.composed("_npu_moe_token_unpermute_with_routing_map", &moe_token_unpermute_with_routing_map_saving,
-               "npu_moe_token_unpermute_with_routing_map; besides, row out_index[i] of permuted_tokens is of token "
-               "permuted_token_id[i], and probabilities of these rows");
-  npu.composed("npu_moe_token_unpermute_with_routing_map", &moe_token_unpermute_with_routing_map,
-               "Each token the sum of its rows, times their probs, in float32; without drop_and_pad each token has as "
-               "many rows");
-  npu.composed("npu_moe_token_unpermute_with_routing_map_grad", &moe_token_unpermute_with_routing_map_grad,
-               "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute_with_routing_map");
+void define_moe_permute(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_moe_token_permute(Tensor tokens, Tensor indices, int? num_out_tokens=None, bool "
+                "padded_mode=False) -> (Tensor, Tensor)",
+      .kernel = parts(&moe_token_permute),
+      .definition =
+          "Rows of tokens in the order of their experts, equal ones as they stand, the first num_out_tokens of "
+          "them (all where "
+          "None or 0); and where each pair went, in int32",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_permute_grad(Tensor tokens, Tensor grad_permuted_tokens, Tensor indices, Tensor "
+                "sorted_indices, bool padded_mode=False) -> Tensor",
+      .kernel = parts(&moe_token_permute_grad),
+      .definition = "The gradient of tokens of npu_moe_token_permute",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_permute_grad_v2(Tensor grad_permuted_tokens, Tensor sorted_indices, SymInt "
+                "tokens_size_0, ScalarType tokens_dtype, SymInt num_topK, bool padded_mode=False) -> Tensor",
+      .kernel = parts(&moe_token_permute_grad_v2),
+      .definition = "The gradient of tokens of npu_moe_token_permute, in tokens_dtype",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_permute_with_routing_map(Tensor tokens, Tensor routing_map, *, Tensor? probs=None, "
+                "int? num_out_tokens=None, bool drop_and_pad=False) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_token_permute_with_routing_map),
+      .definition =
+          "Rows of tokens expert by expert as routing_map says, tokens in rising order; the same of probs; and where "
+          "the "
+          "pairs "
+          "of each token went (token by token), or with drop_and_pad, which has num_out_tokens / experts rows for each "
+          "expert, the token of each row",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_permute_with_routing_map_grad(Tensor permuted_token_out_grad, Tensor? probs_grad, "
+                "Tensor sorted_indices, Tensor routing_map, SymInt experts_num, SymInt tokens_num, bool drop_and_pad) "
+                "-> (Tensor, Tensor)",
+      .kernel = parts(&moe_token_permute_with_routing_map_grad),
+      .definition = "Gradients of tokens and probs (None without) of npu_moe_token_permute_with_routing_map",
+  });
+  library.add({
+      .schema = "npu::_npu_moe_token_unpermute(Tensor permuted_tokens, Tensor sorted_indices, Tensor? probs=None, bool "
+                "padded_mode=False, int[]? restore_shape=None) -> (Tensor unpermuted_tokens, Tensor "
+                "permuted_tokens_for_backward)",
+      .kernel = parts(&moe_token_unpermute_saving),
+      .definition =
+          "npu_moe_token_unpermute, and what its gradient needs of permuted_tokens: all with probs, nothing without",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_unpermute(Tensor permuted_tokens, Tensor sorted_indices, Tensor? probs=None, bool "
+                "padded_mode=False, int[]? restore_shape=None) -> Tensor",
+      .kernel = parts(&moe_token_unpermute),
+      .definition =
+          "out[i] = sum over j of probs[i, j] * permuted_tokens[sorted_indices[i * k + j]], in float32; rows that "
+          "npu_moe_token_permute left out, and rows of probability 0, are zeros whatever they hold",
+  });
+  library.add({
+      .schema =
+          "npu::npu_moe_token_unpermute_grad(Tensor permuted_tokens, Tensor grad_unpermuted_tokens, Tensor "
+          "sorted_indices, Tensor? probs=None, bool padded_mode=False, int[]? restore_shape=None) -> (Tensor, Tensor)",
+      .kernel = parts(&moe_token_unpermute_grad),
+      .definition = "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_unpermute_grad_v2(Tensor grad_unpermuted_tokens, Tensor sorted_indices, SymInt "
+                "permuted_tokens_size_0, ScalarType permuted_tokens_dtype, Tensor? probs=None, bool padded_mode=False, "
+                "int[]? restore_shape=None, Tensor? permuted_tokens=None) -> (Tensor, Tensor)",
+      .kernel = parts(&moe_token_unpermute_grad_v2),
+      .definition =
+          "Gradients of permuted_tokens, in permuted_tokens_dtype, and probs (None without) of npu_moe_token_unpermute",
+  });
+  library.add({
+      .schema = "npu::_npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] "
+                "restore_shape, *, Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> (Tensor, "
+                "Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_token_unpermute_with_routing_map_saving),
+      .definition =
+          "npu_moe_token_unpermute_with_routing_map; besides, row out_index[i] of permuted_tokens is of token "
+          "permuted_token_id[i], and probabilities of these rows",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] "
+                "restore_shape, *, Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> Tensor",
+      .kernel = parts(&moe_token_unpermute_with_routing_map),
+      .definition =
+          "Each token the sum of its rows, times their probs, in float32; without drop_and_pad each token has as "
+          "many rows",
+  });
+  library.add({
+      .schema = "npu::npu_moe_token_unpermute_with_routing_map_grad(Tensor unpermuted_tokens_grad, Tensor out_index, "
+                "Tensor permuted_token_id, Tensor? routing_map, Tensor? permuted_tokens, Tensor? probs, bool "
+                "drop_and_pad, int[] restore_shape) -> (Tensor, Tensor)",
+      .kernel = parts(&moe_token_unpermute_with_routing_map_grad),
+      .definition = "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute_with_routing_map",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,7 +2,7 @@
 // Results of experts in the order of tokens again, and counts of tokens and experts.
 #include <tuple>
 
-#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe/moe.h"
 
 namespace npugraph::npu_ops {
@@ -98,27 +98,47 @@ std::tuple<Tensor, Tensor> moe_update_expert(const Tensor& expert_ids, const Ten
 
 }  // namespace
 
-void define_moe_results(Definitions& npu) {
-  npu.composed("npu_moe_finalize_routing", &moe_finalize_routing,
-               "out[i] = skip1[i] + skip2[i] + sum over j of scales[i, j] * (row + bias[export_for_source_row[i, j]]), "
-               "in float32. "
-               "row is that of expanded_permuted_rows at expanded_src_to_dst_row[j * rows + i] (drop_pad_mode 0, 1) or "
-               "[i * k + j] "
-               "(2, 3); zeros where that is -1");
-  npu.composed("npu_moe_re_routing", &moe_re_routing,
-               "Chunks of rows [rank][expert], whose lengths expert_token_num_per_rank says, as [expert][rank]. "
-               "Results: rows, their "
-               "scales (ones where none are given), the row where each comes from (idx_type 0) or goes to (1), and the "
-               "number of "
-               "rows of each expert, plain (expert_token_num_type 1) or summed up (0)");
-  npu.composed("npu_moe_compute_expert_tokens", &moe_compute_expert_tokens,
-               "How many elements of a rising vector are at most 0, 1, ..., num_expert - 1");
-  npu.composed(
-      "npu_moe_update_expert", &moe_update_expert,
-      "A row of eplb_table has the number of copies of an expert, and then their ids. Takes copy local_rank_id / "
-      "ceil(world_size / copies) (balance_mode 0), or token % copies (1). The second result says which pairs stay: "
-      "those "
-      "of active tokens with expert_scales >= pruning_threshold * (sum of the token's expert_scales)");
+void define_moe_results(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_moe_finalize_routing(Tensor expanded_permuted_rows, Tensor? skip1, Tensor? skip2, Tensor? "
+                "bias, Tensor? scales, Tensor expanded_src_to_dst_row, Tensor? export_for_source_row, int? "
+                "drop_pad_mode=0, int? k=1) -> Tensor",
+      .kernel = parts(&moe_finalize_routing),
+      .definition =
+          "out[i] = skip1[i] + skip2[i] + sum over j of scales[i, j] * (row + bias[export_for_source_row[i, j]]), "
+          "in float32. "
+          "row is that of expanded_permuted_rows at expanded_src_to_dst_row[j * rows + i] (drop_pad_mode 0, 1) or "
+          "[i * k + j] "
+          "(2, 3); zeros where that is -1",
+  });
+  library.add({
+      .schema =
+          "npu::npu_moe_re_routing(Tensor tokens, Tensor expert_token_num_per_rank, *, Tensor? per_token_scales=None, "
+          "int expert_token_num_type=1, int idx_type=0, int? tokens_dtype=None) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_re_routing),
+      .definition =
+          "Chunks of rows [rank][expert], whose lengths expert_token_num_per_rank says, as [expert][rank]. "
+          "Results: rows, their "
+          "scales (ones where none are given), the row where each comes from (idx_type 0) or goes to (1), and the "
+          "number of "
+          "rows of each expert, plain (expert_token_num_type 1) or summed up (0)",
+  });
+  library.add({
+      .schema = "npu::npu_moe_compute_expert_tokens(Tensor sorted_expert_for_source_row, int num_expert) -> Tensor",
+      .kernel = parts(&moe_compute_expert_tokens),
+      .definition = "How many elements of a rising vector are at most 0, 1, ..., num_expert - 1",
+  });
+  library.add({
+      .schema = "npu::npu_moe_update_expert(Tensor expert_ids, Tensor eplb_table, *, Tensor? expert_scales=None, "
+                "Tensor? pruning_threshold=None, Tensor? active_mask=None, int local_rank_id=-1, int world_size=-1, "
+                "int balance_mode=0) -> (Tensor, Tensor)",
+      .kernel = parts(&moe_update_expert),
+      .definition =
+          "A row of eplb_table has the number of copies of an expert, and then their ids. Takes copy local_rank_id / "
+          "ceil(world_size / copies) (balance_mode 0), or token % copies (1). The second result says which pairs stay: "
+          "those "
+          "of active tokens with expert_scales >= pruning_threshold * (sum of the token's expert_scales)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "torch/npu_ops/moe/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/moe/moe.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
 
@@ -194,25 +194,47 @@ Five moe_init_routing_quant(const Tensor& x, const Tensor& expert_idx, const Opt
 
 }  // namespace
 
-void define_moe_routing(Definitions& npu) {
-  npu.composed(
-      "npu_moe_init_routing", &moe_init_routing,
-      "Pairs in the order of their experts, equal ones as they stand. Results: rows row_idx % rows of x, for the first "
-      "min(active_num, rows) * k pairs; the place of each pair, by its row_idx; its expert; all in this order");
-  npu.composed(
-      "npu_moe_init_routing_v2", &moe_init_routing_v2,
-      "Pairs in the order of their experts, equal ones as they stand, those of experts behind active_expert_range, and "
-      "then those of experts before it, last and not active. Results: rows of x for these pairs, zeros where none is "
-      "active, with drop_pad_mode 1 expert_capacity for each expert; the row of each pair, -1 where there is none "
-      "(row_idx_type 0), or all pairs in this order (1); the number of pairs of each expert before capacity, summed up "
-      "(0), plain (1), or [expert, number] (2); with quant_mode -1 the scale of each row's token. quant_mode 0: rint(x "
-      "* scale + offset); 1: rows times the scale of their expert, by their greatest magnitude / 127, which is the "
-      "last result");
-  npu.composed(
-      "npu_moe_init_routing_quant", &moe_init_routing_quant,
-      "npu_moe_init_routing_v2 of all experts, in int8. Results: rows, the row of each pair, the number of pairs of "
-      "each "
-      "expert in int32 (mode 1 summed up, 2 plain; without capacity), the same before capacity, scales of rows");
+void define_moe_routing(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_moe_init_routing(Tensor x, Tensor row_idx, Tensor expert_idx, int active_num) -> (Tensor, "
+                "Tensor, Tensor)",
+      .kernel = parts(&moe_init_routing),
+      .definition =
+          "Pairs in the order of their experts, equal ones as they stand. Results: rows row_idx % rows of x, for the "
+          "first "
+          "min(active_num, rows) * k pairs; the place of each pair, by its row_idx; its expert; all in this order",
+  });
+  library.add({
+      .schema = "npu::npu_moe_init_routing_v2(Tensor x, Tensor expert_idx, *, Tensor? scale=None, Tensor? offset=None, "
+                "int active_num=-1, int expert_capacity=-1, int expert_num=-1, int drop_pad_mode=0, int "
+                "expert_tokens_num_type=0, bool expert_tokens_num_flag=False, int quant_mode=-1, int[2] "
+                "active_expert_range=[], int row_idx_type=0, int? x_dtype=None) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_init_routing_v2),
+      .definition =
+          "Pairs in the order of their experts, equal ones as they stand, those of experts behind active_expert_range, "
+          "and "
+          "then those of experts before it, last and not active. Results: rows of x for these pairs, zeros where none "
+          "is "
+          "active, with drop_pad_mode 1 expert_capacity for each expert; the row of each pair, -1 where there is none "
+          "(row_idx_type 0), or all pairs in this order (1); the number of pairs of each expert before capacity, "
+          "summed up "
+          "(0), plain (1), or [expert, number] (2); with quant_mode -1 the scale of each row's token. quant_mode 0: "
+          "rint(x "
+          "* scale + offset); 1: rows times the scale of their expert, by their greatest magnitude / 127, which is the "
+          "last result",
+  });
+  library.add({
+      .schema = "npu::npu_moe_init_routing_quant(Tensor x, Tensor expert_idx, *, Tensor? scale=None, Tensor? "
+                "offset=None, int active_num=1024, int expert_capacity=0, int expert_num=256, int drop_pad_mode=0, int "
+                "expert_tokens_num_mode=0, bool expert_tokens_before_capacity_flag=False, int quant_mode=1) -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&moe_init_routing_quant),
+      .definition =
+          "npu_moe_init_routing_v2 of all experts, in int8. Results: rows, the row of each pair, the number of pairs "
+          "of "
+          "each "
+          "expert in int32 (mode 1 summed up, 2 plain; without capacity), the same before capacity, scales of rows",
+  });
 }
 
 }  // namespace npugraph::npu_ops

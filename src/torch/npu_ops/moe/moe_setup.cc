@@ -3,8 +3,8 @@
 // set-up orders the rows, and the tear-down sends them. comm_cmd_info, int32, is passed from the first to the second.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/call_arguments.h"
-#include "torch/npu_ops/moe/families.h"
 #include "torch/npu_ops/moe/moe.h"
 #include "torch/npu_ops/moe/moe_combine.h"
 #include "torch/npu_ops/moe/moe_dispatch.h"
@@ -133,23 +133,52 @@ void combine_teardown(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_moe_setup(Definitions& npu) {
-  npu.composed(
-      "npu_moe_distribute_dispatch_setup", boxed<&dispatch_setup>(),
-      "The first half of npu_moe_distribute_dispatch_v2. Results: rows by the experts that they go to, with zeros up "
-      "to a multiple of 256 values, or, where quant_mode is 2, in int8 with the bytes of their scales behind them, "
-      "from "
-      "a multiple of 32 on, and zeros up to a multiple of 512; the place of each pair among those of "
-      "its expert; the pair of each row, and the number of rows of each expert");
-  npu.composed("npu_moe_distribute_dispatch_teardown", boxed<&dispatch_teardown>(),
-               "The second half: results 1 to 4 of npu_moe_distribute_dispatch_v2, of what the set-up gave. The fourth "
-               "number of assist_info_for_combine is 1 for each row that came");
-  npu.composed("npu_moe_distribute_combine_setup", boxed<&combine_setup>(),
-               "The first half of npu_moe_distribute_combine_v2. Results: rows by the ranks that they came from, with "
-               "zeros up to a multiple of 512 values; token "
-               "and number of the token's expert of each row, and the number of rows of each rank");
-  npu.composed("npu_moe_distribute_combine_teardown", boxed<&combine_teardown>(),
-               "The second half: npu_moe_distribute_combine_v2 of what the set-up gave");
+void define_moe_setup(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_moe_distribute_dispatch_setup(Tensor x, Tensor expert_ids, str group_ep, int ep_world_size, "
+                "int ep_rank_id, int moe_expert_num, *, Tensor? scales=None, Tensor? x_active_mask=None, int "
+                "expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int quant_mode=0, int "
+                "global_bs=0, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&dispatch_setup>()),
+      .definition =
+          "The first half of npu_moe_distribute_dispatch_v2. Results: rows by the experts that they go to, with zeros "
+          "up "
+          "to a multiple of 256 values, or, where quant_mode is 2, in int8 with the bytes of their scales behind them, "
+          "from "
+          "a multiple of 32 on, and zeros up to a multiple of 512; the place of each pair among those of "
+          "its expert; the pair of each row, and the number of rows of each expert",
+  });
+  library.add({
+      .schema =
+          "npu::npu_moe_distribute_dispatch_teardown(Tensor x, Tensor y, Tensor expert_ids, Tensor comm_cmd_info, str "
+          "group_ep, int ep_world_size, int ep_rank_id, int moe_expert_num, *, int expert_shard_type=0, int "
+          "shared_expert_num=1, int shared_expert_rank_num=0, int quant_mode=0, int global_bs=0, int "
+          "expert_token_nums_type=1, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&dispatch_teardown>()),
+      .definition =
+          "The second half: results 1 to 4 of npu_moe_distribute_dispatch_v2, of what the set-up gave. The fourth "
+          "number of assist_info_for_combine is 1 for each row that came",
+  });
+  library.add({
+      .schema = "npu::npu_moe_distribute_combine_setup(Tensor expand_x, Tensor expert_ids, Tensor "
+                "assist_info_for_combine, str group_ep, int ep_world_size, int ep_rank_id, int moe_expert_num, *, int "
+                "expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int global_bs=0, int "
+                "comm_quant_mode=0, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor)",
+      .kernel = parts(boxed<&combine_setup>()),
+      .definition =
+          "The first half of npu_moe_distribute_combine_v2. Results: rows by the ranks that they came from, with "
+          "zeros up to a multiple of 512 values; token "
+          "and number of the token's expert of each row, and the number of rows of each rank",
+  });
+  library.add({
+      .schema = "npu::npu_moe_distribute_combine_teardown(Tensor expand_x, Tensor quant_expand_x, Tensor expert_ids, "
+                "Tensor expand_idx, Tensor expert_scales, Tensor comm_cmd_info, str group_ep, int ep_world_size, int "
+                "ep_rank_id, int moe_expert_num, *, Tensor? x_active_mask=None, Tensor? shared_expert_x=None, int "
+                "expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int global_bs=0, int "
+                "comm_quant_mode=0, int comm_type=0, str comm_alg=\"\") -> Tensor",
+      .kernel = parts(boxed<&combine_teardown>()),
+      .definition = "The second half: npu_moe_distribute_combine_v2 of what the set-up gave",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,7 +2,7 @@
 // Normalisation by mean and variance: of layers, groups and batches. Statistics are in float32.
 #include <tuple>
 
-#include "torch/npu_ops/norms/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms/norms.h"
 
 namespace npugraph::npu_ops {
@@ -199,33 +199,86 @@ std::tuple<Tensor, Tensor> batch_norm_gather_stats_update(const Tensor& /*input*
 
 }  // namespace
 
-void define_layer_norms(Definitions& npu) {
-  npu.composed("npu_add_layer_norm", &add_layer_norm,
-               "sum = x1 + x2 in their type; y = (sum - mean) * rstd * gamma + beta, over the last gamma.dim() "
-               "dimensions (Ba et al., 2016). Results: y, mean and rstd in float32, and sum, which is empty without "
-               "additional_output");
-  npu.composed("npu_add_layer_norm_backward", &add_layer_norm_backward,
-               "Gradients of npu_add_layer_norm for x1, x2 and, in float32, gamma and beta");
-  npu.composed("npu_deep_norm", &deep_norm,
-               "y = layer_norm(alpha * x + gx) (Wang et al., DeepNet, 2022). Results: mean and rstd in float32, y");
-  npu.composed("npu_deep_norm_backward", &deep_norm_backward,
-               "Gradients of npu_deep_norm for x, gx and, in float32, beta and gamma");
-  npu.composed("npu_layer_norm_eval", &layer_norm_eval, "torch.nn.functional.layer_norm");
-  npu.composed("npu_layernorm_grad", &layernorm_grad, "Gradients of layer_norm for input, weight and bias");
-  npu.composed("npu_group_norm_silu", &group_norm_silu,
-               "y = silu(group_norm(input)) (Wu and He, 2018). Results: y, mean and rstd of each group");
-  npu.composed("npu_group_norm_swish", &group_norm_swish,
-               "y = n * sigmoid(swish_scale * n), n = group_norm(input). Results: y, mean and rstd of each group");
-  npu.composed("npu_group_norm_swish_grad", &group_norm_swish_grad,
-               "Gradients of npu_group_norm_swish for input, weight and bias; empty where the mask says no");
-  npu.composed(
-      "npu_normalize_batch", &normalize_batch,
-      "(x - mean) / (std + 1e-5) of (batch, features, time): mean and unbiased std of the first seq_len times, "
-      "of each feature or of all (normalize_batch of NeMo's speech features)");
-  npu.composed("batch_norm_reduce", &batch_norm_reduce, "Of each channel: the sum, and the sum of squares, in float32");
-  npu.composite("batch_norm_gather_stats_update", &batch_norm_gather_stats_update,
-                "Of sums (mean) and sums of squares (invstd) of several processes, each of counts values: the mean and "
-                "1 / sqrt(variance + eps) of all. Writes running_mean and running_var, as torch's batch_norm does");
+void define_layer_norms(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_add_layer_norm(Tensor x1, Tensor x2, Tensor gamma, Tensor beta, float epsilon=1e-05, bool "
+                "additional_output=False) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_layer_norm),
+      .definition =
+          "sum = x1 + x2 in their type; y = (sum - mean) * rstd * gamma + beta, over the last gamma.dim() "
+          "dimensions (Ba et al., 2016). Results: y, mean and rstd in float32, and sum, which is empty without "
+          "additional_output",
+  });
+  library.add({
+      .schema = "npu::npu_add_layer_norm_backward(Tensor? dy_opt, Tensor x1, Tensor x2, Tensor rstd, Tensor mean, "
+                "Tensor gamma, Tensor? dsum_opt) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_layer_norm_backward),
+      .definition = "Gradients of npu_add_layer_norm for x1, x2 and, in float32, gamma and beta",
+  });
+  library.add({
+      .schema = "npu::npu_deep_norm(Tensor x, Tensor gx, Tensor beta, Tensor gamma, float alpha=0.3, float "
+                "epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&deep_norm),
+      .definition = "y = layer_norm(alpha * x + gx) (Wang et al., DeepNet, 2022). Results: mean and rstd in float32, y",
+  });
+  library.add({
+      .schema = "npu::npu_deep_norm_backward(Tensor dy, Tensor x, Tensor gx, Tensor gamma, Tensor mean, Tensor rstd, "
+                "float alpha=0.3) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&deep_norm_backward),
+      .definition = "Gradients of npu_deep_norm for x, gx and, in float32, beta and gamma",
+  });
+  library.add({
+      .schema = "npu::npu_layer_norm_eval(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
+                "bias=None, float eps=1e-05) -> Tensor",
+      .kernel = parts(&layer_norm_eval),
+      .definition = "torch.nn.functional.layer_norm",
+  });
+  library.add({
+      .schema = "npu::npu_layernorm_grad(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor "
+                "rstd, Tensor? weight, Tensor? bias) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&layernorm_grad),
+      .definition = "Gradients of layer_norm for input, weight and bias",
+  });
+  library.add({
+      .schema = "npu::npu_group_norm_silu(Tensor input, Tensor? weight, Tensor? bias, int group, float eps=0.00001) -> "
+                "(Tensor, Tensor, Tensor)",
+      .kernel = parts(&group_norm_silu),
+      .definition = "y = silu(group_norm(input)) (Wu and He, 2018). Results: y, mean and rstd of each group",
+  });
+  library.add({
+      .schema = "npu::npu_group_norm_swish(Tensor input, int num_groups, Tensor weight, Tensor bias, float? eps=1e-5, "
+                "float? swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&group_norm_swish),
+      .definition = "y = n * sigmoid(swish_scale * n), n = group_norm(input). Results: y, mean and rstd of each group",
+  });
+  library.add({
+      .schema =
+          "npu::npu_group_norm_swish_grad(Tensor grad, Tensor input, int num_groups, Tensor weight, Tensor bias, "
+          "Tensor mean, Tensor rstd, bool[3] grad_input_mask, float? swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&group_norm_swish_grad),
+      .definition = "Gradients of npu_group_norm_swish for input, weight and bias; empty where the mask says no",
+  });
+  library.add({
+      .schema = "npu::npu_normalize_batch(Tensor input, Tensor seq_len, int normalize_type=0) -> Tensor",
+      .kernel = parts(&normalize_batch),
+      .traits = {.on_host = {"seq_len"}},
+      .definition =
+          "(x - mean) / (std + 1e-5) of (batch, features, time): mean and unbiased std of the first seq_len times, "
+          "of each feature or of all (normalize_batch of NeMo's speech features)",
+  });
+  library.add({
+      .schema = "npu::batch_norm_reduce(Tensor input, float eps) -> (Tensor, Tensor)",
+      .kernel = parts(&batch_norm_reduce),
+      .definition = "Of each channel: the sum, and the sum of squares, in float32",
+  });
+  library.add({
+      .schema = "npu::batch_norm_gather_stats_update(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, "
+                "Tensor? running_var, float momentum, float eps, Tensor counts) -> (Tensor, Tensor)",
+      .kernel = composite(&batch_norm_gather_stats_update),
+      .definition =
+          "Of sums (mean) and sums of squares (invstd) of several processes, each of counts values: the mean and "
+          "1 / sqrt(variance + eps) of all. Writes running_mean and running_var, as torch's batch_norm does",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "torch/npu_ops/norms/families.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 
@@ -90,21 +90,47 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_cast(const Tensor& x1, c
 
 }  // namespace
 
-void define_norms(Definitions& npu) {
-  npu.composed("npu_rms_norm", &rms_norm,
-               "y = x / sqrt(mean(x^2) + epsilon) * gamma, over the last gamma.dim() dimensions; rstd in float32 "
-               "(Zhang and Sennrich, 2019)");
-  npu.composed("npu_rms_norm_backward", &rms_norm_backward,
-               "Gradients of npu_rms_norm for x and, in float32, for gamma");
-  npu.composed("npu_gemma_rms_norm", &gemma_rms_norm, "npu_rms_norm with 1 + gamma in the place of gamma");
-  npu.composed("npu_add_rms_norm", &add_rms_norm,
-               "sum = x1 + x2 in their type; y = npu_rms_norm(sum). Results: y, rstd in float32, sum");
-  npu.composed("npu_add_rms_norm_v2", &add_rms_norm_v2,
-               "npu_add_rms_norm that writes y into x1 and the sum into x2. Result: rstd");
-  npu.composed("npu_add_rms_norm_v2_functional", &add_rms_norm_v2_functional,
-               "npu_add_rms_norm. Results: rstd, y, sum");
-  npu.composed("npu_add_rms_norm_cast", &add_rms_norm_cast,
-               "npu_add_rms_norm, and a copy of y, after it was rounded, in float32. Results: the copy, y, rstd, sum");
+void define_norms(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
+      .kernel = parts(&rms_norm),
+      .definition = "y = x / sqrt(mean(x^2) + epsilon) * gamma, over the last gamma.dim() dimensions; rstd in float32 "
+                    "(Zhang and Sennrich, 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_rms_norm_backward(Tensor dy, Tensor input, Tensor gamma, Tensor rstd) -> (Tensor, Tensor)",
+      .kernel = parts(&rms_norm_backward),
+      .definition = "Gradients of npu_rms_norm for x and, in float32, for gamma",
+  });
+  library.add({
+      .schema = "npu::npu_gemma_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
+      .kernel = parts(&gemma_rms_norm),
+      .definition = "npu_rms_norm with 1 + gamma in the place of gamma",
+  });
+  library.add({
+      .schema =
+          "npu::npu_add_rms_norm(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_rms_norm),
+      .definition = "sum = x1 + x2 in their type; y = npu_rms_norm(sum). Results: y, rstd in float32, sum",
+  });
+  library.add({
+      .schema = "npu::npu_add_rms_norm_v2(Tensor(a!) x1, Tensor(b!) x2, Tensor gamma, float epsilon=1e-06) -> Tensor",
+      .kernel = parts(&add_rms_norm_v2),
+      .definition = "npu_add_rms_norm that writes y into x1 and the sum into x2. Result: rstd",
+  });
+  library.add({
+      .schema = "npu::npu_add_rms_norm_v2_functional(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> "
+                "(Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_rms_norm_v2_functional),
+      .definition = "npu_add_rms_norm. Results: rstd, y, sum",
+  });
+  library.add({
+      .schema = "npu::npu_add_rms_norm_cast(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, "
+                "Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_rms_norm_cast),
+      .definition =
+          "npu_add_rms_norm, and a copy of y, after it was rounded, in float32. Results: the copy, y, rstd, sum",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,7 +3,7 @@
 // npu_add_rms_norm_quant, whose results are those of npu_quantize on the result of npu_add_rms_norm.
 #include <tuple>
 
-#include "torch/npu_ops/norms/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms/norms.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
 
@@ -140,27 +140,64 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_rms_norm_dynamic_mx_quant(const T
 
 }  // namespace
 
-void define_quant_norms(Definitions& npu) {
-  npu.composed(
-      "npu_add_rms_norm_quant", &add_rms_norm_quant,
-      "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
-      "zero_point), or t * scale without div_mode; zero points of an integer type are added to round(t / scale). "
-      "Results: y of scales1, y of scales2 (zeros without them), sum");
-  npu.composed(
-      "npu_add_rms_norm_dynamic_quant", &add_rms_norm_dynamic_quant,
-      "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of each "
-      "row; y = round(t / scale). Results: y1, y2, sum, scale1, scale2; those of output_mask False, and the second "
-      "ones by default unless both smooth scales are given, are empty");
-  npu.composed("npu_rms_norm_quant", &rms_norm_quant, "round((npu_rms_norm(x) + beta) * scale + offset)");
-  npu.composed("npu_rms_norm_quant_v2", &rms_norm_quant_v2,
-               "round((npu_rms_norm(x) + beta) / scale + offset), or times scale without div_mode; rstd in float32");
-  npu.composed("npu_rms_norm_dynamic_mx_quant", &rms_norm_dynamic_mx_quant,
-               "npu_dynamic_mx_quant of npu_rms_norm(x) + beta. Results: values, scales, rstd in float32");
-  npu.composed("npu_add_rms_norm_dynamic_mx_quant", &add_rms_norm_dynamic_mx_quant,
-               "sum = x1 + x2 in their type; npu_rms_norm_dynamic_mx_quant of it. Results: values, sum, scales, rstd");
-  npu.composed("_npu_rms_norm_backward_quant", &rms_norm_backward_quant,
-               "npu_rms_norm_backward, its gradient for x as round(dx / scale_x + offset_x), or times scale_x without "
-               "div_mode");
+void define_quant_norms(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_add_rms_norm_quant(Tensor x1, Tensor x2, Tensor gamma, Tensor scales1, Tensor? zero_points1, "
+                "Tensor? beta=None, Tensor? scales2=None, Tensor? zero_points2=None, *, int axis=-1, float "
+                "epsilon=1e-06, bool div_mode=True, int? dst_type=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_rms_norm_quant),
+      .definition =
+          "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
+          "zero_point), or t * scale without div_mode; zero points of an integer type are added to round(t / scale). "
+          "Results: y of scales1, y of scales2 (zeros without them), sum",
+  });
+  library.add({
+      .schema = "npu::npu_add_rms_norm_dynamic_quant(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? "
+                "smooth_scale1=None, Tensor? smooth_scale2=None, Tensor? beta=None, float epsilon=1e-6, bool[2]? "
+                "output_mask=None, int? y_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&add_rms_norm_dynamic_quant),
+      .definition =
+          "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of "
+          "each "
+          "row; y = round(t / scale). Results: y1, y2, sum, scale1, scale2; those of output_mask False, and the second "
+          "ones by default unless both smooth scales are given, are empty",
+  });
+  library.add({
+      .schema = "npu::npu_rms_norm_quant(Tensor x, Tensor gamma, Tensor beta, Tensor scale, Tensor offset, float "
+                "epsilon=1e-06, *, int? dst_dtype=None) -> Tensor",
+      .kernel = parts(&rms_norm_quant),
+      .definition = "round((npu_rms_norm(x) + beta) * scale + offset)",
+  });
+  library.add({
+      .schema = "npu::npu_rms_norm_quant_v2(Tensor x, Tensor gamma, Tensor scale, *, Tensor? offset=None, Tensor? "
+                "beta=None, float epsilon=1e-06, bool div_mode=True, int? dst_dtype=None) -> (Tensor, Tensor)",
+      .kernel = parts(&rms_norm_quant_v2),
+      .definition =
+          "round((npu_rms_norm(x) + beta) / scale + offset), or times scale without div_mode; rstd in float32",
+  });
+  library.add({
+      .schema = "npu::npu_rms_norm_dynamic_mx_quant(Tensor x, Tensor gamma, *, Tensor? beta=None, float epsilon=1e-06, "
+                "int scale_alg=0, str round_mode=\"rint\", int dst_type=296) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&rms_norm_dynamic_mx_quant),
+      .definition = "npu_dynamic_mx_quant of npu_rms_norm(x) + beta. Results: values, scales, rstd in float32",
+  });
+  library.add({
+      .schema = "npu::npu_add_rms_norm_dynamic_mx_quant(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? beta=None, "
+                "float epsilon=1e-06, int scale_alg=0, str round_mode=\"rint\", int dst_type=296) -> (Tensor, Tensor, "
+                "Tensor, Tensor)",
+      .kernel = parts(&add_rms_norm_dynamic_mx_quant),
+      .definition =
+          "sum = x1 + x2 in their type; npu_rms_norm_dynamic_mx_quant of it. Results: values, sum, scales, rstd",
+  });
+  library.add({
+      .schema =
+          "npu::_npu_rms_norm_backward_quant(Tensor dy, Tensor x, Tensor rstd, Tensor gamma, Tensor scale_x, *, "
+          "Tensor? offset_x=None, bool? div_mode=True, str quant_mode=\"static\", int? dst_type=1) -> (Tensor, Tensor)",
+      .kernel = parts(&rms_norm_backward_quant),
+      .definition =
+          "npu_rms_norm_backward, its gradient for x as round(dx / scale_x + offset_x), or times scale_x without "
+          "div_mode",
+  });
 }
 
 }  // namespace npugraph::npu_ops

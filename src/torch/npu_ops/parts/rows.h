@@ -10,7 +10,6 @@
 namespace npugraph::npu_ops {
 
 using npu::announce_rows;
-using npu::declare_row_writes;
 
 // into[places[0][i], places[1][i], ...] = rows[i]. Rows with a negative place are skipped. If several rows have one
 // place, any of them may stay. Announces what it writes (torch/npu/row_writes.h).

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/quantisation/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -79,13 +79,19 @@ Two ifmr_meta(const Tensor& data, const Tensor&, const Tensor&, const Tensor&, d
 
 }  // namespace
 
-void define_calibration(Definitions& npu) {
-  npu.computed("npu_ifmr", &ifmr, &ifmr_meta,
-               "Scale and offset of int8 with the least squared error of data: cumsum, of a histogram between data_min "
-               "and data_max, gives the range that min_percentile and max_percentile leave; it is tried times each of "
-               "search_start to search_end. Without offset scale = greatest / 127; with it (max - min) / 255, and -128 "
-               "stands for min (the calibration of CANN's AMCT by input feature maps; which edges of bins count is not "
-               "published)");
+void define_calibration(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_ifmr(Tensor data, Tensor data_min, Tensor data_max, Tensor cumsum, float min_percentile, "
+                "float max_percentile, float search_start, float search_end, float search_step, bool with_offset) -> "
+                "(Tensor, Tensor)",
+      .kernel = whole(&ifmr, &ifmr_meta),
+      .definition =
+          "Scale and offset of int8 with the least squared error of data: cumsum, of a histogram between data_min "
+          "and data_max, gives the range that min_percentile and max_percentile leave; it is tried times each of "
+          "search_start to search_end. Without offset scale = greatest / 127; with it (max - min) / 255, and -128 "
+          "stands for min (the calibration of CANN's AMCT by input feature maps; which edges of bins count is not "
+          "published)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

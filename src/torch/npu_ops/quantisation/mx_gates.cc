@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
 
 namespace npugraph::npu_ops {
@@ -120,22 +120,42 @@ std::tuple<Tensor, Tensor> swiglu_group_quant_backward(const Tensor& grad_y, con
 
 }  // namespace
 
-void define_mx_gates(Definitions& npu) {
-  npu.composed("npu_swiglu_mx_quant_with_dual_axis", &swiglu_mx_quant_with_dual_axis,
-               "silu(first half) * second half of the last dimension (the halves the other way round without "
-               "activate_left), as by npu_dynamic_mx_quant along the last dimension and along the one before; with "
-               "group_index there as by npu_grouped_dynamic_mx_quant");
-  npu.composed("_npu_swiglu_backward_mx_quant_with_dual_axis", &swiglu_backward_mx_quant_with_dual_axis,
-               "The gradient for x of the gated unit of npu_swiglu_mx_quant_with_dual_axis, quantised as there");
-  npu.composed(
-      "npu_swiglu_group_quant", &swiglu_group_quant,
-      "y_origin = silu(a) * b, a and b the halves of the last dimension, with clamp_limit above 0 a cut to at "
-      "most that and b to [-limit, limit]; y_origin * weight of each row in blocks of block_size (128 where it "
-      "is 0): scale = max |.| / largest value of dst_type, with round_scale the next power of two (DeepSeek-AI, "
-      "2024, arXiv:2412.19437). Results: values, scales, y_origin. All rows count, of whatever group; "
-      "dst_type_max is for types that the host does not have");
-  npu.composed("npu_swiglu_group_quant_backward", &swiglu_group_quant_backward,
-               "Gradients of y_origin * weight of npu_swiglu_group_quant for x and weight");
+void define_mx_gates(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_swiglu_mx_quant_with_dual_axis(Tensor x, *, Tensor? group_index=None, bool "
+                "activate_left=True, str round_mode=\"rint\", int scale_alg=1, int dst_type=24, float dst_type_max=0) "
+                "-> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&swiglu_mx_quant_with_dual_axis),
+      .definition =
+          "silu(first half) * second half of the last dimension (the halves the other way round without "
+          "activate_left), as by npu_dynamic_mx_quant along the last dimension and along the one before; with "
+          "group_index there as by npu_grouped_dynamic_mx_quant",
+  });
+  library.add({
+      .schema = "npu::_npu_swiglu_backward_mx_quant_with_dual_axis(Tensor x, Tensor y_grad, *, Tensor? "
+                "group_index=None, bool activate_left=True, str round_mode=\"rint\", int scale_alg=1, int dst_type=24, "
+                "float dst_type_max=0) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&swiglu_backward_mx_quant_with_dual_axis),
+      .definition = "The gradient for x of the gated unit of npu_swiglu_mx_quant_with_dual_axis, quantised as there",
+  });
+  library.add({
+      .schema = "npu::npu_swiglu_group_quant(Tensor x, *, Tensor? weight=None, Tensor? group_index=None, Tensor? "
+                "scale=None, int dst_type=291, int quant_mode=0, int block_size=0, bool round_scale=False, float "
+                "clamp_limit=-1.0, float dst_type_max=15.0, bool output_origin=False) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&swiglu_group_quant),
+      .definition =
+          "y_origin = silu(a) * b, a and b the halves of the last dimension, with clamp_limit above 0 a cut to at "
+          "most that and b to [-limit, limit]; y_origin * weight of each row in blocks of block_size (128 where it "
+          "is 0): scale = max |.| / largest value of dst_type, with round_scale the next power of two (DeepSeek-AI, "
+          "2024, arXiv:2412.19437). Results: values, scales, y_origin. All rows count, of whatever group; "
+          "dst_type_max is for types that the host does not have",
+  });
+  library.add({
+      .schema = "npu::npu_swiglu_group_quant_backward(Tensor grad_y, Tensor x, *, Tensor? weight=None, Tensor? "
+                "y_origin=None, Tensor? group_index=None, float clamp_limit=0.0) -> (Tensor, Tensor)",
+      .kernel = parts(&swiglu_group_quant_backward),
+      .definition = "Gradients of y_origin * weight of npu_swiglu_group_quant for x and weight",
+  });
 }
 
 }  // namespace npugraph::npu_ops

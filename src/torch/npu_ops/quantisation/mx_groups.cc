@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
 
 namespace npugraph::npu_ops {
@@ -69,17 +69,33 @@ std::tuple<Tensor, Tensor> grouped_dynamic_block_quant(const Tensor& x, const Te
 
 }  // namespace
 
-void define_mx_groups(Definitions& npu) {
-  npu.composed("npu_dynamic_block_mx_quant", &dynamic_block_mx_quant,
-               "as npu_dynamic_mx_quant, with one scale for 32 by 32 values of the last two dimensions, so that both "
-               "they and their transpose are blocks: the scales as of the last dimension, and as of the one before");
-  npu.composed("npu_grouped_dynamic_mx_quant", &grouped_dynamic_mx_quant,
-               "npu_dynamic_mx_quant along the rows of x, in groups that end at group_index: group g, from row s on, "
-               "begins pair s / 64 + g of rows / 64 + groups pairs of blocks");
-  npu.composed("npu_grouped_dynamic_block_quant", &grouped_dynamic_block_quant,
-               "npu_dynamic_block_quant of groups of rows, of which group_list has the ends or, with group_list_type "
-               "1, the sizes: group g, from row s on, begins block s / row_block_size + g of rows / row_block_size + "
-               "groups; scales of blocks without rows are min_scale");
+void define_mx_groups(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_dynamic_block_mx_quant(Tensor input, *, str round_mode=\"rint\", int dst_type=296, int "
+                "scale_alg=0, float dst_type_max=0.0) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&dynamic_block_mx_quant),
+      .definition =
+          "as npu_dynamic_mx_quant, with one scale for 32 by 32 values of the last two dimensions, so that both "
+          "they and their transpose are blocks: the scales as of the last dimension, and as of the one before",
+  });
+  library.add({
+      .schema = "npu::npu_grouped_dynamic_mx_quant(Tensor x, Tensor group_index, *, str round_mode=\"rint\", int "
+                "dst_type=23, int blocksize=32, int? scale_alg=0, float? dst_type_max=0.0) -> (Tensor, Tensor)",
+      .kernel = parts(&grouped_dynamic_mx_quant),
+      .definition =
+          "npu_dynamic_mx_quant along the rows of x, in groups that end at group_index: group g, from row s on, "
+          "begins pair s / 64 + g of rows / 64 + groups pairs of blocks",
+  });
+  library.add({
+      .schema = "npu::npu_grouped_dynamic_block_quant(Tensor x, Tensor group_list, *, float min_scale=0.0, str "
+                "round_mode=\"rint\", int dst_type=291, int row_block_size=1, int col_block_size=128, int "
+                "group_list_type=0, float dst_type_max=0.0) -> (Tensor, Tensor)",
+      .kernel = parts(&grouped_dynamic_block_quant),
+      .definition =
+          "npu_dynamic_block_quant of groups of rows, of which group_list has the ends or, with group_list_type "
+          "1, the sizes: group g, from row s on, begins block s / row_block_size + g of rows / row_block_size + "
+          "groups; scales of blocks without rows are min_scale",
+  });
 }
 
 }  // namespace npugraph::npu_ops

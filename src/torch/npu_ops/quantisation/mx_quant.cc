@@ -3,8 +3,8 @@
 // specification, v1.0) or a float.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/gates.h"
-#include "torch/npu_ops/quantisation/families.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
 
 namespace npugraph::npu_ops {
@@ -82,21 +82,47 @@ std::tuple<Tensor, Tensor> dynamic_block_quant(const Tensor& x, double min_scale
 
 }  // namespace
 
-void define_mx_quant(Definitions& npu) {
-  npu.composed(
-      "npu_dynamic_mx_quant", &dynamic_mx_quant,
-      "blocks of 32 along axis with a scale of 2^(floor(log2 max) - exponent of the largest value of dst_type), "
-      "bytes of float8_e8m0fnu, in pairs of blocks; float4 values fill bytes (OCP Microscaling v1.0). With scale_alg 1 "
-      "scales "
-      "are 2^ceil(log2(max / largest value)) (Mishra et al., 2025, arXiv:2506.08027)");
-  npu.composed("npu_dynamic_mx_quant_with_dual_axis", &dynamic_mx_quant_with_dual_axis,
-               "npu_dynamic_mx_quant along the last dimension and along the one before");
-  npu.composed("npu_anti_mx_quant", &anti_mx_quant,
-               "x times the scale of its block along axis (OCP Microscaling v1.0)");
-  npu.composed("npu_swiglu_mx_quant", &swiglu_mx_quant, "npu_dynamic_mx_quant of the halves of x, gated");
-  npu.composed(
-      "npu_dynamic_block_quant", &dynamic_block_quant,
-      "blocks of rows and columns; scale = max |x| / largest value of dst_type, at least min_scale; y = x / scale");
+void define_mx_quant(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::npu_dynamic_mx_quant(Tensor input, *, int axis=-1, str round_mode=\"rint\", int dst_type=296, int "
+          "block_size=32, int? scale_alg=0, float dst_type_max=0.0, float max_low_bound=0.0) -> (Tensor, Tensor)",
+      .kernel = parts(&dynamic_mx_quant),
+      .definition =
+          "blocks of 32 along axis with a scale of 2^(floor(log2 max) - exponent of the largest value of dst_type), "
+          "bytes of float8_e8m0fnu, in pairs of blocks; float4 values fill bytes (OCP Microscaling v1.0). With "
+          "scale_alg 1 "
+          "scales "
+          "are 2^ceil(log2(max / largest value)) (Mishra et al., 2025, arXiv:2506.08027)",
+  });
+  library.add({
+      .schema = "npu::npu_dynamic_mx_quant_with_dual_axis(Tensor input, *, str round_mode=\"rint\", int dst_type=296, "
+                "int scale_alg=0, float? dst_type_max=0.0) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&dynamic_mx_quant_with_dual_axis),
+      .definition = "npu_dynamic_mx_quant along the last dimension and along the one before",
+  });
+  library.add({
+      .schema = "npu::npu_anti_mx_quant(Tensor x, Tensor mxscale, *, int? axis=-1, int? dst_type=15, int? "
+                "src_type=292) -> Tensor",
+      .kernel = parts(&anti_mx_quant),
+      .definition = "x times the scale of its block along axis (OCP Microscaling v1.0)",
+  });
+  library.add({
+      .schema = "npu::npu_swiglu_mx_quant(Tensor x, *, Tensor? group_index=None, int activate_dim=-1, bool "
+                "activate_left=False, int swiglu_mode=0, float clamp_limit=7.0, float glu_alpha=1.702, float "
+                "glu_bias=1.0, int group_mode=0, int axis=-1, int dst_type=296, str round_mode=\"rint\", int "
+                "scale_alg=0, float max_dtype_value=0) -> (Tensor, Tensor)",
+      .kernel = parts(&swiglu_mx_quant),
+      .definition = "npu_dynamic_mx_quant of the halves of x, gated",
+  });
+  library.add({
+      .schema =
+          "npu::npu_dynamic_block_quant(Tensor x, *, float min_scale=0.0, str round_mode=\"rint\", int dst_type=1, int "
+          "row_block_size=1, int col_block_size=128, float dst_type_max=0.0) -> (Tensor y, Tensor scale)",
+      .kernel = parts(&dynamic_block_quant),
+      .definition =
+          "blocks of rows and columns; scale = max |x| / largest value of dst_type, at least min_scale; y = x / scale",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "torch/npu_ops/quantisation/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
 
@@ -161,31 +161,63 @@ Tensor convert_weight_to_int4pack(const Tensor& weight, int64_t) {
 
 }  // namespace
 
-void define_quantise(Definitions& npu) {
-  npu.composed(
-      "npu_quantize", &quantize,
-      "div_mode: round(x / scale) + zero_point, else round(x * scale + zero_point), saturated; scales are one or "
-      "one per channel along axis (Jacob et al., 2018)");
-  npu.composed(
-      "npu_dynamic_quant", &dynamic_quant,
-      "scale = max |x * smooth| / largest value of the type (dst_type_max where it is given), in float32, over "
-      "the last dimension (pertoken), the one before (perchannel) or all (pertensor); y = round(x * smooth / "
-      "scale). group_index: cumulative ends of the rows that take each row of smooth_scales");
-  npu.composed(
-      "npu_dynamic_quant_asymmetric", &dynamic_quant_asymmetric,
-      "as npu_dynamic_quant, with scale = (max - min) / (number of values of the type - 1), 1 where that is 0; offset "
-      "= largest value - max / scale; y = round(x * smooth / scale + offset). Results: y, scale, offset");
-  npu.composed("npu_group_quant", &group_quant,
-               "round(x * scale + offset), the row of scale by group_index, cumulative ends of groups of rows");
-  npu.composed("_quantize_per_channel_impl.out", &quantize_per_channel,
-               "round(inputs / scales) + zero_points, saturated, into result; scales are along axis");
-  npu.composed("_quantize_per_tensor_impl.out", &quantize_per_tensor,
-               "round(inputs / scales) + zero_points, saturated, into result");
-  npu.composed(
-      "npu_anti_quant", &anti_quant,
-      "(x + offset) * scale, in float16 where dst_dtype is None; x of int32 holds eight int4 values in a word");
-  npu.composed("npu_convert_weight_to_int4pack", &convert_weight_to_int4pack,
-               "eight values of [-8, 7] along the last dimension to an int32, the first in the lowest bits");
+void define_quantise(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_quantize(Tensor input, Tensor scales, Tensor? zero_points, int dtype, int axis=1, bool "
+                "div_mode=True) -> Tensor",
+      .kernel = parts(&quantize),
+      .definition =
+          "div_mode: round(x / scale) + zero_point, else round(x * scale + zero_point), saturated; scales are one or "
+          "one per channel along axis (Jacob et al., 2018)",
+  });
+  library.add({
+      .schema = "npu::npu_dynamic_quant(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None, int? "
+                "dst_type=None, str quant_mode=\"pertoken\", float dst_type_max=0.0) -> (Tensor, Tensor)",
+      .kernel = parts(&dynamic_quant),
+      .definition =
+          "scale = max |x * smooth| / largest value of the type (dst_type_max where it is given), in float32, over "
+          "the last dimension (pertoken), the one before (perchannel) or all (pertensor); y = round(x * smooth / "
+          "scale). group_index: cumulative ends of the rows that take each row of smooth_scales",
+  });
+  library.add({
+      .schema =
+          "npu::npu_dynamic_quant_asymmetric(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None, "
+          "int? dst_type=None, str quant_mode=\"pertoken\", float dst_type_max=0.0) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&dynamic_quant_asymmetric),
+      .definition = "as npu_dynamic_quant, with scale = (max - min) / (number of values of the type - 1), 1 where that "
+                    "is 0; offset "
+                    "= largest value - max / scale; y = round(x * smooth / scale + offset). Results: y, scale, offset",
+  });
+  library.add({
+      .schema = "npu::npu_group_quant(Tensor x, Tensor scale, Tensor group_index, *, Tensor? offset=None, ScalarType? "
+                "dst_dtype=None) -> Tensor",
+      .kernel = parts(&group_quant),
+      .definition = "round(x * scale + offset), the row of scale by group_index, cumulative ends of groups of rows",
+  });
+  library.add({
+      .schema = "npu::_quantize_per_channel_impl.out(Tensor inputs, Tensor scales, Tensor zero_points, int axis, "
+                "ScalarType dtype, *, Tensor(a!) result) -> Tensor(a!)",
+      .kernel = parts(&quantize_per_channel),
+      .definition = "round(inputs / scales) + zero_points, saturated, into result; scales are along axis",
+  });
+  library.add({
+      .schema = "npu::_quantize_per_tensor_impl.out(Tensor inputs, Tensor scales, Tensor zero_points, ScalarType "
+                "dtype, *, Tensor(a!) result) -> Tensor(a!)",
+      .kernel = parts(&quantize_per_tensor),
+      .definition = "round(inputs / scales) + zero_points, saturated, into result",
+  });
+  library.add({
+      .schema = "npu::npu_anti_quant(Tensor x, Tensor scale, *, Tensor? offset=None, int? dst_dtype=None, int? "
+                "src_dtype=None) -> Tensor",
+      .kernel = parts(&anti_quant),
+      .definition =
+          "(x + offset) * scale, in float16 where dst_dtype is None; x of int32 holds eight int4 values in a word",
+  });
+  library.add({
+      .schema = "npu::npu_convert_weight_to_int4pack(Tensor weight, int inner_k_tiles=0) -> Tensor",
+      .kernel = parts(&convert_weight_to_int4pack),
+      .definition = "eight values of [-8, 7] along the last dimension to an int32, the first in the lowest bits",
+  });
 }
 
 }  // namespace npugraph::npu_ops

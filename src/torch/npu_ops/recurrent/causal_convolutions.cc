@@ -3,10 +3,10 @@
 #include <string>
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/parts/rows.h"
-#include "torch/npu_ops/recurrent/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -253,25 +253,53 @@ void fused_causal_conv1d_v2(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_causal_convolutions(Definitions& npu) {
-  declare_row_writes("npu::npu_fused_causal_conv1d", {"conv_states"});
-  declare_row_writes("npu::npu_fused_causal_conv1d_v2", {"conv_states"});
-  npu.composed(
-      "npu_fused_causal_conv1d", boxed<&fused_causal_conv1d>(),
-      "Each token and the K - 1 before it, by channel, times weight, [K, dim], plus bias, then silu, then, with "
-      "residual_connection, plus x. Before the first token of a sequence (query_start_loc; without it those of [B, S, "
-      "dim], or one token each) are the rows of conv_states, [slots, places, dim], of its slot, cache_indices, where "
-      "initial_state_mode is not 0 (without it: where run_mode is 1), else zeros; the last K - 1 rows are put back. "
-      "With num_accepted_tokens the state begins with that of the last accepted token, and keeps all tokens. With "
-      "blocks, cache_indices is a table of them, and the state at the end of each is kept. As causal_conv1d_fn and "
-      "causal_conv1d_update of vLLM; the order of axes is not published. Tokens of no slot, pad_slot_id, give zeros");
-  npu.composed("npu_fused_causal_conv1d_v2", boxed<&fused_causal_conv1d_v2>(),
-               "npu_fused_causal_conv1d into x, in which tokens of no slot stay as they are");
-  npu.composed("npu_masked_causal_conv1d", &masked_causal_conv1d,
-               "Each row of input, [S, B, H], and the K - 1 before it times weight, [K, H]; where mask, [B, S], is "
-               "False the result is 0 (axes, and that mask is of results, are not published)");
-  npu.composed("npu_masked_causal_conv1d_backward", &masked_causal_conv1d_backward,
-               "Gradients of input and weight of npu_masked_causal_conv1d");
+void define_causal_convolutions(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_fused_causal_conv1d(Tensor x, Tensor weight, Tensor(a!) conv_states, *, Tensor? "
+                "query_start_loc=None, Tensor? cache_indices=None, Tensor? initial_state_mode=None, Tensor? bias=None, "
+                "Tensor? num_accepted_tokens=None, str? activation=\"None\", int? pad_slot_id=-1, int? run_mode=0, "
+                "int? residual_connection=0, int? max_query_len=-1, Tensor? num_computed_tokens=None, Tensor? "
+                "block_idx_first_scheduled_token=None, Tensor? block_idx_last_scheduled_token=None, Tensor? "
+                "initial_state_idx=None, int? block_size=128, str? conv_mode=\"default\") -> Tensor",
+      .kernel = parts(boxed<&fused_causal_conv1d>()),
+      .traits = {.writes_rows_of = {"conv_states"}},
+      .definition =
+          "Each token and the K - 1 before it, by channel, times weight, [K, dim], plus bias, then silu, then, with "
+          "residual_connection, plus x. Before the first token of a sequence (query_start_loc; without it those of [B, "
+          "S, "
+          "dim], or one token each) are the rows of conv_states, [slots, places, dim], of its slot, cache_indices, "
+          "where "
+          "initial_state_mode is not 0 (without it: where run_mode is 1), else zeros; the last K - 1 rows are put "
+          "back. "
+          "With num_accepted_tokens the state begins with that of the last accepted token, and keeps all tokens. With "
+          "blocks, cache_indices is a table of them, and the state at the end of each is kept. As causal_conv1d_fn and "
+          "causal_conv1d_update of vLLM; the order of axes is not published. Tokens of no slot, pad_slot_id, give "
+          "zeros",
+  });
+  library.add({
+      .schema = "npu::npu_fused_causal_conv1d_v2(Tensor(a!) x, Tensor weight, Tensor(b!) conv_states, *, Tensor? "
+                "query_start_loc=None, Tensor? cache_indices=None, Tensor? initial_state_mode=None, Tensor? bias=None, "
+                "Tensor? num_accepted_tokens=None, str? activation=\"None\", int? pad_slot_id=-1, int? run_mode=0, "
+                "int? residual_connection=0, int? max_query_len=-1, Tensor? num_computed_tokens=None, Tensor? "
+                "block_idx_first_scheduled_token=None, Tensor? block_idx_last_scheduled_token=None, Tensor? "
+                "initial_state_idx=None, int? block_size=128, str? conv_mode=\"default\") -> ()",
+      .kernel = parts(boxed<&fused_causal_conv1d_v2>()),
+      .traits = {.writes_rows_of = {"conv_states"}},
+      .definition = "npu_fused_causal_conv1d into x, in which tokens of no slot stay as they are",
+  });
+  library.add({
+      .schema = "npu::npu_masked_causal_conv1d(Tensor input, Tensor weight, *, Tensor? mask=None) -> Tensor",
+      .kernel = parts(&masked_causal_conv1d),
+      .definition =
+          "Each row of input, [S, B, H], and the K - 1 before it times weight, [K, H]; where mask, [B, S], is "
+          "False the result is 0 (axes, and that mask is of results, are not published)",
+  });
+  library.add({
+      .schema = "npu::npu_masked_causal_conv1d_backward(Tensor grad_output, Tensor input, Tensor weight, *, Tensor? "
+                "mask=None) -> (Tensor, Tensor)",
+      .kernel = parts(&masked_causal_conv1d_backward),
+      .definition = "Gradients of input and weight of npu_masked_causal_conv1d",
+  });
 }
 
 }  // namespace npugraph::npu_ops

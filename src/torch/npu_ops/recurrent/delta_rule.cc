@@ -3,10 +3,10 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/rows.h"
-#include "torch/npu_ops/recurrent/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -153,19 +153,37 @@ std::tuple<Tensor, Tensor> chunk_meta(const Tensor&, const Tensor& key, const Te
 
 }  // namespace
 
-void define_delta_rule(Definitions& npu) {
-  declare_row_writes("npu::npu_recurrent_gated_delta_rule", {"state"});
-  npu.computed(
-      "npu_recurrent_gated_delta_rule", &recurrent_gated_delta_rule, &recurrent_meta,
-      "Of each token: S = S * exp(g) * exp(gk); S += beta * outer(value - S key, key); S query * scale, scale 1 by "
-      "default. A sequence starts from state[ssm_state_indices] of its first token, or of the last that was "
-      "accepted, and S after each token is written to its own (Yang et al., Gated Delta Networks, 2024)");
-  npu.computed("npu_recurrent_gated_delta_rule_functional", &recurrent_functional, &recurrent_functional_meta,
-               "npu_recurrent_gated_delta_rule of a copy of state, which is its second result");
-  npu.computed(
-      "npu_chunk_gated_delta_rule", &chunk_gated_delta_rule, &chunk_meta,
-      "npu_recurrent_gated_delta_rule of whole sequences, each from its initial_state or zeros. Results: one row of "
-      "each token, the last state of each sequence");
+void define_delta_rule(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_recurrent_gated_delta_rule(Tensor query, Tensor key, Tensor value, Tensor(a!) state, *, "
+                "Tensor? beta=None, float? scale=None, Tensor? actual_seq_lengths=None, Tensor? "
+                "ssm_state_indices=None, Tensor? num_accepted_tokens=None, Tensor? g=None, Tensor? gk=None) -> Tensor",
+      .kernel = whole(&recurrent_gated_delta_rule, &recurrent_meta),
+      .traits = {.writes_rows_of = {"state"}, .on_host = {"actual_seq_lengths"}},
+      .definition =
+          "Of each token: S = S * exp(g) * exp(gk); S += beta * outer(value - S key, key); S query * scale, scale 1 by "
+          "default. A sequence starts from state[ssm_state_indices] of its first token, or of the last that was "
+          "accepted, and S after each token is written to its own (Yang et al., Gated Delta Networks, 2024)",
+  });
+  library.add({
+      .schema =
+          "npu::npu_recurrent_gated_delta_rule_functional(Tensor query, Tensor key, Tensor value, Tensor state, *, "
+          "Tensor? beta=None, float? scale=None, Tensor? actual_seq_lengths=None, Tensor? ssm_state_indices=None, "
+          "Tensor? num_accepted_tokens=None, Tensor? g=None, Tensor? gk=None) -> (Tensor, Tensor)",
+      .kernel = whole(&recurrent_functional, &recurrent_functional_meta),
+      .traits = {.on_host = {"actual_seq_lengths"}},
+      .definition = "npu_recurrent_gated_delta_rule of a copy of state, which is its second result",
+  });
+  library.add({
+      .schema =
+          "npu::npu_chunk_gated_delta_rule(Tensor query, Tensor key, Tensor value, *, Tensor? beta=None, Tensor? "
+          "initial_state=None, Tensor? actual_seq_lengths=None, float? scale=None, Tensor? g=None) -> (Tensor, Tensor)",
+      .kernel = whole(&chunk_gated_delta_rule, &chunk_meta),
+      .traits = {.on_host = {"actual_seq_lengths"}},
+      .definition = "npu_recurrent_gated_delta_rule of whole sequences, each from its initial_state or zeros. Results: "
+                    "one row of "
+                    "each token, the last state of each sequence",
+  });
 }
 
 }  // namespace npugraph::npu_ops

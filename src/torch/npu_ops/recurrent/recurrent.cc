@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent networks of one layer and direction, in float32. Their gradients are those of the steps.
 
-#include "torch/npu_ops/recurrent/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/recurrent/recurrent_steps.h"
 
 namespace npugraph::npu_ops {
@@ -99,24 +99,48 @@ Six gru(const Tensor& input, const Tensor& hx, const Tensor& weight_input, const
 
 }  // namespace
 
-void define_recurrent(Definitions& npu) {
-  npu.composed("npu_gru", &gru,
-               "torch.nn.GRU of one layer and direction, with weights [I, 3 * H] and [H, 3 * H] of reset, update and "
-               "new (Cho et al., "
-               "2014); sequences are as long as the input. Results: y, and step by step h, update, reset, new, and the "
-               "hidden part "
-               "of new");
-  npu.composed("npu_lstm", &lstm,
-               "torch.nn.LSTM of one layer and direction (direction: from the last step on), with a weight [I + H, 4 * "
-               "H] of the gates i, j, "
-               "f, o (Hochreiter and Schmidhuber, 1997). Results: y, and step by step h, c, i, j, f, o, tanh(c)");
-  npu.computed("npu_lstm_data", &lstm_data, &lstm_data_meta,
-               "npu_lstm of the rows of packed sequences (torch.nn.utils.rnn.PackedSequence), of which batch_sizes "
-               "says how many belong to each step. All results have as many rows");
-  npu.composed(
-      "npu_lstm_cell", &lstm_cell,
-      "torch.lstm_cell, whose gates are i, f, j, o. Results, [1, B, H] each: y (which is h), h, c, i, j, f, o, "
-      "tanh(c)");
+void define_recurrent(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_gru(Tensor input, Tensor hx, Tensor weight_input, Tensor weight_hidden, Tensor bias_input, "
+                "Tensor bias_hidden, Tensor seq_length, bool has_biases, int num_layers, float dropout, bool train, "
+                "bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&gru),
+      .traits = {.on_host = {"seq_length"}},
+      .definition =
+          "torch.nn.GRU of one layer and direction, with weights [I, 3 * H] and [H, 3 * H] of reset, update and "
+          "new (Cho et al., "
+          "2014); sequences are as long as the input. Results: y, and step by step h, update, reset, new, and the "
+          "hidden part "
+          "of new",
+  });
+  library.add({
+      .schema = "npu::npu_lstm(Tensor input, Tensor weight, Tensor bias, Tensor seq_mask, Tensor h, Tensor c, bool "
+                "has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first, bool "
+                "flag_seq, bool direction) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&lstm),
+      .definition =
+          "torch.nn.LSTM of one layer and direction (direction: from the last step on), with a weight [I + H, 4 * "
+          "H] of the gates i, j, "
+          "f, o (Hochreiter and Schmidhuber, 1997). Results: y, and step by step h, c, i, j, f, o, tanh(c)",
+  });
+  library.add({
+      .schema =
+          "npu::npu_lstm_data(Tensor input, Tensor batch_sizes, Tensor weight, Tensor bias, Tensor seq_mask, Tensor h, "
+          "Tensor c, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first, "
+          "bool flag_seq, bool direction) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(&lstm_data, &lstm_data_meta),
+      .definition =
+          "npu_lstm of the rows of packed sequences (torch.nn.utils.rnn.PackedSequence), of which batch_sizes "
+          "says how many belong to each step. All results have as many rows",
+  });
+  library.add({
+      .schema = "npu::npu_lstm_cell(Tensor input, Tensor w_ih, Tensor w_hh, Tensor h, Tensor c, Tensor? b_ih=None, "
+                "Tensor? b_hh=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&lstm_cell),
+      .definition =
+          "torch.lstm_cell, whose gates are i, f, j, o. Results, [1, B, H] each: y (which is h), h, c, i, j, f, o, "
+          "tanh(c)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of recurrent networks of one layer and direction, from what the forward operators give.
 
-#include "torch/npu_ops/recurrent/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/recurrent/recurrent_steps.h"
 
 namespace npugraph::npu_ops {
@@ -115,17 +115,42 @@ Six gru_backward(const OptionalTensor& grad_y, const OptionalTensor& grad_h, con
 
 }  // namespace
 
-void define_recurrent_gradients(Definitions& npu) {
-  npu.composed("npu_gru_backward", &gru_backward,
-               "Gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx of npu_gru of steps of "
-               "[T, B, I] (the order is not published); gradh is of all steps");
-  npu.composed("npu_lstm_backward", &lstm_backward,
-               "Gradients of input, weight, bias, h and c of npu_lstm of steps of [T, B, I], from the first on (the "
-               "order is not published); gradh and gradc are of all steps");
-  npu.composed("npu_lstm_cell_backward", &lstm_cell_backward,
-               "Gradients of input, w_ih, w_hh, b_ih, b_hh, h and c of npu_lstm_cell (the order is not published)");
-  npu.computed("npu_lstm_data_backward", &lstm_data_backward, &lstm_data_backward_meta,
-               "npu_lstm_backward of npu_lstm_data; flag_direction: from the last step on");
+void define_recurrent_gradients(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_gru_backward(Tensor? grady, Tensor? gradh, Tensor input, Tensor weight_input, Tensor "
+                "weight_hidden, Tensor bias_input, Tensor bias_hidden, Tensor seq_length, Tensor hx, Tensor y_output, "
+                "Tensor h_output, Tensor output_updata, Tensor output_reset, Tensor output_new, Tensor hidden_new) -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&gru_backward),
+      .traits = {.on_host = {"seq_length"}},
+      .definition =
+          "Gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx of npu_gru of steps of "
+          "[T, B, I] (the order is not published); gradh is of all steps",
+  });
+  library.add({
+      .schema = "npu::npu_lstm_backward(Tensor? grady, Tensor? gradh, Tensor? gradc, Tensor input, Tensor weight, "
+                "Tensor bias, Tensor hx, Tensor cx, Tensor y_output, Tensor h_output, Tensor c_output, Tensor i, "
+                "Tensor j, Tensor f, Tensor o, Tensor tanhc) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&lstm_backward),
+      .definition =
+          "Gradients of input, weight, bias, h and c of npu_lstm of steps of [T, B, I], from the first on (the "
+          "order is not published); gradh and gradc are of all steps",
+  });
+  library.add({
+      .schema = "npu::npu_lstm_cell_backward(Tensor? grady, Tensor? gradh, Tensor? gradc, Tensor input, Tensor w_ih, "
+                "Tensor w_hh, Tensor h, Tensor c, Tensor y_output, Tensor h_output, Tensor c_output, Tensor i, Tensor "
+                "j, Tensor f, Tensor o, Tensor tanhc) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&lstm_cell_backward),
+      .definition = "Gradients of input, w_ih, w_hh, b_ih, b_hh, h and c of npu_lstm_cell (the order is not published)",
+  });
+  library.add({
+      .schema = "npu::npu_lstm_data_backward(Tensor? grady_opt, Tensor? gradh_opt, Tensor? gradc_opt, Tensor input, "
+                "Tensor batch_sizes, Tensor weight, Tensor bias, Tensor init_h, Tensor init_c, Tensor y, Tensor h, "
+                "Tensor c, Tensor i, Tensor j, Tensor f, Tensor o, Tensor tanhc, bool flag_direction) -> (Tensor, "
+                "Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(&lstm_data_backward, &lstm_data_backward_meta),
+      .definition = "npu_lstm_backward of npu_lstm_data; flag_direction: from the last step on",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,7 +2,7 @@
 // Recurrent networks of several layers and directions, with the parameters of torch.nn.LSTM and torch.nn.GRU.
 #include <tuple>
 
-#include "torch/npu_ops/recurrent/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/recurrent/recurrent_steps.h"
 
 namespace npugraph::npu_ops {
@@ -265,18 +265,40 @@ GruBackward gru_layers_backward_meta(const Tensor&, const Tensor&, const Tensor&
 
 }  // namespace
 
-void define_recurrent_layers(Definitions& npu) {
-  npu.composed_without({"batch_sizes"}, "_gru_npu", &gru_layers, &gru_layers_meta,
-                       "torch.nn.GRU; with batch_sizes of packed sequences. Results: y, the last h, and of each layer "
-                       "and direction, in that order, step by step: reset, update, new, the hidden part of new, and h");
-  npu.composed_without({"batch_sizes"}, "_gru_npu_backward", &gru_layers_backward, &gru_layers_backward_meta,
-                       "Gradients of input, hx and params of _gru_npu");
-  npu.composed_without({"batch_sizes"}, "_lstm_npu", &lstm_layers, &lstm_layers_meta,
-                       "torch.nn.LSTM; with batch_sizes of packed sequences. Results: y, the last h and c, and of each "
-                       "layer and direction, in that order, step by step: i, j, f, o, h, c and tanh(c), of which j is "
-                       "the candidate");
-  npu.composed_without({"batch_sizes"}, "_lstm_npu_backward", &lstm_layers_backward, &lstm_layers_backward_meta,
-                       "Gradients of input, of hx, and of params of _lstm_npu");
+void define_recurrent_layers(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_gru_npu(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float "
+                "dropout, bool train, bool bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts_unless({"batch_sizes"}, &gru_layers, &gru_layers_meta),
+      .definition = "torch.nn.GRU; with batch_sizes of packed sequences. Results: y, the last h, and of each layer "
+                    "and direction, in that order, step by step: reset, update, new, the hidden part of new, and h",
+  });
+  library.add({
+      .schema =
+          "npu::_gru_npu_backward(Tensor grad_y, Tensor grad_h, Tensor input, Tensor hx, Tensor[] params, Tensor r, "
+          "Tensor z, Tensor n, Tensor h_n, Tensor h, bool has_biases, int num_layers, float dropout, bool train, bool "
+          "bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> (Tensor, Tensor, Tensor[])",
+      .kernel = parts_unless({"batch_sizes"}, &gru_layers_backward, &gru_layers_backward_meta),
+      .definition = "Gradients of input, hx and params of _gru_npu",
+  });
+  library.add({
+      .schema = "npu::_lstm_npu(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float "
+                "dropout, bool train, bool bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts_unless({"batch_sizes"}, &lstm_layers, &lstm_layers_meta),
+      .definition = "torch.nn.LSTM; with batch_sizes of packed sequences. Results: y, the last h and c, and of each "
+                    "layer and direction, in that order, step by step: i, j, f, o, h, c and tanh(c), of which j is "
+                    "the candidate",
+  });
+  library.add({
+      .schema = "npu::_lstm_npu_backward(Tensor grad_y, Tensor grad_hy, Tensor grad_cy, Tensor input, Tensor[] hx, "
+                "Tensor[] params, Tensor i, Tensor j, Tensor f, Tensor o, Tensor h, Tensor c, Tensor tanhc, bool "
+                "has_biases, int num_layers, float dropout, bool train, bool bidirectional, *, bool? "
+                "batch_first=False, Tensor? batch_sizes=None) -> (Tensor, Tensor[], Tensor[])",
+      .kernel = parts_unless({"batch_sizes"}, &lstm_layers_backward, &lstm_layers_backward_meta),
+      .definition = "Gradients of input, of hx, and of params of _lstm_npu",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of namespace atb beside attention and its caches.
-#include "torch/npu/rewrites.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms/norms.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
-#include "torch/npu_ops/rotary/families.h"
 #include "torch/npu_ops/rotary/rotations.h"
 
 namespace npugraph::npu_ops {
@@ -57,18 +56,37 @@ void atb_quantize_per_tensor(const Tensor& x, const Tensor& scale, const Tensor&
 
 }  // namespace
 
-void define_atb_serving(Definitions& atb) {
-  npu::declare_rewrites("atb::_npu_rotary_embedding");
-  atb.composed("_npu_rotary_embedding", &rotary_embedding,
-               "npu_mrope of one row of positions, in place; in halves (neox style), or else in pairs");
-  atb.composed("_npu_matmul_add_fp32", &matmul_add_fp32, "C += transpose(x) @ weight, in float32");
-  atb.composite(
-      "_npu_group_topk", &group_topk,
-      "0 in the place of all scores but those of the k groups with the largest sums of their n largest scores, "
-      "in place (DeepSeek-V3, 2024)");
-  atb.composed("_npu_quant_rms_norm", &quant_rms_norm,
-               "round((npu_rms_norm(self) + beta) / scale + offset) into output");
-  atb.composed("_npu_quantize_per_tensor", &atb_quantize_per_tensor, "round(x / scale + zero_point) into y");
+void define_atb_serving(OperatorLibrary& library) {
+  library.add({
+      .schema = "atb::_npu_rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!) key, int head_size, Tensor "
+                "cos_sin_cache, bool is_neox_style) -> ()",
+      .kernel = parts(&rotary_embedding),
+      .traits = {.overwrites = true},
+      .definition = "npu_mrope of one row of positions, in place; in halves (neox style), or else in pairs",
+  });
+  library.add({
+      .schema = "atb::_npu_matmul_add_fp32(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
+      .kernel = parts(&matmul_add_fp32),
+      .definition = "C += transpose(x) @ weight, in float32",
+  });
+  library.add({
+      .schema = "atb::_npu_group_topk(Tensor self, int k=0, int group_num=1, int n=1) -> ()",
+      .kernel = composite(&group_topk),
+      .definition =
+          "0 in the place of all scores but those of the k groups with the largest sums of their n largest scores, "
+          "in place (DeepSeek-V3, 2024)",
+  });
+  library.add({
+      .schema = "atb::_npu_quant_rms_norm(Tensor self, Tensor gamma, Tensor beta, Tensor scale, Tensor offset, "
+                "Tensor(a!) output, float eps=1e-05) -> ()",
+      .kernel = parts(&quant_rms_norm),
+      .definition = "round((npu_rms_norm(self) + beta) / scale + offset) into output",
+  });
+  library.add({
+      .schema = "atb::_npu_quantize_per_tensor(Tensor x, Tensor scale, Tensor zero_point, Tensor(a!) y) -> ()",
+      .kernel = parts(&atb_quantize_per_tensor),
+      .definition = "round(x / scale + zero_point) into y",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
 #include "torch/npu_ops/norms/norms.h"
 #include "torch/npu_ops/parts/rows.h"
-#include "torch/npu_ops/rotary/families.h"
 #include "torch/npu_ops/rotary/rope_cache.h"
 #include "torch/npu_ops/rotary/rotations.h"
 
@@ -191,20 +191,39 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> mla_preprocess_out(
 
 }  // namespace
 
-void define_mla_preprocess(Definitions& atb) {
-  atb.composite(
-      "npu_mla_preprocess", &mla_preprocess,
-      "d = (npu_rms_norm(input) * gamma0 + beta0) @ wdqkv^T, of the latent, the rope part of the key and the query; "
-      "into "
-      "slots slotmapping: npu_rms_norm(latent) * gamma2 of kv_cache, npu_rotary_mul(rope) of kv_cache_rope; of each "
-      "head "
-      "of (npu_rms_norm(query) * gamma1 + beta1) @ wuq^T the first part @ wuk and npu_rotary_mul(the rest) "
-      "(DeepSeek-V2, "
-      "2024; epsilon 1e-6). With weights in int8, rows are round(x / quant_scale + quant_offset), or by rows "
-      "(per_token_quant_symm), results (sums + bias) * descale; with int8_nzcache, latent and query are round(x / "
-      "ctkv_scale), round(x / q_nope_scale). Results: the query, kv_cache, its rotated part, kv_cache_rope");
-  atb.composite("npu_mla_preprocess.out", &mla_preprocess_out,
-                "npu_mla_preprocess into q_out0 and q_out1; kv_cache_out0 and kv_cache_out1 are the caches");
+void define_mla_preprocess(OperatorLibrary& library) {
+  library.add({
+      .schema = "atb::npu_mla_preprocess(Tensor input, Tensor gamma0, Tensor beta0, Tensor wdqkv, Tensor descale0, "
+                "Tensor gamma1, Tensor beta1, Tensor wuq, Tensor descale1, Tensor gamma2, Tensor cos, Tensor sin, "
+                "Tensor wuk, Tensor kv_cache, Tensor kv_cache_rope, Tensor slotmapping, *, Tensor? quant_scale0=None, "
+                "Tensor? quant_offset0=None, Tensor? bias0=None, Tensor? quant_scale1=None, Tensor? "
+                "quant_offset1=None, Tensor? bias1=None, Tensor? ctkv_scale=None, Tensor? q_nope_scale=None, str? "
+                "cache_mode=None, str? quant_mode=None) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&mla_preprocess),
+      .definition =
+          "d = (npu_rms_norm(input) * gamma0 + beta0) @ wdqkv^T, of the latent, the rope part of the key and the "
+          "query; "
+          "into "
+          "slots slotmapping: npu_rms_norm(latent) * gamma2 of kv_cache, npu_rotary_mul(rope) of kv_cache_rope; of "
+          "each "
+          "head "
+          "of (npu_rms_norm(query) * gamma1 + beta1) @ wuq^T the first part @ wuk and npu_rotary_mul(the rest) "
+          "(DeepSeek-V2, "
+          "2024; epsilon 1e-6). With weights in int8, rows are round(x / quant_scale + quant_offset), or by rows "
+          "(per_token_quant_symm), results (sums + bias) * descale; with int8_nzcache, latent and query are round(x / "
+          "ctkv_scale), round(x / q_nope_scale). Results: the query, kv_cache, its rotated part, kv_cache_rope",
+  });
+  library.add({
+      .schema = "atb::npu_mla_preprocess.out(Tensor input, Tensor gamma0, Tensor beta0, Tensor wdqkv, Tensor descale0, "
+                "Tensor gamma1, Tensor beta1, Tensor wuq, Tensor descale1, Tensor gamma2, Tensor cos, Tensor sin, "
+                "Tensor wuk, Tensor kv_cache, Tensor kv_cache_rope, Tensor slotmapping, *, Tensor? quant_scale0=None, "
+                "Tensor? quant_offset0=None, Tensor? bias0=None, Tensor? quant_scale1=None, Tensor? "
+                "quant_offset1=None, Tensor? bias1=None, Tensor? ctkv_scale=None, Tensor? q_nope_scale=None, str? "
+                "cache_mode=None, str? quant_mode=None, Tensor(a!) q_out0, Tensor(b!) kv_cache_out0, Tensor(c!) "
+                "q_out1, Tensor(d!) kv_cache_out1) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))",
+      .kernel = composite(&mla_preprocess_out),
+      .definition = "npu_mla_preprocess into q_out0 and q_out1; kv_cache_out0 and kv_cache_out1 are the caches",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,10 +2,10 @@
 // The projections before multi-head latent attention (DeepSeek-V2, 2024). Computed in float32.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms/norms.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
-#include "torch/npu_ops/rotary/families.h"
 #include "torch/npu_ops/rotary/rope_cache.h"
 #include "torch/npu_ops/rotary/rotations.h"
 
@@ -218,23 +218,69 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> mla_prolog_v3
 
 }  // namespace
 
-void define_mla_prolog(Definitions& npu) {
-  declare_row_writes("npu::npu_mla_prolog_v3", {"kv_cache", "kr_cache"});
-  npu.composite(
-      "npu_mla_prolog", &mla_prolog<Version::kFirst>,
-      "c = npu_rms_norm(token_x @ weight_dq); each head of c @ weight_uq_qr is query_nope, which goes through "
-      "weight_uk, and query_rope, through npu_interleave_rope; token_x @ weight_dkv_kr is what "
-      "npu_kv_rmsnorm_rope_cache writes into slots cache_index of kv_cache and kr_cache. In int8, products are "
-      "dequantised, c is quantised by rows of c * smooth_scales_cq, caches have round(x * quant_scale), and query "
-      "is quantised by heads where tokens and cache are in int8 with one scale. Results: query, query_rope, the "
-      "caches themselves");
-  npu.composite("npu_mla_prolog_v2", &mla_prolog<Version::kSecond>,
-                "npu_mla_prolog. Results: query, query_rope, the caches themselves, the scale of a quantised query");
-  npu.composed("npu_mla_prolog_v3", &mla_prolog_v3,
-               "npu_mla_prolog, query times qc_qr_scale and the normalised latent times kc_scale. Results: query, "
-               "query_rope, the scale of a quantised query, c and its scale (empty without query_norm_flag)");
-  npu.composite("npu_mla_prolog_v3_functional", &mla_prolog_v3_functional,
-                "npu_mla_prolog_v3 of copies of the caches, which are its last results");
+void define_mla_prolog(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_mla_prolog(Tensor token_x, Tensor weight_dq, Tensor weight_uq_qr, Tensor weight_uk, Tensor "
+                "weight_dkv_kr, Tensor rmsnorm_gamma_cq, Tensor rmsnorm_gamma_ckv, Tensor rope_sin, Tensor rope_cos, "
+                "Tensor cache_index, Tensor kv_cache, Tensor kr_cache, *, Tensor? dequant_scale_x=None, Tensor? "
+                "dequant_scale_w_dq=None, Tensor? dequant_scale_w_uq_qr=None, Tensor? dequant_scale_w_dkv_kr=None, "
+                "Tensor? quant_scale_ckv=None, Tensor? quant_scale_ckr=None, Tensor? smooth_scales_cq=None, float "
+                "rmsnorm_epsilon_cq=1e-05, float rmsnorm_epsilon_ckv=1e-05, str cache_mode=\"PA_BSND\") -> (Tensor, "
+                "Tensor, Tensor, Tensor)",
+      .kernel = composite(&mla_prolog<Version::kFirst>),
+      .definition =
+          "c = npu_rms_norm(token_x @ weight_dq); each head of c @ weight_uq_qr is query_nope, which goes through "
+          "weight_uk, and query_rope, through npu_interleave_rope; token_x @ weight_dkv_kr is what "
+          "npu_kv_rmsnorm_rope_cache writes into slots cache_index of kv_cache and kr_cache. In int8, products are "
+          "dequantised, c is quantised by rows of c * smooth_scales_cq, caches have round(x * quant_scale), and query "
+          "is quantised by heads where tokens and cache are in int8 with one scale. Results: query, query_rope, the "
+          "caches themselves",
+  });
+  library.add({
+      .schema = "npu::npu_mla_prolog_v2(Tensor token_x, Tensor weight_dq, Tensor weight_uq_qr, Tensor weight_uk, "
+                "Tensor weight_dkv_kr, Tensor rmsnorm_gamma_cq, Tensor rmsnorm_gamma_ckv, Tensor rope_sin, Tensor "
+                "rope_cos, Tensor cache_index, Tensor kv_cache, Tensor kr_cache, *, Tensor? dequant_scale_x=None, "
+                "Tensor? dequant_scale_w_dq=None, Tensor? dequant_scale_w_uq_qr=None, Tensor? "
+                "dequant_scale_w_dkv_kr=None, Tensor? quant_scale_ckv=None, Tensor? quant_scale_ckr=None, Tensor? "
+                "smooth_scales_cq=None, float rmsnorm_epsilon_cq=1e-05, float rmsnorm_epsilon_ckv=1e-05, str "
+                "cache_mode=\"PA_BSND\") -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&mla_prolog<Version::kSecond>),
+      .definition = "npu_mla_prolog. Results: query, query_rope, the caches themselves, the scale of a quantised query",
+  });
+  library.add({
+      .schema = "npu::npu_mla_prolog_v3(Tensor token_x, Tensor weight_dq, Tensor weight_uq_qr, Tensor weight_uk, "
+                "Tensor weight_dkv_kr, Tensor rmsnorm_gamma_cq, Tensor rmsnorm_gamma_ckv, Tensor rope_sin, Tensor "
+                "rope_cos, Tensor(a!) kv_cache, Tensor(b!) kr_cache, *, Tensor? cache_index=None, Tensor? "
+                "dequant_scale_x=None, Tensor? dequant_scale_w_dq=None, Tensor? dequant_scale_w_uq_qr=None, Tensor? "
+                "dequant_scale_w_dkv_kr=None, Tensor? quant_scale_ckv=None, Tensor? quant_scale_ckr=None, Tensor? "
+                "smooth_scales_cq=None, Tensor? actual_seq_len=None, Tensor? k_nope_clip_alpha=None, float "
+                "rmsnorm_epsilon_cq=1e-05, float rmsnorm_epsilon_ckv=1e-05, str cache_mode=\"PA_BSND\", bool "
+                "query_norm_flag=False, int weight_quant_mode=0, int kv_cache_quant_mode=0, int query_quant_mode=0, "
+                "int ckvkr_repo_mode=0, int quant_scale_repo_mode=0, int tile_size=128, float qc_qr_scale=1.0, float "
+                "kc_scale=1.0, int? token_x_dtype=None, int? weight_dq_dtype=None, int? weight_uq_qr_dtype=None, int? "
+                "weight_dkv_kr_dtype=None, int? kv_cache_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&mla_prolog_v3),
+      .traits = {.writes_rows_of = {"kv_cache", "kr_cache"}, .on_host = {"actual_seq_len"}},
+      .definition = "npu_mla_prolog, query times qc_qr_scale and the normalised latent times kc_scale. Results: query, "
+                    "query_rope, the scale of a quantised query, c and its scale (empty without query_norm_flag)",
+  });
+  library.add({
+      .schema =
+          "npu::npu_mla_prolog_v3_functional(Tensor token_x, Tensor weight_dq, Tensor weight_uq_qr, Tensor weight_uk, "
+          "Tensor weight_dkv_kr, Tensor rmsnorm_gamma_cq, Tensor rmsnorm_gamma_ckv, Tensor rope_sin, Tensor rope_cos, "
+          "Tensor kv_cache, Tensor kr_cache, *, Tensor? cache_index=None, Tensor? dequant_scale_x=None, Tensor? "
+          "dequant_scale_w_dq=None, Tensor? dequant_scale_w_uq_qr=None, Tensor? dequant_scale_w_dkv_kr=None, Tensor? "
+          "quant_scale_ckv=None, Tensor? quant_scale_ckr=None, Tensor? smooth_scales_cq=None, Tensor? "
+          "actual_seq_len=None, Tensor? k_nope_clip_alpha=None, float rmsnorm_epsilon_cq=1e-05, float "
+          "rmsnorm_epsilon_ckv=1e-05, str cache_mode=\"PA_BSND\", bool query_norm_flag=False, int weight_quant_mode=0, "
+          "int kv_cache_quant_mode=0, int query_quant_mode=0, int ckvkr_repo_mode=0, int quant_scale_repo_mode=0, int "
+          "tile_size=128, float qc_qr_scale=1.0, float kc_scale=1.0, int? token_x_dtype=None, int? "
+          "weight_dq_dtype=None, int? weight_uq_qr_dtype=None, int? weight_dkv_kr_dtype=None, int? "
+          "kv_cache_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&mla_prolog_v3_functional),
+      .traits = {.on_host = {"actual_seq_len"}},
+      .definition = "npu_mla_prolog_v3 of copies of the caches, which are its last results",
+  });
 }
 
 }  // namespace npugraph::npu_ops

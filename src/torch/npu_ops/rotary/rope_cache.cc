@@ -5,10 +5,10 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/norms/norms.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
-#include "torch/npu_ops/rotary/families.h"
 #include "torch/npu_ops/rotary/rotations.h"
 
 namespace npugraph::npu_ops {
@@ -198,28 +198,62 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> qkv_rms_norm_rope_cac
 
 }  // namespace
 
-void define_rope_cache(Definitions& npu) {
-  declare_row_writes("npu::npu_kv_rmsnorm_rope_cache_v2", {"k_cache", "ckv_cache"});
-  declare_row_writes("npu::npu_qkv_rms_norm_rope_cache", {"k_cache", "v_cache"});
-  npu.composite(
-      "npu_kv_rmsnorm_rope_cache", &kv_rmsnorm_rope_cache,
-      "Of kv, (batch, heads, length, gamma + rope): c_kv = npu_rms_norm(first part), k_rope = "
-      "npu_interleave_rope(second part), both written into their caches at index: the place in the sequence "
-      "(Norm), the slot (PA) or the first slot of each page (PA_BLK). Into int8 caches round(x * scale + offset). "
-      "Results: the caches themselves, k_rope, c_kv, whatever is_output_kv says");
-  npu.composed("npu_kv_rmsnorm_rope_cache_v2", &kv_rmsnorm_rope_cache_v2,
-               "npu_kv_rmsnorm_rope_cache. Results: k_rope, c_kv");
-  npu.composite("npu_kv_rmsnorm_rope_cache_v2_functional", &kv_rmsnorm_rope_cache_v2_functional,
-                "npu_kv_rmsnorm_rope_cache of copies of the caches. Results: k_rope, c_kv, the copies");
-  npu.composed(
-      "npu_qkv_rms_norm_rope_cache", &qkv_rms_norm_rope_cache,
-      "Of qkv, (tokens, heads * dim): npu_rms_norm and npu_rotary_mul of each head of query and key; query into "
-      "q_out, key and value into slots index of their caches, of pages of (heads * dim / n, places, n) (PA_NZ) or "
-      "(places, heads, dim) (PA_BSND). Into int8 caches round(x / scale + offset). Results: query, key and value "
-      "before they are quantised, whatever is_output_qkv says");
-  npu.composite(
-      "npu_qkv_rms_norm_rope_cache_functional", &qkv_rms_norm_rope_cache_functional,
-      "npu_qkv_rms_norm_rope_cache of copies of q_out and of the caches. Results: query, key, value, the copies");
+void define_rope_cache(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_kv_rmsnorm_rope_cache(Tensor kv, Tensor gamma, Tensor cos, Tensor sin, Tensor index, Tensor "
+                "k_cache, Tensor ckv_cache, *, Tensor? k_rope_scale=None, Tensor? c_kv_scale=None, Tensor? "
+                "k_rope_offset=None, Tensor? c_kv_offset=None, Tensor? v=None, float epsilon=1e-5, str "
+                "cache_mode='Norm', bool is_output_kv=False) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&kv_rmsnorm_rope_cache),
+      .definition =
+          "Of kv, (batch, heads, length, gamma + rope): c_kv = npu_rms_norm(first part), k_rope = "
+          "npu_interleave_rope(second part), both written into their caches at index: the place in the sequence "
+          "(Norm), the slot (PA) or the first slot of each page (PA_BLK). Into int8 caches round(x * scale + offset). "
+          "Results: the caches themselves, k_rope, c_kv, whatever is_output_kv says",
+  });
+  library.add({
+      .schema =
+          "npu::npu_kv_rmsnorm_rope_cache_v2(Tensor kv, Tensor gamma, Tensor cos, Tensor sin, Tensor index, Tensor(a!) "
+          "k_cache, Tensor(b!) ckv_cache, *, Tensor? k_rope_scale=None, Tensor? c_kv_scale=None, Tensor? "
+          "k_rope_offset=None, Tensor? c_kv_offset=None, Tensor? v=None, float epsilon=1e-5, str cache_mode='Norm', "
+          "bool is_output_kv=False, int? k_cache_dtype=None, int? ckv_cache_dtype=None) -> (Tensor, Tensor)",
+      .kernel = parts(&kv_rmsnorm_rope_cache_v2),
+      .traits = {.writes_rows_of = {"k_cache", "ckv_cache"}},
+      .definition = "npu_kv_rmsnorm_rope_cache. Results: k_rope, c_kv",
+  });
+  library.add({
+      .schema = "npu::npu_kv_rmsnorm_rope_cache_v2_functional(Tensor kv, Tensor gamma, Tensor cos, Tensor sin, Tensor "
+                "index, Tensor k_cache, Tensor ckv_cache, *, Tensor? k_rope_scale=None, Tensor? c_kv_scale=None, "
+                "Tensor? k_rope_offset=None, Tensor? c_kv_offset=None, Tensor? v=None, float epsilon=1e-5, str "
+                "cache_mode='Norm', bool is_output_kv=False, int? k_cache_dtype=None, int? ckv_cache_dtype=None) -> "
+                "(Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&kv_rmsnorm_rope_cache_v2_functional),
+      .definition = "npu_kv_rmsnorm_rope_cache of copies of the caches. Results: k_rope, c_kv, the copies",
+  });
+  library.add({
+      .schema =
+          "npu::npu_qkv_rms_norm_rope_cache(Tensor qkv, Tensor q_gamma, Tensor k_gamma, Tensor cos, Tensor sin, Tensor "
+          "index, Tensor(a!) q_out, Tensor(b!) k_cache, Tensor(c!) v_cache, int[4] qkv_size, int[3] head_nums, *, "
+          "Tensor? k_scale=None, Tensor? v_scale=None, Tensor? k_offset=None, Tensor? v_offset=None, float "
+          "epsilon=1e-6, str cache_mode='PA_NZ', bool is_output_qkv=False) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&qkv_rms_norm_rope_cache),
+      .traits = {.writes_rows_of = {"k_cache", "v_cache"}},
+      .definition =
+          "Of qkv, (tokens, heads * dim): npu_rms_norm and npu_rotary_mul of each head of query and key; query into "
+          "q_out, key and value into slots index of their caches, of pages of (heads * dim / n, places, n) (PA_NZ) or "
+          "(places, heads, dim) (PA_BSND). Into int8 caches round(x / scale + offset). Results: query, key and value "
+          "before they are quantised, whatever is_output_qkv says",
+  });
+  library.add({
+      .schema = "npu::npu_qkv_rms_norm_rope_cache_functional(Tensor qkv, Tensor q_gamma, Tensor k_gamma, Tensor cos, "
+                "Tensor sin, Tensor index, Tensor q_out, Tensor k_cache, Tensor v_cache, int[4] qkv_size, int[3] "
+                "head_nums, *, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? k_offset=None, Tensor? "
+                "v_offset=None, float epsilon=1e-6, str cache_mode='PA_NZ', bool is_output_qkv=False) -> (Tensor, "
+                "Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&qkv_rms_norm_rope_cache_functional),
+      .definition =
+          "npu_qkv_rms_norm_rope_cache of copies of q_out and of the caches. Results: query, key, value, the copies",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,9 +2,9 @@
 // Rotary embedding of query and key, and quantised caches of key and value. Computed in float32.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
-#include "torch/npu_ops/rotary/families.h"
 #include "torch/npu_ops/rotary/rope_cache.h"
 #include "torch/npu_ops/rotary/rotations.h"
 
@@ -94,17 +94,30 @@ Results dequant_rope_quant_kvcache(const Tensor& x, const Tensor& cos, const Ten
 
 }  // namespace
 
-void define_rope_quant_cache(Definitions& npu) {
-  npu.composite(
-      "npu_rope_quant_kvcache", &rope_quant_kvcache,
-      "Of x, (batch, length, columns), split into query, key and value by size_splits: npu_rotary_mul of each head "
-      "of query and key; round(key / scale_k + offset_k) and the same of value into their caches: of sequences, "
-      "from indices[b] on (contiguous), or of pages, at slots indices (page). Results: query, key and value "
-      "(empty without kv_output), the caches themselves");
-  npu.composite(
-      "npu_dequant_rope_quant_kvcache", &dequant_rope_quant_kvcache,
-      "npu_rope_quant_kvcache of x * weight_scale * activation_scale + bias, or (x + bias) * both with a bias in "
-      "int32; results in the type of cos where x is in int32");
+void define_rope_quant_cache(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_rope_quant_kvcache(Tensor x, Tensor cos, Tensor sin, Tensor k_cache, Tensor v_cache, Tensor "
+                "indices, Tensor scale_k, Tensor scale_v, int[3] size_splits, *, Tensor? offset_k=None, Tensor? "
+                "offset_v=None, int quant_mode=0, str input_layout=\"BSND\", bool kv_output=False, str "
+                "cache_mode=\"contiguous\") -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&rope_quant_kvcache),
+      .definition =
+          "Of x, (batch, length, columns), split into query, key and value by size_splits: npu_rotary_mul of each head "
+          "of query and key; round(key / scale_k + offset_k) and the same of value into their caches: of sequences, "
+          "from indices[b] on (contiguous), or of pages, at slots indices (page). Results: query, key and value "
+          "(empty without kv_output), the caches themselves",
+  });
+  library.add({
+      .schema = "npu::npu_dequant_rope_quant_kvcache(Tensor x, Tensor cos, Tensor sin, Tensor k_cache, Tensor v_cache, "
+                "Tensor indices, Tensor scale_k, Tensor scale_v, int[3] size_splits, *, Tensor? offset_k=None, Tensor? "
+                "offset_v=None, Tensor? weight_scale=None, Tensor? activation_scale=None, Tensor? bias=None, int "
+                "quant_mode=0, str input_layout=\"BSND\", bool kv_output=False, str cache_mode=\"contiguous\") -> "
+                "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = composite(&dequant_rope_quant_kvcache),
+      .definition =
+          "npu_rope_quant_kvcache of x * weight_scale * activation_scale + bias, or (x + bias) * both with a bias in "
+          "int32; results in the type of cos where x is in int32",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,7 +2,7 @@
 // Rotary position embeddings, computed in float32.
 #include <tuple>
 
-#include "torch/npu_ops/rotary/families.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/rotary/rotations.h"
 
 namespace npugraph::npu_ops {
@@ -109,22 +109,42 @@ std::tuple<Tensor, Tensor> mrope(const Tensor& positions, const Tensor& query, c
 
 }  // namespace
 
-void define_rotary(Definitions& npu) {
-  npu.composed(
-      "npu_rotary_mul", &rotary_mul,
-      "input * r1 + turned(input) * r2, r1 the cosines and r2 the sines: turned by a right angle in places i and i "
-      "+ n/2 (half) or 2i and 2i + 1 (interleave), or by the matrix rotate (Su et al., RoFormer, 2021)");
-  npu.composed("npu_rotary_mul_backward", &rotary_mul_backward, "Gradients of npu_rotary_mul for input, r1 and r2");
-  npu.composite("npu_apply_rotary_pos_emb", &apply_rotary_pos_emb,
-                "npu_rotary_mul of query and key, also in quarters: half in each half. Results in new tensors, and "
-                "written into query and key");
-  npu.composed("npu_interleave_rope", &interleave_rope,
-               "npu_rotary_mul of the even places of x followed by its odd ones (DeepSeek-V2, 2024)");
-  npu.composed(
-      "npu_mrope", &mrope,
-      "npu_rotary_mul of the first places of each head of query and key, as many as cos_sin_cache has: for each "
-      "position cosines, then sines. Rows of positions have the places of mrope_section, one after the other "
-      "(Qwen2-VL, 2024) or, with cache_mode interleave, in turn (Qwen3-VL, 2025)");
+void define_rotary(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_rotary_mul(Tensor input, Tensor r1, Tensor r2, str rotary_mode='half', Tensor? rotate=None) "
+                "-> Tensor",
+      .kernel = parts(&rotary_mul),
+      .definition =
+          "input * r1 + turned(input) * r2, r1 the cosines and r2 the sines: turned by a right angle in places i and i "
+          "+ n/2 (half) or 2i and 2i + 1 (interleave), or by the matrix rotate (Su et al., RoFormer, 2021)",
+  });
+  library.add({
+      .schema = "npu::npu_rotary_mul_backward(Tensor grad, Tensor input, Tensor r1, Tensor r2, str rotary_mode='half') "
+                "-> (Tensor, Tensor, Tensor)",
+      .kernel = parts(&rotary_mul_backward),
+      .definition = "Gradients of npu_rotary_mul for input, r1 and r2",
+  });
+  library.add({
+      .schema = "npu::npu_apply_rotary_pos_emb(Tensor query, Tensor key, Tensor cos, Tensor sin, str layout='BSND', "
+                "str rotary_mode='half') -> (Tensor, Tensor)",
+      .kernel = composite(&apply_rotary_pos_emb),
+      .definition = "npu_rotary_mul of query and key, also in quarters: half in each half. Results in new tensors, and "
+                    "written into query and key",
+  });
+  library.add({
+      .schema = "npu::npu_interleave_rope(Tensor x, Tensor cos, Tensor sin) -> Tensor",
+      .kernel = parts(&interleave_rope),
+      .definition = "npu_rotary_mul of the even places of x followed by its odd ones (DeepSeek-V2, 2024)",
+  });
+  library.add({
+      .schema = "npu::npu_mrope(Tensor positions, Tensor query, Tensor key, Tensor cos_sin_cache, int head_size, *, "
+                "int[]? mrope_section=None, str? rotary_mode='half', str? cache_mode='default') -> (Tensor, Tensor)",
+      .kernel = parts(&mrope),
+      .definition =
+          "npu_rotary_mul of the first places of each head of query and key, as many as cos_sin_cache has: for each "
+          "position cosines, then sines. Rows of positions have the places of mrope_section, one after the other "
+          "(Qwen2-VL, 2024) or, with cache_mode interleave, in turn (Qwen3-VL, 2025)",
+  });
 }
 
 }  // namespace npugraph::npu_ops

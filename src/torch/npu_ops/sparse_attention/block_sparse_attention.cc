@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "torch/npu_ops/attention/attention_pieces.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/sparse_attention/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -112,17 +112,31 @@ void block_sparse_attention_backward(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_block_sparse_attention(Definitions& npu) {
-  npu.composed(
-      "npu_block_sparse_attention", boxed<&block_sparse_attention>(),
-      "attention of each block of block_shape[0] queries to the blocks of block_shape[1] keys for which "
-      "block_sparse_mask, [B, N, blocks of queries, blocks of keys], is not 0. A scale_value of 0 is 1 / "
-      "sqrt(size of a head). Results: this, and log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, N, 1], whatever "
-      "softmax_lse_flag is. A row that sees nothing gives 0. Where rows are packed, lengths may be ends, the "
-      "last of which is the number of rows");
-  npu.composed("npu_block_sparse_attention_backward", boxed<&block_sparse_attention_backward>(),
-               "gradients of npu_block_sparse_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-               "value");
+void define_block_sparse_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_block_sparse_attention(Tensor query, Tensor key, Tensor value, Tensor block_sparse_mask, "
+                "int[] block_shape, *, str q_input_layout='TND', str kv_input_layout='TND', int num_key_value_heads=1, "
+                "float scale_value=0.0, int inner_precise=1, int[]? actual_seq_lengths=None, int[]? "
+                "actual_seq_lengths_kv=None, int? softmax_lse_flag=0) -> (Tensor, Tensor)",
+      .kernel = parts(boxed<&block_sparse_attention>()),
+      .definition =
+          "attention of each block of block_shape[0] queries to the blocks of block_shape[1] keys for which "
+          "block_sparse_mask, [B, N, blocks of queries, blocks of keys], is not 0. A scale_value of 0 is 1 / "
+          "sqrt(size of a head). Results: this, and log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, N, 1], "
+          "whatever "
+          "softmax_lse_flag is. A row that sees nothing gives 0. Where rows are packed, lengths may be ends, the "
+          "last of which is the number of rows",
+  });
+  library.add({
+      .schema = "npu::npu_block_sparse_attention_backward(Tensor d_out, Tensor query, Tensor key, Tensor value, Tensor "
+                "attention_out, Tensor softmax_lse, Tensor block_sparse_mask, int[]? block_shape, int[]? "
+                "actual_seq_lengths, int[]? actual_seq_lengths_kv, str q_input_layout, str kv_input_layout, int "
+                "num_key_value_heads, float scale_value) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&block_sparse_attention_backward>()),
+      .definition =
+          "gradients of npu_block_sparse_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
+          "value",
+  });
 }
 
 }  // namespace npugraph::npu_ops

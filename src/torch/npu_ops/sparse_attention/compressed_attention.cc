@@ -4,10 +4,10 @@
 #include <tuple>
 
 #include "torch/npu_ops/attention/given_masks.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/sparse_attention/block_selection.h"
-#include "torch/npu_ops/sparse_attention/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -156,29 +156,59 @@ void compress_attention_infer(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_compressed_attention(Definitions& npu) {
-  npu.composed(
-      "npu_nsa_compress", &compress,
-      "each block of compress_block_size rows of a sequence, one every compress_stride rows, as one row: their "
-      "sum with a weight for each row of a block and each head (Yuan et al., 2025, equation 7, with a linear "
-      "map). Rows that fill no block are left out. actual_seq_len: the ends of sequences of packed rows");
-  npu.composed("npu_nsa_compress_grad", &compress_grad, "gradients of npu_nsa_compress: of input and weight");
-  npu.composite("npu_nsa_compress_infer.cache", &compress_infer,
-                "npu_nsa_compress of the last block of each sequence that ends with a block, into row slot_mapping of "
-                "cache, [slots, heads, size] or in pages. Input is pages, of which block_table names those of each "
-                "sequence; without it sequence i is page i. actual_seq_len: lengths of sequences");
-  npu.composed(
-      "npu_nsa_compress_attention", boxed<&compress_attention>(),
-      "attention of packed queries to compressed rows, and the select_block_count most important blocks of "
-      "select_block_size rows before compression, -1 where there are fewer (Yuan et al., 2025, equations 8 to 10). "
-      "atten_mask and topk_mask drop compressed rows and blocks. actual_sel_seq_kvlen: ends of the blocks of each "
-      "sequence. Results: attention, blocks for each row and key head in int32, softmax maximum and sum, [T, N, 8] in "
-      "float32");
-  npu.composed(
-      "npu_nsa_compress_attention_infer", boxed<&compress_attention_infer>(),
-      "the first two results of npu_nsa_compress_attention, in layouts BSH, BSND and TND, and of keys and values "
-      "in pages of page_block_size rows where there is a block_table; then actual_cmp_seq_kvlen and "
-      "actual_sel_seq_kvlen are lengths of sequences, and not their ends");
+void define_compressed_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_nsa_compress(Tensor input, Tensor weight, int compress_block_size, int compress_stride, *, "
+                "int[]? actual_seq_len=None) -> Tensor",
+      .kernel = parts(&compress),
+      .definition =
+          "each block of compress_block_size rows of a sequence, one every compress_stride rows, as one row: their "
+          "sum with a weight for each row of a block and each head (Yuan et al., 2025, equation 7, with a linear "
+          "map). Rows that fill no block are left out. actual_seq_len: the ends of sequences of packed rows",
+  });
+  library.add({
+      .schema = "npu::npu_nsa_compress_grad(Tensor grad, Tensor input, Tensor weight, int compress_block_size, int "
+                "compress_stride, *, int[]? actual_seq_len=None) -> (Tensor, Tensor)",
+      .kernel = parts(&compress_grad),
+      .definition = "gradients of npu_nsa_compress: of input and weight",
+  });
+  library.add({
+      .schema = "npu::npu_nsa_compress_infer.cache(Tensor input, Tensor weight, Tensor slot_mapping, int "
+                "compress_block_size, int compress_stride, int page_block_size, *, Tensor? block_table=None, int[]? "
+                "actual_seq_len=None, Tensor(a!) cache) -> Tensor(a!)",
+      .kernel = composite(&compress_infer),
+      .definition =
+          "npu_nsa_compress of the last block of each sequence that ends with a block, into row slot_mapping of "
+          "cache, [slots, heads, size] or in pages. Input is pages, of which block_table names those of each "
+          "sequence; without it sequence i is page i. actual_seq_len: lengths of sequences",
+  });
+  library.add({
+      .schema =
+          "npu::npu_nsa_compress_attention(Tensor query, Tensor key, Tensor value, float scale_value, int head_num, "
+          "int compress_block_size, int compress_stride, int select_block_size, int select_block_count, *, Tensor? "
+          "topk_mask=None, Tensor? atten_mask=None, int[]? actual_seq_qlen=None, int[]? actual_cmp_seq_kvlen=None, "
+          "int[]? actual_sel_seq_kvlen=None) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&compress_attention>()),
+      .definition =
+          "attention of packed queries to compressed rows, and the select_block_count most important blocks of "
+          "select_block_size rows before compression, -1 where there are fewer (Yuan et al., 2025, equations 8 to 10). "
+          "atten_mask and topk_mask drop compressed rows and blocks. actual_sel_seq_kvlen: ends of the blocks of each "
+          "sequence. Results: attention, blocks for each row and key head in int32, softmax maximum and sum, [T, N, 8] "
+          "in "
+          "float32",
+  });
+  library.add({
+      .schema = "npu::npu_nsa_compress_attention_infer(Tensor query, Tensor key, Tensor value, float scale_value, int "
+                "head_num, int key_value_head_num, int select_block_size, int select_block_count, int page_block_size, "
+                "int compress_block_size, int compress_stride, *, str layout='TND', Tensor? atten_mask=None, Tensor? "
+                "block_table=None, Tensor? topk_mask=None, int[]? actual_seq_qlen=None, int[]? "
+                "actual_cmp_seq_kvlen=None, int[]? actual_sel_seq_kvlen=None) -> (Tensor, Tensor)",
+      .kernel = parts(boxed<&compress_attention_infer>()),
+      .definition =
+          "the first two results of npu_nsa_compress_attention, in layouts BSH, BSND and TND, and of keys and values "
+          "in pages of page_block_size rows where there is a block_table; then actual_cmp_seq_kvlen and "
+          "actual_sel_seq_kvlen are lengths of sequences, and not their ends",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The choice of keys for each query by the lightning indexer (DeepSeek-V3.2, 2025).
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
-#include "torch/npu_ops/sparse_attention/families.h"
 #include "torch/npu_ops/sparse_attention/index_scores.h"
 #include "torch/npu_ops/sparse_attention/sparse_call.h"
 
@@ -110,19 +110,44 @@ void dense_softmax_lse(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_lightning_indexer(Definitions& npu) {
-  npu.composed_without(
-      {"actual_seq_lengths_query", "actual_seq_lengths_key", "block_table"}, "npu_lightning_indexer",
-      boxed<&lightning_indexer>(), boxed<&lightning_indexer_meta>(),
-      "for each query the sparse_count keys with the largest sums over heads of weights * relu(query @ key^T), the "
-      "largest first, -1 where there are fewer. Results: their numbers in int32, and, with return_value, the sums. "
-      "sparse_mode 3: of keys up to the query's position");
-  npu.computed("npu_quant_lightning_indexer", boxed<&quant_lightning_indexer>(), boxed<&quant_lightning_indexer_meta>(),
-               "the numbers that npu_lightning_indexer gives, of queries and keys in int8 or float8 times a scale for "
-               "each row of each head: modes of quantisation 0");
-  npu.composed("npu_dense_lightning_indexer_softmax_lse", boxed<&dense_softmax_lse>(),
-               "of the scores of npu_lightning_indexer for all keys that a query sees: the largest, and the sum of "
-               "exp(score - largest), in float32, [B, 1, S] or [1, T]");
+void define_lightning_indexer(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_lightning_indexer(Tensor query, Tensor key, Tensor weights, *, Tensor? "
+                "actual_seq_lengths_query=None, Tensor? actual_seq_lengths_key=None, Tensor? block_table=None, str "
+                "layout_query=\"BSND\", str layout_key=\"BSND\", int sparse_count=2048, int sparse_mode=3, int "
+                "pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, bool return_value=False) -> "
+                "(Tensor, Tensor)",
+      .kernel = parts_unless({"actual_seq_lengths_query", "actual_seq_lengths_key", "block_table"},
+                             boxed<&lightning_indexer>(), boxed<&lightning_indexer_meta>()),
+      .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
+      .definition =
+          "for each query the sparse_count keys with the largest sums over heads of weights * relu(query @ key^T), the "
+          "largest first, -1 where there are fewer. Results: their numbers in int32, and, with return_value, the sums. "
+          "sparse_mode 3: of keys up to the query's position",
+  });
+  library.add({
+      .schema = "npu::npu_quant_lightning_indexer(Tensor query, Tensor key, Tensor weights, Tensor "
+                "query_dequant_scale, Tensor key_dequant_scale, int query_quant_mode, int key_quant_mode, *, Tensor? "
+                "actual_seq_lengths_query=None, Tensor? actual_seq_lengths_key=None, Tensor? block_table=None, str "
+                "layout_query=\"BSND\", str layout_key=\"BSND\", int sparse_count=2048, int sparse_mode=3, int "
+                "pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int? query_dtype=None, int? "
+                "key_dtype=None) -> Tensor",
+      .kernel = whole(boxed<&quant_lightning_indexer>(), boxed<&quant_lightning_indexer_meta>()),
+      .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
+      .definition =
+          "the numbers that npu_lightning_indexer gives, of queries and keys in int8 or float8 times a scale for "
+          "each row of each head: modes of quantisation 0",
+  });
+  library.add({
+      .schema =
+          "npu::npu_dense_lightning_indexer_softmax_lse(Tensor query_index, Tensor key_index, Tensor weights, *, "
+          "SymInt[]? actual_seq_qlen=None, SymInt[]? actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, "
+          "int? pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor)",
+      .kernel = parts(boxed<&dense_softmax_lse>()),
+      .definition =
+          "of the scores of npu_lightning_indexer for all keys that a query sees: the largest, and the sum of "
+          "exp(score - largest), in float32, [B, 1, S] or [1, T]",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,8 +2,8 @@
 // Attention to the blocks of keys that are selected for each query (Native Sparse Attention, Yuan et al., 2025).
 #include "torch/npu_ops/attention/attention_mask.h"
 #include "torch/npu_ops/attention/given_masks.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/sparse_attention/chosen_keys.h"
-#include "torch/npu_ops/sparse_attention/families.h"
 #include "torch/npu_ops/sparse_attention/nsa_call.h"
 
 namespace npugraph::npu_ops {
@@ -64,19 +64,38 @@ void select_attention_grad(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_selected_attention(Definitions& npu) {
-  npu.composed(
-      "npu_nsa_select_attention", boxed<&select_attention>(),
-      "attention of packed queries to the blocks of select_block_size keys that topk_indices name for each row "
-      "of each key head, [T, key heads, select_block_count], -1 for none, and within these to what atten_mask "
-      "lets a row see, which stands for the causal mask where it is smaller than a sequence (Yuan et al., "
-      "2025, equation 11). Results: this, softmax maximum and sum, [T, N, 8] in float32");
-  npu.composed("npu_nsa_select_attention_grad", boxed<&select_attention_grad>(),
-               "gradients of npu_nsa_select_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-               "value");
-  npu.composed("npu_nsa_select_attention_infer", boxed<&select_attention_infer>(),
-               "the first result of npu_nsa_select_attention, in layouts BSH, BSND and TND, and of keys and values in "
-               "pages of page_block_size rows where there is a block_table");
+void define_selected_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_nsa_select_attention(Tensor query, Tensor key, Tensor value, Tensor topk_indices, float "
+                "scale_value, int head_num, int select_block_size, int select_block_count, *, Tensor? atten_mask=None, "
+                "int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&select_attention>()),
+      .definition =
+          "attention of packed queries to the blocks of select_block_size keys that topk_indices name for each row "
+          "of each key head, [T, key heads, select_block_count], -1 for none, and within these to what atten_mask "
+          "lets a row see, which stands for the causal mask where it is smaller than a sequence (Yuan et al., "
+          "2025, equation 11). Results: this, softmax maximum and sum, [T, N, 8] in float32",
+  });
+  library.add({
+      .schema = "npu::npu_nsa_select_attention_grad(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor "
+                "attention_out, Tensor softmax_max, Tensor softmax_sum, Tensor topk_indices, float scale_value, int "
+                "head_num, int select_block_size, int select_block_count, *, Tensor? atten_mask=None, int[]? "
+                "actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&select_attention_grad>()),
+      .definition =
+          "gradients of npu_nsa_select_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
+          "value",
+  });
+  library.add({
+      .schema = "npu::npu_nsa_select_attention_infer(Tensor query, Tensor key, Tensor value, Tensor topk_indices, "
+                "float scale_value, int head_num, int key_value_head_num, int select_block_size, int "
+                "select_block_count, int page_block_size, *, str layout='BSND', Tensor? atten_mask=None, Tensor? "
+                "block_table=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> Tensor",
+      .kernel = parts(boxed<&select_attention_infer>()),
+      .definition =
+          "the first result of npu_nsa_select_attention, in layouts BSH, BSND and TND, and of keys and values in "
+          "pages of page_block_size rows where there is a block_table",
+  });
 }
 
 }  // namespace npugraph::npu_ops

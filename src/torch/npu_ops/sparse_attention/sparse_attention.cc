@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention to keys that are chosen for each query (DeepSeek-V3.2, 2025).
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/quantisation/microscaling.h"
-#include "torch/npu_ops/sparse_attention/families.h"
 #include "torch/npu_ops/sparse_attention/sparse_call.h"
 
 namespace npugraph::npu_ops {
@@ -73,18 +73,36 @@ void kv_quant_sparse_flash_attention_meta(const OperatorHandle& op, Stack* stack
 
 }  // namespace
 
-void define_sparse_attention(Definitions& npu) {
-  npu.composed_without(
-      {"actual_seq_lengths_query", "actual_seq_lengths_kv", "block_table"}, "npu_sparse_flash_attention",
-      boxed<&sparse_flash_attention>(), boxed<&sparse_flash_attention_meta>(),
-      "attention of each query to the blocks of keys that sparse_indices name. Results: this, and, with "
-      "return_softmax_lse, maxima and sums of the softmax, [B, key heads, S, heads of each] or without B");
-  npu.computed(
-      "npu_kv_quant_sparse_flash_attention", boxed<&kv_quant_sparse_flash_attention>(),
-      boxed<&kv_quant_sparse_flash_attention_meta>(),
-      "npu_sparse_flash_attention to keys in int8 or float8, each row of which holds, as bytes: its first elements, "
-      "rope_head_dim more in the type of query, and scales in float32, one for each tile_size first elements, which "
-      "are the value. Modes of quantisation 2 and quant_scale_repo_mode 1 name this");
+void define_sparse_attention(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_sparse_flash_attention(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, float "
+                "scale_value, *, Tensor? block_table=None, Tensor? actual_seq_lengths_query=None, Tensor? "
+                "actual_seq_lengths_kv=None, Tensor? query_rope=None, Tensor? key_rope=None, int sparse_block_size=1, "
+                "str layout_query=\"BSND\", str layout_kv=\"BSND\", int sparse_mode=3, int "
+                "pre_tokens=9223372036854775807, int next_tokens=9223372036854775807, int attention_mode=0, bool "
+                "return_softmax_lse=False, Tensor? sinks=None) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts_unless({"actual_seq_lengths_query", "actual_seq_lengths_kv", "block_table"},
+                             boxed<&sparse_flash_attention>(), boxed<&sparse_flash_attention_meta>()),
+      .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_kv"}},
+      .definition = "attention of each query to the blocks of keys that sparse_indices name. Results: this, and, with "
+                    "return_softmax_lse, maxima and sums of the softmax, [B, key heads, S, heads of each] or without B",
+  });
+  library.add({
+      .schema = "npu::npu_kv_quant_sparse_flash_attention(Tensor query, Tensor key, Tensor value, Tensor "
+                "sparse_indices, float scale_value, int key_quant_mode, int value_quant_mode, *, Tensor? "
+                "key_dequant_scale=None, Tensor? value_dequant_scale=None, Tensor? block_table=None, Tensor? "
+                "actual_seq_lengths_query=None, Tensor? actual_seq_lengths_kv=None, int sparse_block_size=1, str "
+                "layout_query=\"BSND\", str layout_kv=\"BSND\", int sparse_mode=3, int pre_tokens=9223372036854775807, "
+                "int next_tokens=9223372036854775807, int attention_mode=0, int quant_scale_repo_mode=1, int "
+                "tile_size=128, int rope_head_dim=64, int? key_dtype=None, int? value_dtype=None) -> Tensor",
+      .kernel = whole(boxed<&kv_quant_sparse_flash_attention>(), boxed<&kv_quant_sparse_flash_attention_meta>()),
+      .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_kv"}},
+      .definition = "npu_sparse_flash_attention to keys in int8 or float8, each row of which holds, as bytes: its "
+                    "first elements, "
+                    "rope_head_dim more in the type of query, and scales in float32, one for each tile_size first "
+                    "elements, which "
+                    "are the value. Modes of quantisation 2 and quant_scale_repo_mode 1 name this",
+  });
 }
 
 }  // namespace npugraph::npu_ops

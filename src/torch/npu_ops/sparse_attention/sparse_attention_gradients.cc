@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training of attention to chosen keys, and of the indexer that chooses them (DeepSeek-V3.2, 2025, section 2.1).
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/sparse_attention/chosen_keys.h"
-#include "torch/npu_ops/sparse_attention/families.h"
 #include "torch/npu_ops/sparse_attention/index_scores.h"
 #include "torch/npu_ops/sparse_attention/sparse_call.h"
 
@@ -171,28 +171,62 @@ void grad_kl_loss(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-void define_sparse_attention_gradients(Definitions& npu) {
-  npu.composed_without(
-      {"actual_seq_qlen", "actual_seq_kvlen"}, "npu_sparse_flash_attention_grad", boxed<&sparse_flash_attention_grad>(),
-      boxed<&sparse_flash_attention_grad_meta>(),
-      "gradients of npu_sparse_flash_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-      "value, query_rope, key_rope; empty ones for what is not given. That of key is that of keys and values "
-      "where value is None");
-  npu.composed_without(
-      {"actual_seq_lengths_query", "actual_seq_lengths_key"}, "npu_lightning_indexer_grad",
-      boxed<&lightning_indexer_grad>(), boxed<&lightning_indexer_grad_meta>(),
-      "gradients of the sums that npu_lightning_indexer gives with return_value, of which dy is the gradient: "
-      "of query, key, weights. relu has gradient 0 at 0");
-  npu.composed("npu_dense_lightning_indexer_grad_kl_loss", boxed<&grad_kl_loss>(),
-               "the sum over queries of KL(p || softmax(scores of npu_lightning_indexer)), where p is the sum over "
-               "heads of softmax(query @ key^T * scale_value), over its own sum (DeepSeek-V3.2, 2025, equation 3), "
-               "after its gradients of query_index, key_index and weights. softmax_max and softmax_sum are those of "
-               "the attention, [B, key heads, S, heads of each] or without B; softmax_max_index and softmax_sum_index "
-               "those that npu_dense_lightning_indexer_softmax_lse gives");
-  npu.composed("npu_sparse_lightning_indexer_grad_kl_loss", boxed<&grad_kl_loss>(),
-               "npu_dense_lightning_indexer_grad_kl_loss, of the keys alone that sparse_indices name (equation 4). "
-               "softmax_max and softmax_sum are those of npu_sparse_flash_attention, which hold what its sinks add: p "
-               "is the same with sinks and without");
+void define_sparse_attention_gradients(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::npu_sparse_flash_attention_grad(Tensor query, Tensor key, Tensor? value, Tensor sparse_indices, Tensor "
+          "d_out, Tensor out, Tensor softmax_max, Tensor softmax_sum, float scale_value, int sparse_block_size, "
+          "Tensor? query_rope=None, Tensor? key_rope=None, Tensor? actual_seq_qlen=None, Tensor? "
+          "actual_seq_kvlen=None, str? layout=\"BSND\", int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? "
+          "next_tokens=9223372036854775807, int? attention_mode=0) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts_unless({"actual_seq_qlen", "actual_seq_kvlen"}, boxed<&sparse_flash_attention_grad>(),
+                             boxed<&sparse_flash_attention_grad_meta>()),
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
+      .definition =
+          "gradients of npu_sparse_flash_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
+          "value, query_rope, key_rope; empty ones for what is not given. That of key is that of keys and values "
+          "where value is None",
+  });
+  library.add({
+      .schema = "npu::npu_lightning_indexer_grad(Tensor query, Tensor key, Tensor dy, Tensor sparse_indices, Tensor "
+                "weights, Tensor? actual_seq_lengths_query=None, Tensor? actual_seq_lengths_key=None, str? "
+                "layout=\"BSND\", int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? "
+                "next_tokens=9223372036854775807) -> (Tensor, Tensor, Tensor)",
+      .kernel = parts_unless({"actual_seq_lengths_query", "actual_seq_lengths_key"}, boxed<&lightning_indexer_grad>(),
+                             boxed<&lightning_indexer_grad_meta>()),
+      .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
+      .definition =
+          "gradients of the sums that npu_lightning_indexer gives with return_value, of which dy is the gradient: "
+          "of query, key, weights. relu has gradient 0 at 0",
+  });
+  library.add({
+      .schema =
+          "npu::npu_dense_lightning_indexer_grad_kl_loss(Tensor query, Tensor key, Tensor query_index, Tensor "
+          "key_index, Tensor weights, Tensor softmax_max, Tensor softmax_sum, Tensor softmax_max_index, Tensor "
+          "softmax_sum_index, float scale_value, *, Tensor? query_rope=None, Tensor? key_rope=None, SymInt[]? "
+          "actual_seq_qlen=None, SymInt[]? actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, int? "
+          "pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&grad_kl_loss>()),
+      .definition =
+          "the sum over queries of KL(p || softmax(scores of npu_lightning_indexer)), where p is the sum over "
+          "heads of softmax(query @ key^T * scale_value), over its own sum (DeepSeek-V3.2, 2025, equation 3), "
+          "after its gradients of query_index, key_index and weights. softmax_max and softmax_sum are those of "
+          "the attention, [B, key heads, S, heads of each] or without B; softmax_max_index and softmax_sum_index "
+          "those that npu_dense_lightning_indexer_softmax_lse gives",
+  });
+  library.add({
+      .schema =
+          "npu::npu_sparse_lightning_indexer_grad_kl_loss(Tensor query, Tensor key, Tensor query_index, Tensor "
+          "key_index, Tensor weights, Tensor sparse_indices, Tensor softmax_max, Tensor softmax_sum, float "
+          "scale_value, *, Tensor? query_rope=None, Tensor? key_rope=None, SymInt[]? actual_seq_qlen=None, SymInt[]? "
+          "actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? "
+          "next_tokens=9223372036854775807, Tensor? sinks=None) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(boxed<&grad_kl_loss>()),
+      .definition =
+          "npu_dense_lightning_indexer_grad_kl_loss, of the keys alone that sparse_indices name (equation 4). "
+          "softmax_max and softmax_sum are those of npu_sparse_flash_attention, which hold what its sinks add: p "
+          "is the same with sinks and without",
+  });
 }
 
 }  // namespace npugraph::npu_ops

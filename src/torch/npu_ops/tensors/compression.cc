@@ -7,8 +7,8 @@
 #include <bit>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -160,14 +160,23 @@ Tensor& hans_decode_meta(const Tensor&, const Tensor&, const Tensor&, const Tens
 
 }  // namespace
 
-void define_compression(Definitions& npu) {
-  npu.computed("npu_hans_decode.out", &hans_decode, &hans_decode_meta,
-               "What npu_hans_encode was given, bit for bit; out has its type and shape");
-  npu.computed("npu_hans_encode.out", &hans_encode, &hans_encode_meta,
-               "Lossless compression: out is pdf, how often each of 256 exponents occurs, which statistic counts; "
-               "mantissa, all other bytes of the elements; and an entropy code of the exponents by pdf (Duda, "
-               "Asymmetric numeral systems, 2013), as far as there is room in fixed, then in var. The bytes are not "
-               "those of an NPU; reshuff makes no difference");
+void define_compression(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_hans_decode.out(Tensor mantissa, Tensor fixed, Tensor var, Tensor pdf, bool reshuff=False, "
+                "*, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = whole(&hans_decode, &hans_decode_meta),
+      .definition = "What npu_hans_encode was given, bit for bit; out has its type and shape",
+  });
+  library.add({
+      .schema = "npu::npu_hans_encode.out(Tensor input, bool statistic=False, bool reshuff=False, *, Tensor[] out) -> "
+                "(Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(&hans_encode, &hans_encode_meta),
+      .definition =
+          "Lossless compression: out is pdf, how often each of 256 exponents occurs, which statistic counts; "
+          "mantissa, all other bytes of the elements; and an entropy code of the exponents by pdf (Duda, "
+          "Asymmetric numeral systems, 2013), as far as there is room in fixed, then in var. The bytes are not "
+          "those of an NPU; reshuff makes no difference",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,9 +2,9 @@
 // Formats and memory of npu tensors. Memory is always plain, and a format is a tag of the storage (torch/npu/format.h).
 #include "torch/npu/facts.h"
 #include "torch/npu/format.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/factories.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -130,25 +130,79 @@ int64_t change_data_ptr(const Tensor& dst, const Tensor& src, int64_t index) {
 
 }  // namespace
 
-void define_formats(Definitions& npu) {
+void define_formats(OperatorLibrary& library) {
   constexpr const char* kCast = "The values of input, plain in memory of their own, with the tag acl_format";
-  npu.on_npu("npu_format_cast", &format_cast, &format_cast_meta, kCast);
-  npu.on_npu("_npu_format_cast", &format_cast_plain, &format_cast_plain_meta, kCast);
-  npu.on_npu("_npu_format_cast.aclnn", &format_cast_aclnn, &format_cast_aclnn_meta, kCast);
-  npu.on_npu("_npu_format_cast.input_dtype", &format_cast_typed, &format_cast_typed_meta, kCast);
-  npu.on_npu("npu_format_cast_", &format_cast_like, &format_cast_like_meta, "Gives the memory of input the tag of src");
-  npu.on_npu("npu_format_cast_.acl_format", &format_cast_, &format_cast_meta_,
-             "Gives the memory of input the tag acl_format");
-  npu.on_npu("get_npu_format", &get_format, "The tag of the memory of input; 2 (ND) if nobody gave it one");
-  npu.on_npu("get_storage_size", &elements_of_storage, "How many elements of the type of input its storage holds");
-  npu.on_npu("copy_memory_", &copy_memory_, &copy_memory_meta, "Copies the whole storage of src into that of input");
-  npu.on_npu("npu_change_data_ptr", &change_data_ptr,
-             "Makes the storage of dst stand on that of src, from its element index on. Returns 0");
-  npu.factory("empty_with_format", &empty_with_format, "torch.empty on npu, with the tag acl_format");
-  npu.factory("empty_with_swapped_memory", &empty_with_swapped_memory,
-              "torch.empty on npu, in memory of the host, as all memory of npu is");
-  npu.factory("unsafe_empty_with_format", &unsafe_empty_with_format,
-              "empty_with_format; with keep_format also where torch.npu.config.allow_internal_format is False");
+  library.add({
+      .schema = "npu::npu_format_cast(Tensor input, int acl_format, *, int? customize_dtype=None, int? "
+                "input_dtype=None) -> Tensor",
+      .kernel = on_npu(&format_cast, &format_cast_meta),
+      .definition = kCast,
+  });
+  library.add({
+      .schema = "npu::_npu_format_cast(Tensor input, int acl_format) -> Tensor",
+      .kernel = on_npu(&format_cast_plain, &format_cast_plain_meta),
+      .definition = kCast,
+  });
+  library.add({
+      .schema = "npu::_npu_format_cast.aclnn(Tensor input, int acl_format, int customize_dtype) -> Tensor",
+      .kernel = on_npu(&format_cast_aclnn, &format_cast_aclnn_meta),
+      .definition = kCast,
+  });
+  library.add({
+      .schema = "npu::_npu_format_cast.input_dtype(Tensor input, int acl_format, int customize_dtype, int input_dtype) "
+                "-> Tensor",
+      .kernel = on_npu(&format_cast_typed, &format_cast_typed_meta),
+      .definition = kCast,
+  });
+  library.add({
+      .schema = "npu::npu_format_cast_(Tensor(a!) input, Tensor src, *, int? customize_dtype=None, int? "
+                "input_dtype=None) -> Tensor(a!)",
+      .kernel = on_npu(&format_cast_like, &format_cast_like_meta),
+      .definition = "Gives the memory of input the tag of src",
+  });
+  library.add({
+      .schema = "npu::npu_format_cast_.acl_format(Tensor(a!) input, int acl_format, *, int? customize_dtype=None, int? "
+                "input_dtype=None) -> Tensor(a!)",
+      .kernel = on_npu(&format_cast_, &format_cast_meta_),
+      .definition = "Gives the memory of input the tag acl_format",
+  });
+  library.add({
+      .schema = "npu::get_npu_format(Tensor input) -> int",
+      .kernel = on_npu(&get_format),
+      .definition = "The tag of the memory of input; 2 (ND) if nobody gave it one",
+  });
+  library.add({
+      .schema = "npu::get_storage_size(Tensor input) -> int",
+      .kernel = on_npu(&elements_of_storage),
+      .definition = "How many elements of the type of input its storage holds",
+  });
+  library.add({
+      .schema = "npu::copy_memory_(Tensor(a!) input, Tensor src, bool non_blocking=False) -> Tensor(a!)",
+      .kernel = on_npu(&copy_memory_, &copy_memory_meta),
+      .definition = "Copies the whole storage of src into that of input",
+  });
+  library.add({
+      .schema = "npu::npu_change_data_ptr(Tensor dst, Tensor src, int index) -> int",
+      .kernel = on_npu(&change_data_ptr),
+      .definition = "Makes the storage of dst stand on that of src, from its element index on. Returns 0",
+  });
+  library.add({
+      .schema = "npu::empty_with_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+                "device=None, bool? pin_memory=None, int acl_format=2, int? base_addr_aligned_kb=None) -> Tensor",
+      .kernel = factory(&empty_with_format),
+      .definition = "torch.empty on npu, with the tag acl_format",
+  });
+  library.add({
+      .schema = "npu::empty_with_swapped_memory(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+      .kernel = factory(&empty_with_swapped_memory),
+      .definition = "torch.empty on npu, in memory of the host, as all memory of npu is",
+  });
+  library.add({
+      .schema = "npu::unsafe_empty_with_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+                "device=None, bool? pin_memory=None, int acl_format=2, bool keep_format=False) -> Tensor",
+      .kernel = factory(&unsafe_empty_with_format),
+      .definition = "empty_with_format; with keep_format also where torch.npu.config.allow_internal_format is False",
+  });
 }
 
 }  // namespace npugraph::npu_ops

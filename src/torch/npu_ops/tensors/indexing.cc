@@ -3,9 +3,9 @@
 #include <bit>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -196,35 +196,96 @@ Tensor repeat_interleave_backward_int(const Tensor& grad, const Tensor& input, S
 
 }  // namespace
 
-void define_indexing(Definitions& npu) {
-  npu.composed("_npu_index_add", &index_add, "torch.index_add along dimension 0");
-  npu.composite("_npu_index_add_", &index_add_, "torch.Tensor.index_add_ along dimension 0");
-  npu.composed("npu_gather_sparse_index", &gather_sparse_index,
-               "Rows of input: out[i, j, ...] = input[index[i, j, ...]]");
-  npu.composed("npu_gather_sparse_index_backward", &gather_sparse_index_backward,
-               "The gradient of input of npu_gather_sparse_index");
-  npu.composed("npu_indexing", &indexing,
-               "A copy of a strided slice, whose masks have a bit for each entry of begin: begin or end are not given, "
-               "the entry is "
-               "an ellipsis, a new dimension, or one place (tf.strided_slice)");
-  npu.composite("npu_indexing.out", &indexing_out, "npu_indexing into out");
-  npu.composed("npu_masked_fill_range", &masked_fill_range,
-               "input, but value[i] at places [start[i, b], end[i, b]) along axis of row b of the first dimension, the "
-               "last i first");
-  npu.composed("npu_max.dim", &max_dim, "The greatest along dim, and their places in int32");
-  npu.composed("npu_max_backward", &extremum_backward, "The gradient of input of npu_max; sizes are those of input");
-  npu.composed("npu_min.dim", &min_dim, "The least along dim, and their places in int32");
-  npu.composed("npu_min_backward", &extremum_backward, "The gradient of input of npu_min; sizes are those of input");
-  npu.composed("npu_sign_bits_pack", &sign_bits_pack,
-               "Bits that say which elements are at least 0, eight in a byte, the first in the lowest bit, zeros after "
-               "the last; in "
-               "size rows (1-bit Adam: Tang et al., 2021)");
-  npu.composed("npu_sign_bits_unpack", &sign_bits_unpack,
-               "1 for a set bit and -1 for another, in size rows: npu_sign_bits_pack undone");
-  npu.composed("repeat_interleave_backward_int", &repeat_interleave_backward_int,
-               "The gradient of input of torch.repeat_interleave by a number");
-  npu.composed("repeat_interleave_backward_tensor", &repeat_interleave_backward_tensor,
-               "The gradient of input of torch.repeat_interleave by a tensor");
+void define_indexing(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_npu_index_add(Tensor input, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+      .kernel = parts(&index_add),
+      .definition = "torch.index_add along dimension 0",
+  });
+  library.add({
+      .schema = "npu::_npu_index_add_(Tensor(a!) input, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
+      .kernel = composite(&index_add_),
+      .definition = "torch.Tensor.index_add_ along dimension 0",
+  });
+  library.add({
+      .schema = "npu::npu_gather_sparse_index(Tensor input, Tensor index) -> Tensor",
+      .kernel = parts(&gather_sparse_index),
+      .definition = "Rows of input: out[i, j, ...] = input[index[i, j, ...]]",
+  });
+  library.add({
+      .schema = "npu::npu_gather_sparse_index_backward(Tensor grad, SymInt[] self_sizes, Tensor index) -> Tensor",
+      .kernel = parts(&gather_sparse_index_backward),
+      .definition = "The gradient of input of npu_gather_sparse_index",
+  });
+  library.add({
+      .schema = "npu::npu_indexing(Tensor input, int[] begin, int[] end, int[] strides, int begin_mask=0, int "
+                "end_mask=0, int ellipsis_mask=0, int new_axis_mask=0, int shrink_axis_mask=0) -> Tensor",
+      .kernel = parts(&indexing),
+      .definition =
+          "A copy of a strided slice, whose masks have a bit for each entry of begin: begin or end are not given, "
+          "the entry is "
+          "an ellipsis, a new dimension, or one place (tf.strided_slice)",
+  });
+  library.add({
+      .schema = "npu::npu_indexing.out(Tensor input, int[] begin, int[] end, int[] strides, int begin_mask=0, int "
+                "end_mask=0, int ellipsis_mask=0, int new_axis_mask=0, int shrink_axis_mask=0, *, Tensor(a!) out) -> "
+                "Tensor(a!)",
+      .kernel = composite(&indexing_out),
+      .definition = "npu_indexing into out",
+  });
+  library.add({
+      .schema =
+          "npu::npu_masked_fill_range(Tensor input, Tensor start, Tensor end, Tensor value, int axis=-1) -> Tensor",
+      .kernel = parts(&masked_fill_range),
+      .definition =
+          "input, but value[i] at places [start[i, b], end[i, b]) along axis of row b of the first dimension, the "
+          "last i first",
+  });
+  library.add({
+      .schema = "npu::npu_max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+      .kernel = parts(&max_dim),
+      .definition = "The greatest along dim, and their places in int32",
+  });
+  library.add({
+      .schema = "npu::npu_max_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
+      .kernel = parts(&extremum_backward),
+      .definition = "The gradient of input of npu_max; sizes are those of input",
+  });
+  library.add({
+      .schema = "npu::npu_min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+      .kernel = parts(&min_dim),
+      .definition = "The least along dim, and their places in int32",
+  });
+  library.add({
+      .schema = "npu::npu_min_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
+      .kernel = parts(&extremum_backward),
+      .definition = "The gradient of input of npu_min; sizes are those of input",
+  });
+  library.add({
+      .schema = "npu::npu_sign_bits_pack(Tensor input, int size) -> Tensor",
+      .kernel = parts(&sign_bits_pack),
+      .definition =
+          "Bits that say which elements are at least 0, eight in a byte, the first in the lowest bit, zeros after "
+          "the last; in "
+          "size rows (1-bit Adam: Tang et al., 2021)",
+  });
+  library.add({
+      .schema = "npu::npu_sign_bits_unpack(Tensor input, int size, ScalarType dtype) -> Tensor",
+      .kernel = parts(&sign_bits_unpack),
+      .definition = "1 for a set bit and -1 for another, in size rows: npu_sign_bits_pack undone",
+  });
+  library.add({
+      .schema =
+          "npu::repeat_interleave_backward_int(Tensor grad, Tensor input, SymInt repeats, int? dim=None) -> Tensor",
+      .kernel = parts(&repeat_interleave_backward_int),
+      .definition = "The gradient of input of torch.repeat_interleave by a number",
+  });
+  library.add({
+      .schema =
+          "npu::repeat_interleave_backward_tensor(Tensor grad, Tensor input, Tensor repeats, int? dim=None) -> Tensor",
+      .kernel = parts(&repeat_interleave_backward_tensor),
+      .definition = "The gradient of input of torch.repeat_interleave by a tensor",
+  });
 }
 
 }  // namespace npugraph::npu_ops

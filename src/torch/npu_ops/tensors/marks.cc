@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that mark places in graphs. torch_npu tells torch.fx to keep them.
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -19,10 +19,17 @@ void end(std::optional<c10::string_view> scope_name) { check_name("super_kernel_
 
 }  // namespace
 
-void define_marks(Definitions& npu) {
-  npu.mark("super_kernel_scope_begin", &begin,
-           "Marks where a scope of fused kernels begins; the host fuses without it");
-  npu.mark("super_kernel_scope_end", &end, "Marks where a scope of fused kernels ends");
+void define_marks(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::super_kernel_scope_begin(str? scope_name=None) -> ()",
+      .kernel = mark(&begin),
+      .definition = "Marks where a scope of fused kernels begins; the host fuses without it",
+  });
+  library.add({
+      .schema = "npu::super_kernel_scope_end(str? scope_name=None) -> ()",
+      .kernel = mark(&end),
+      .definition = "Marks where a scope of fused kernels ends",
+  });
 }
 
 }  // namespace npugraph::npu_ops

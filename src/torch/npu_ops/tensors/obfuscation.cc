@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Obfuscation of activations by a service outside the NPU. Its definition is not published.
 #include "torch/npu/facts.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -21,10 +21,25 @@ Tensor finalize(const Tensor& fd) { return fd.new_empty_symint(fd.sym_sizes()); 
 
 }  // namespace
 
-void define_obfuscation(Definitions& npu) {
-  npu.shaped("obfuscation_initialize", &initialize);
-  npu.shaped("obfuscation_calculate", &calculate);
-  npu.shaped("obfuscation_finalize", &finalize);
+void define_obfuscation(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::obfuscation_initialize(int hidden_size, int tp_rank, int cmd, *, ScalarType? data_type=None, int? "
+          "model_obf_seed_id=0, int? data_obf_seed_id=0, int? thread_num=4, float? obf_coefficient=1.0) -> Tensor",
+      .kernel = sizes_only(&initialize),
+      .definition = "",
+  });
+  library.add({
+      .schema =
+          "npu::obfuscation_calculate(Tensor fd, Tensor x, Tensor param, *, float? obf_coefficient=1.0) -> Tensor",
+      .kernel = sizes_only(&calculate),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::obfuscation_finalize(Tensor fd_to_close) -> Tensor",
+      .kernel = sizes_only(&finalize),
+      .definition = "",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/tensors/cut_logits.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -87,19 +87,30 @@ std::tuple<Tensor, Tensor> top_k_top_p_sample(const Tensor& logits, const Tensor
 
 }  // namespace
 
-void define_sampling(Definitions& npu) {
-  npu.composed("npu_top_k_top_p", &top_k_top_p,
-               "logits, with -inf for those below the k-th greatest of the row, and of the others for the smallest "
-               "whose probabilities "
-               "sum up to at most 1 - p, but for the greatest (Holtzman et al., 2020)");
-  npu.composed("npu_top_k_top_p_sample", &top_k_top_p_sample,
-               "Of the top_k greatest logits of a row (all where top_k <= 0), those before which the probabilities sum "
-               "up to less than "
-               "top_p, and that are at least min_ps times the greatest. Results: the place of the greatest probability "
-               "/ (|q| + eps) "
-               "(without q: of the greatest), which is a sample where q is exponentially distributed (Gumbel, 1954), "
-               "in int64; and the "
-               "logits, -inf where not allowed, in float32");
+void define_sampling(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_top_k_top_p(Tensor logits, Tensor? p=None, Tensor? k=None) -> Tensor",
+      .kernel = parts(&top_k_top_p),
+      .definition =
+          "logits, with -inf for those below the k-th greatest of the row, and of the others for the smallest "
+          "whose probabilities "
+          "sum up to at most 1 - p, but for the greatest (Holtzman et al., 2020)",
+  });
+  library.add({
+      .schema =
+          "npu::npu_top_k_top_p_sample(Tensor logits, Tensor top_k, Tensor top_p, Tensor? q=None, float? eps=1e-8, "
+          "bool? is_need_logits=False, int? top_k_guess=32, Tensor? min_ps=None, int? ks_max=1024, bool? "
+          "input_is_logits=True, str? post_sample='qSample', Generator? generator=None) -> (Tensor, Tensor)",
+      .kernel = parts(&top_k_top_p_sample),
+      .definition =
+          "Of the top_k greatest logits of a row (all where top_k <= 0), those before which the probabilities sum "
+          "up to less than "
+          "top_p, and that are at least min_ps times the greatest. Results: the place of the greatest probability "
+          "/ (|q| + eps) "
+          "(without q: of the greatest), which is a sample where q is exponentially distributed (Gumbel, 1954), "
+          "in int64; and the "
+          "logits, -inf where not allowed, in float32",
+  });
 }
 
 }  // namespace npugraph::npu_ops

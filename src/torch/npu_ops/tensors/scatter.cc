@@ -2,9 +2,9 @@
 // Updates of parts of tensors.
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/rows.h"
 #include "torch/npu_ops/quantisation/quantisation.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -129,25 +129,63 @@ std::vector<Tensor> scatter_list(at::TensorList input, const Tensor& indices, co
 
 }  // namespace
 
-void define_scatter(Definitions& npu) {
-  declare_row_writes("npu::npu_scatter_list_", {"input"});
-  npu.composite(
-      "scatter_update_", &scatter_update_,
-      "Item i of updates into item i of input, from indices[i] on along axis; indices of shape (n, 2) name the "
-      "item, too. Indices below 0 are skipped");
-  npu.composite("scatter_update", &scatter_update, "scatter_update_ of a copy of input");
-  npu.composite(
-      "npu_scatter_nd_update_", &scatter_nd_update_,
-      "input[indices[i]] = updates[i], indices[i] for the first dimensions (scatter_nd of TensorFlow). Indices "
-      "below 0 are skipped");
-  npu.composite("npu_scatter_nd_update", &scatter_nd_update, "npu_scatter_nd_update_ of a copy of input");
-  npu.composite("npu_quant_scatter_", &quant_scatter_,
-                "scatter_update_ of round(updates / quant_scales + quant_zero_points), these along quant_axis");
-  npu.composite("npu_quant_scatter", &quant_scatter, "npu_quant_scatter_ of a copy of input");
-  npu.composed("npu_scatter", &scatter, "torch.scatter of one value for each place of the other dimensions");
-  npu.composed("npu_scatter_list_", &scatter_list_,
-               "updates[i] into input[i], from indices[i] on along axis, where mask[i] is not 0");
-  npu.composite("npu_scatter_list", &scatter_list, "npu_scatter_list_ of copies of input");
+void define_scatter(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::scatter_update_(Tensor(a!) input, Tensor indices, Tensor updates, int axis) -> Tensor(a!)",
+      .kernel = composite(&scatter_update_),
+      .definition =
+          "Item i of updates into item i of input, from indices[i] on along axis; indices of shape (n, 2) name the "
+          "item, too. Indices below 0 are skipped",
+  });
+  library.add({
+      .schema = "npu::scatter_update(Tensor input, Tensor indices, Tensor updates, int axis) -> Tensor",
+      .kernel = composite(&scatter_update),
+      .definition = "scatter_update_ of a copy of input",
+  });
+  library.add({
+      .schema = "npu::npu_scatter_nd_update_(Tensor(a!) input, Tensor indices, Tensor updates) -> Tensor(a!)",
+      .kernel = composite(&scatter_nd_update_),
+      .definition =
+          "input[indices[i]] = updates[i], indices[i] for the first dimensions (scatter_nd of TensorFlow). Indices "
+          "below 0 are skipped",
+  });
+  library.add({
+      .schema = "npu::npu_scatter_nd_update(Tensor input, Tensor indices, Tensor updates) -> Tensor",
+      .kernel = composite(&scatter_nd_update),
+      .definition = "npu_scatter_nd_update_ of a copy of input",
+  });
+  library.add({
+      .schema = "npu::npu_quant_scatter_(Tensor(a!) input, Tensor indices, Tensor updates, Tensor quant_scales, "
+                "Tensor? quant_zero_points=None, int axis=-2, int quant_axis=-1, str reduce='update', int? "
+                "dst_type=None, str? round_mode='rint') -> Tensor(a!)",
+      .kernel = composite(&quant_scatter_),
+      .definition = "scatter_update_ of round(updates / quant_scales + quant_zero_points), these along quant_axis",
+  });
+  library.add({
+      .schema = "npu::npu_quant_scatter(Tensor input, Tensor indices, Tensor updates, Tensor quant_scales, Tensor? "
+                "quant_zero_points=None, int axis=-2, int quant_axis=-1, str reduce='update', int? dst_type=None, str? "
+                "round_mode='rint') -> Tensor",
+      .kernel = composite(&quant_scatter),
+      .definition = "npu_quant_scatter_ of a copy of input",
+  });
+  library.add({
+      .schema = "npu::npu_scatter(Tensor input, Tensor indices, Tensor updates, int dim) -> Tensor",
+      .kernel = parts(&scatter),
+      .definition = "torch.scatter of one value for each place of the other dimensions",
+  });
+  library.add({
+      .schema = "npu::npu_scatter_list_(Tensor(a!)[] input, Tensor indices, Tensor updates, Tensor? mask=None, str "
+                "reduce='update', int axis=-2) -> ()",
+      .kernel = parts(&scatter_list_),
+      .traits = {.writes_rows_of = {"input"}},
+      .definition = "updates[i] into input[i], from indices[i] on along axis, where mask[i] is not 0",
+  });
+  library.add({
+      .schema = "npu::npu_scatter_list(Tensor[] input, Tensor indices, Tensor updates, Tensor? mask=None, str "
+                "reduce='update', int axis=-2) -> Tensor[]",
+      .kernel = composite(&scatter_list),
+      .definition = "npu_scatter_list_ of copies of input",
+  });
 }
 
 }  // namespace npugraph::npu_ops

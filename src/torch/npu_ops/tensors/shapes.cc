@@ -4,9 +4,9 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -136,35 +136,118 @@ void prefetch(const Tensor&, const OptionalTensor&, int64_t max_size, int64_t of
 
 }  // namespace
 
-void define_shapes(Definitions& npu) {
-  npu.composed("npu_broadcast", &broadcast, "input, expanded to size");
-  npu.composite("npu_broadcast.out", &broadcast_out, "npu_broadcast into out");
-  npu.composed("npu_confusion_transpose", &confusion_transpose,
-               "input permuted and then shaped (transpose_first), or shaped and then permuted");
-  npu.composed("npu_confusion_transpose_backward", &confusion_transpose_backward,
-               "The gradient of npu_confusion_transpose; shape is that of its input");
-  npu.composed(
-      "npu_one_hot", &one_hot,
-      "on_value where the place along a new dimension of size depth is the element, off_value elsewhere, in float32; "
-      "num_classes is the new dimension");
-  npu.composed("npu_pad", &pad,
-               "Zeros around input: paddings has how many before and after, from the first dimension on");
-  npu.composed("npu_prefetch", &prefetch, "Nothing: the host's caches fetch by themselves");
-  npu.composed("npu_reshape", &reshape, "A copy of input in another shape");
-  npu.composite("npu_reshape.out", &reshape_out, "npu_reshape into out");
-  npu.composed("npu_slice", &slice, "size elements from offsets on; all that follow where size is -1");
-  npu.composite("npu_slice.out", &slice_out, "npu_slice into out");
-  npu.composed("npu_sort_v2", &sort_v2, "The elements along dim in order, without their places");
-  npu.composite("npu_sort_v2.out", &sort_v2_out, "npu_sort_v2 into out");
-  npu.composed("npu_stride_add", &stride_add,
-               "The sum of c1_len groups of 16 channels of input from group offset1, and of other from group offset2 "
-               "on (NC1HWC0)");
-  npu.composed("npu_stride_copy", &stride_copy, "A copy of torch.as_strided(input, shape, stride, storage_offset)");
-  npu.composite("npu_stride_copy.out", &stride_copy_out, "npu_stride_copy into out");
-  npu.composed("npu_transpose", &transpose, "A contiguous copy of input with permuted dimensions");
-  npu.composite("npu_transpose.out", &transpose_out, "npu_transpose into out");
-  npu.composite("npu_view_copy", &view_copy, "Writes other into input");
-  npu.composite("one_", &fill_with_ones, "Writes ones");
+void define_shapes(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_broadcast(Tensor input, int[] size) -> Tensor",
+      .kernel = parts(&broadcast),
+      .definition = "input, expanded to size",
+  });
+  library.add({
+      .schema = "npu::npu_broadcast.out(Tensor input, int[] size, *, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&broadcast_out),
+      .definition = "npu_broadcast into out",
+  });
+  library.add({
+      .schema = "npu::npu_confusion_transpose(Tensor input, int[] perm, int[] shape, bool transpose_first) -> Tensor",
+      .kernel = parts(&confusion_transpose),
+      .definition = "input permuted and then shaped (transpose_first), or shaped and then permuted",
+  });
+  library.add({
+      .schema = "npu::npu_confusion_transpose_backward(Tensor grad, int[] perm, SymInt[] shape, bool transpose_first) "
+                "-> Tensor",
+      .kernel = parts(&confusion_transpose_backward),
+      .definition = "The gradient of npu_confusion_transpose; shape is that of its input",
+  });
+  library.add({
+      .schema = "npu::npu_one_hot(Tensor input, int num_classes=-1, int depth=1, Scalar on_value=1, Scalar "
+                "off_value=0) -> Tensor",
+      .kernel = parts(&one_hot),
+      .definition = "on_value where the place along a new dimension of size depth is the element, off_value elsewhere, "
+                    "in float32; "
+                    "num_classes is the new dimension",
+  });
+  library.add({
+      .schema = "npu::npu_pad(Tensor input, int[] paddings) -> Tensor",
+      .kernel = parts(&pad),
+      .definition = "Zeros around input: paddings has how many before and after, from the first dimension on",
+  });
+  library.add({
+      .schema = "npu::npu_prefetch(Tensor input, Tensor? dependency, int max_size, int offset=0) -> ()",
+      .kernel = parts(&prefetch),
+      .definition = "Nothing: the host's caches fetch by themselves",
+  });
+  library.add({
+      .schema = "npu::npu_reshape(Tensor input, int[] shape, bool can_refresh=False) -> Tensor",
+      .kernel = parts(&reshape),
+      .definition = "A copy of input in another shape",
+  });
+  library.add({
+      .schema =
+          "npu::npu_reshape.out(Tensor input, int[] shape, bool can_refresh=False, *, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&reshape_out),
+      .definition = "npu_reshape into out",
+  });
+  library.add({
+      .schema = "npu::npu_slice(Tensor input, int[] offsets, int[] size) -> Tensor",
+      .kernel = parts(&slice),
+      .definition = "size elements from offsets on; all that follow where size is -1",
+  });
+  library.add({
+      .schema = "npu::npu_slice.out(Tensor input, int[] offsets, int[] size, *, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&slice_out),
+      .definition = "npu_slice into out",
+  });
+  library.add({
+      .schema = "npu::npu_sort_v2(Tensor input, int dim=-1, bool descending=False) -> Tensor",
+      .kernel = parts(&sort_v2),
+      .definition = "The elements along dim in order, without their places",
+  });
+  library.add({
+      .schema =
+          "npu::npu_sort_v2.out(Tensor input, int dim=-1, bool descending=False, *, Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&sort_v2_out),
+      .definition = "npu_sort_v2 into out",
+  });
+  library.add({
+      .schema =
+          "npu::npu_stride_add(Tensor input, Tensor other, Scalar offset1, Scalar offset2, Scalar c1_len) -> Tensor",
+      .kernel = parts(&stride_add),
+      .definition =
+          "The sum of c1_len groups of 16 channels of input from group offset1, and of other from group offset2 "
+          "on (NC1HWC0)",
+  });
+  library.add({
+      .schema = "npu::npu_stride_copy(Tensor input, int[] shape, int[] stride, Scalar storage_offset) -> Tensor",
+      .kernel = parts(&stride_copy),
+      .definition = "A copy of torch.as_strided(input, shape, stride, storage_offset)",
+  });
+  library.add({
+      .schema = "npu::npu_stride_copy.out(Tensor input, int[] shape, int[] stride, Scalar storage_offset, *, "
+                "Tensor(a!) out) -> Tensor(a!)",
+      .kernel = composite(&stride_copy_out),
+      .definition = "npu_stride_copy into out",
+  });
+  library.add({
+      .schema = "npu::npu_transpose(Tensor input, int[] perm, bool require_contiguous=True) -> Tensor",
+      .kernel = parts(&transpose),
+      .definition = "A contiguous copy of input with permuted dimensions",
+  });
+  library.add({
+      .schema = "npu::npu_transpose.out(Tensor input, int[] perm, bool require_contiguous=True, *, Tensor(a!) out) -> "
+                "Tensor(a!)",
+      .kernel = composite(&transpose_out),
+      .definition = "npu_transpose into out",
+  });
+  library.add({
+      .schema = "npu::npu_view_copy(Tensor(a!) input, Tensor other, bool non_blocking) -> Tensor(a!)",
+      .kernel = composite(&view_copy),
+      .definition = "Writes other into input",
+  });
+  library.add({
+      .schema = "npu::one_(Tensor(a!) input) -> Tensor(a!)",
+      .kernel = composite(&fill_with_ones),
+      .definition = "Writes ones",
+  });
 }
 
 }  // namespace npugraph::npu_ops

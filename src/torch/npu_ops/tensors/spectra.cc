@@ -2,9 +2,9 @@
 // Gradients of Fourier transforms.
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -31,11 +31,18 @@ Tensor fft_r2c_backward(const Tensor& grad, at::IntArrayRef dim, int64_t normali
 
 }  // namespace
 
-void define_spectra(Definitions& npu) {
-  npu.composed("fft_c2r_backward", &fft_c2r_backward,
-               "The gradient of a transform from one half of a spectrum to real numbers");
-  npu.composed("fft_r2c_backward", &fft_r2c_backward,
-               "The gradient of a transform of real numbers, last_dim_size of them along the last of dim");
+void define_spectra(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::fft_c2r_backward(Tensor grad, int[] dim, int normalization) -> Tensor",
+      .kernel = parts(&fft_c2r_backward),
+      .definition = "The gradient of a transform from one half of a spectrum to real numbers",
+  });
+  library.add({
+      .schema = "npu::fft_r2c_backward(Tensor grad, int[] dim, int normalization, bool onesided, int last_dim_size) -> "
+                "Tensor",
+      .kernel = parts(&fft_r2c_backward),
+      .definition = "The gradient of a transform of real numbers, last_dim_size of them along the last of dim",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -14,8 +14,8 @@
 #include "torch/npu/captured.h"
 #include "torch/npu/over_aliases.h"
 #include "torch/npu/printer.h"
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/tensors/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -92,17 +92,30 @@ void save_list_meta(at::TensorList, OptionalString, bool) {}
 
 }  // namespace
 
-void define_tensor_dumps(Definitions& npu) {
+void define_tensor_dumps(OperatorLibrary& library) {
   constexpr const char* kSave =
       "Writes input to a file, which torch.load reads as tensors of cpu, and lists as tuples. For the save_path x.pt "
       "it "
       "is x_device_I_N.pt, with the number of the device and that of the file, counted from 0; with overwrite "
       "x_device_I.pt; without save_path tensor_TIME_device_I_N.pt. Captured graphs write at replays only";
-  npu.computed("print_npugraph_tensor", &print_tensor, &print_tensor_meta,
-               "Prints tensor_name=values, shape and type of input by Python's print. Captured graphs print at replays "
-               "only");
-  npu.computed("save_npugraph_tensor", &save_tensor, &save_tensor_meta, kSave);
-  npu.computed("save_npugraph_tensor.tensor_list", &save_list, &save_list_meta, kSave);
+  library.add({
+      .schema = "npu::print_npugraph_tensor(Tensor input, *, str? tensor_name=None) -> ()",
+      .kernel = whole(&print_tensor, &print_tensor_meta),
+      .definition =
+          "Prints tensor_name=values, shape and type of input by Python's print. Captured graphs print at replays "
+          "only",
+  });
+  library.add({
+      .schema = "npu::save_npugraph_tensor(Tensor input, *, str? save_path=None, bool overwrite=False) -> ()",
+      .kernel = whole(&save_tensor, &save_tensor_meta),
+      .definition = kSave,
+  });
+  library.add({
+      .schema =
+          "npu::save_npugraph_tensor.tensor_list(Tensor[] input, *, str? save_path=None, bool overwrite=False) -> ()",
+      .kernel = whole(&save_list, &save_list_meta),
+      .definition = kSave,
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Overflow of gradients.
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -24,14 +24,28 @@ bool amp_foreach_non_finite_check_meta(at::TensorList) {
 
 }  // namespace
 
-void define_float_status(Definitions& npu) {
-  npu.computed("_amp_foreach_non_finite_check", &amp_foreach_non_finite_check, &amp_foreach_non_finite_check_meta,
-               "Whether an element of a tensor is infinite or no number");
-  npu.composed("npu_alloc_float_status", &alloc_float_status, "Eight zeros in float32, a status without overflow");
-  npu.composed("npu_clear_float_status", &float_status, "A status without overflow");
-  npu.composed(
-      "npu_get_float_status", &float_status,
-      "A status without overflow: the host's arithmetic does not saturate, so that infinities say what happened");
+void define_float_status(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_amp_foreach_non_finite_check(Tensor[] scaled_grads) -> bool",
+      .kernel = whole(&amp_foreach_non_finite_check, &amp_foreach_non_finite_check_meta),
+      .definition = "Whether an element of a tensor is infinite or no number",
+  });
+  library.add({
+      .schema = "npu::npu_alloc_float_status(Tensor input) -> Tensor",
+      .kernel = parts(&alloc_float_status),
+      .definition = "Eight zeros in float32, a status without overflow",
+  });
+  library.add({
+      .schema = "npu::npu_clear_float_status(Tensor input, int mode=0) -> Tensor",
+      .kernel = parts(&float_status),
+      .definition = "A status without overflow",
+  });
+  library.add({
+      .schema = "npu::npu_get_float_status(Tensor input, int mode=0) -> Tensor",
+      .kernel = parts(&float_status),
+      .definition =
+          "A status without overflow: the host's arithmetic does not saturate, so that infinities say what happened",
+  });
 }
 
 }  // namespace npugraph::npu_ops

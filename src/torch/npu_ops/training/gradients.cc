@@ -2,9 +2,9 @@
 // Gradients of torch operators, in closed form.
 #include <cmath>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -87,15 +87,28 @@ Tensor stft_backward(const Tensor& grad_output, const Tensor& input, int64_t n_f
 
 }  // namespace
 
-void define_gradients(Definitions& npu) {
-  npu.composed("npu_gather_backward", &gather_backward, "The gradient of self of torch.gather");
-  npu.composed(
-      "npu_renorm_backward", &renorm_backward,
-      "The gradient of input of torch.renorm: where the norm n of what an index of dim leaves is over maxnorm, "
-      "grad * s - sum(grad * input) * s^2 / maxnorm * dn/dinput with s = maxnorm / (n + 1e-7)");
-  npu.composed("stft_backward", &stft_backward,
-               "The gradient of input of torch.stft with center=False: the inverse transform of each frame, times "
-               "window, added up where frames overlap");
+void define_gradients(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_gather_backward(Tensor grad, SymInt[] self_size, int dim, Tensor index, bool sparse_grad) -> "
+                "Tensor",
+      .kernel = parts(&gather_backward),
+      .definition = "The gradient of self of torch.gather",
+  });
+  library.add({
+      .schema = "npu::npu_renorm_backward(Tensor grad, Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+      .kernel = parts(&renorm_backward),
+      .definition =
+          "The gradient of input of torch.renorm: where the norm n of what an index of dim leaves is over maxnorm, "
+          "grad * s - sum(grad * input) * s^2 / maxnorm * dn/dinput with s = maxnorm / (n + 1e-7)",
+  });
+  library.add({
+      .schema =
+          "npu::stft_backward(Tensor grad_output, Tensor input, int n_fft, int? hop_length=None, int? win_length=None, "
+          "Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None) -> Tensor",
+      .kernel = parts(&stft_backward),
+      .definition = "The gradient of input of torch.stft with center=False: the inverse transform of each frame, times "
+                    "window, added up where frames overlap",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses and their gradients, in float32.
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -156,29 +156,71 @@ Two fused_cross_entropy_loss(const Tensor& logits_max, const Tensor& sum_exp, co
 
 }  // namespace
 
-void define_losses(Definitions& npu) {
-  npu.composed("kl_div_backward", &kl_div_backward, "The gradient of input of torch.kl_div");
-  npu.composed("kl_div_target_backward", &kl_div_target_backward, "The gradient of target of torch.kl_div");
-  npu.composed("l1_loss_backward", &l1_loss_backward, "The gradient of input of torch.nn.functional.l1_loss");
-  npu.composed("npu_binary_cross_entropy_with_logits_backward", &bce_with_logits_backward,
-               "The gradient of input of torch.nn.functional.binary_cross_entropy_with_logits");
-  npu.composed("npu_cross_entropy_loss", &cross_entropy_loss,
-               "torch.nn.functional.cross_entropy, plus lse_square_scale_for_zloss * the reduction of "
-               "logsumexp(input)^2 over rows that "
-               "are not ignored (z-loss: Chowdhery et al., 2022). Results: loss, of one dimension also where reduced, "
-               "log_softmax(input), the z-loss (with "
-               "return_zloss), "
-               "logsumexp(input) (with either)");
-  npu.composed("npu_cross_entropy_loss_backward", &cross_entropy_loss_backward,
-               "The gradient of input of npu_cross_entropy_loss from those of the loss and of the z-loss");
-  npu.composed("npu_fused_cross_entropy_loss_with_max_sum", &fused_cross_entropy_loss,
-               "log(sum_exp_logits) - predicted_logits; and exp(vocab_parallel_logits - logits_max) / sum_exp_logits, "
-               "empty without these "
-               "(Megatron-LM's cross entropy over a divided vocabulary: Shoeybi et al., 2019)");
-  npu.composed("npu_softmax_cross_entropy_with_logits", &softmax_cross_entropy,
-               "-sum(labels * log_softmax(input)) over the last dimension");
-  npu.composed("npu_softmax_cross_entropy_with_logits_backward", &softmax_cross_entropy_backward,
-               "The gradient of input of npu_softmax_cross_entropy_with_logits");
+void define_losses(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::kl_div_backward(Tensor grad_output, Tensor input, Tensor target, int reduction=Mean, *, bool "
+                "log_target=False) -> Tensor",
+      .kernel = parts(&kl_div_backward),
+      .definition = "The gradient of input of torch.kl_div",
+  });
+  library.add({
+      .schema = "npu::kl_div_target_backward(Tensor grad_output, Tensor input, Tensor target, int reduction=Mean, *, "
+                "bool log_target=False) -> Tensor",
+      .kernel = parts(&kl_div_target_backward),
+      .definition = "The gradient of target of torch.kl_div",
+  });
+  library.add({
+      .schema = "npu::l1_loss_backward(Tensor grad_output, Tensor input, Tensor target, int reduction) -> Tensor",
+      .kernel = parts(&l1_loss_backward),
+      .definition = "The gradient of input of torch.nn.functional.l1_loss",
+  });
+  library.add({
+      .schema = "npu::npu_binary_cross_entropy_with_logits_backward(Tensor grad_output, Tensor input, Tensor target, "
+                "Tensor? weight_opt, Tensor? pos_weight_opt, int reduction) -> Tensor",
+      .kernel = parts(&bce_with_logits_backward),
+      .definition = "The gradient of input of torch.nn.functional.binary_cross_entropy_with_logits",
+  });
+  library.add({
+      .schema = "npu::npu_cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean', "
+                "int ignore_index=-100, float label_smoothing=0.0, float lse_square_scale_for_zloss=0.0, bool "
+                "return_zloss=False) -> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&cross_entropy_loss),
+      .definition =
+          "torch.nn.functional.cross_entropy, plus lse_square_scale_for_zloss * the reduction of "
+          "logsumexp(input)^2 over rows that "
+          "are not ignored (z-loss: Chowdhery et al., 2022). Results: loss, of one dimension also where reduced, "
+          "log_softmax(input), the z-loss (with "
+          "return_zloss), "
+          "logsumexp(input) (with either)",
+  });
+  library.add({
+      .schema = "npu::npu_cross_entropy_loss_backward(Tensor grad_loss, Tensor log_prob, Tensor target, Tensor? "
+                "weight=None, Tensor? grad_zloss=None, Tensor? lse_for_zloss=None, str reduction='mean', int "
+                "ignore_index=-100, float label_smoothing=0.0, float lse_square_scale_for_zloss=0.0) -> Tensor",
+      .kernel = parts(&cross_entropy_loss_backward),
+      .definition = "The gradient of input of npu_cross_entropy_loss from those of the loss and of the z-loss",
+  });
+  library.add({
+      .schema = "npu::npu_fused_cross_entropy_loss_with_max_sum(Tensor logits_max, Tensor sum_exp_logits, Tensor "
+                "predicted_logits, *, float? label_smoothing=0.0, Tensor? input=None, Tensor? weight=None, Tensor? "
+                "vocab_parallel_logits=None) -> (Tensor, Tensor)",
+      .kernel = parts(&fused_cross_entropy_loss),
+      .definition =
+          "log(sum_exp_logits) - predicted_logits; and exp(vocab_parallel_logits - logits_max) / sum_exp_logits, "
+          "empty without these "
+          "(Megatron-LM's cross entropy over a divided vocabulary: Shoeybi et al., 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_softmax_cross_entropy_with_logits(Tensor input, Tensor labels) -> Tensor",
+      .kernel = parts(&softmax_cross_entropy),
+      .definition = "-sum(labels * log_softmax(input)) over the last dimension",
+  });
+  library.add({
+      .schema =
+          "npu::npu_softmax_cross_entropy_with_logits_backward(Tensor grad, Tensor input, Tensor labels) -> Tensor",
+      .kernel = parts(&softmax_cross_entropy_backward),
+      .definition = "The gradient of input of npu_softmax_cross_entropy_with_logits",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,8 +3,8 @@
 // get these tensors, so that only the sizes of their results are known.
 #include <cmath>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -96,23 +96,58 @@ Three bert_apply_adam_sizes(const Scalar&, const Scalar&, const Scalar&, const S
 
 }  // namespace
 
-void define_optimisers(Definitions& npu) {
-  npu.composite("npu_apply_adam.out", &apply_adam,
-                "A step of Adam (Kingma and Ba, 2015): out is var, m and v; var -= lr * sqrt(1 - beta2_power) / (1 - "
-                "beta1_power) * m / "
-                "(sqrt(v) + epsilon); with use_nesterov beta1 * m + (1 - beta1) * grad in the place of m");
-  npu.composite("npu_apply_adam_w.out", &apply_adam_w,
-                "A step of AdamW (Loshchilov and Hutter, 2019) as torch.optim.AdamW takes it: out is var, m and v; the "
-                "powers of the "
-                "betas are those of this step; with amsgrad max_grad_norm is the greatest v so far, and written");
-  npu.composite(
-      "npu_bert_apply_adam.out", &bert_apply_adam,
-      "A step of BERT's Adam (Devlin et al., 2019): out is var, m and v; grad is scaled to max_grad_norm where "
-      "global_grad_norm is greater; var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * var), with no correction of "
-      "bias");
-  npu.shaped("npu_apply_adam", &apply_adam_sizes);
-  npu.shaped("npu_apply_adam_w", &apply_adam_w_sizes);
-  npu.shaped("npu_bert_apply_adam", &bert_apply_adam_sizes);
+void define_optimisers(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_apply_adam.out(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar beta1, Scalar "
+                "beta2, Scalar epsilon, Tensor grad, bool? use_locking, bool? use_nesterov, *, Tensor[] out) -> "
+                "(Tensor, Tensor, Tensor)",
+      .kernel = composite(&apply_adam),
+      .definition =
+          "A step of Adam (Kingma and Ba, 2015): out is var, m and v; var -= lr * sqrt(1 - beta2_power) / (1 - "
+          "beta1_power) * m / "
+          "(sqrt(v) + epsilon); with use_nesterov beta1 * m + (1 - beta1) * grad in the place of m",
+  });
+  library.add({
+      .schema = "npu::npu_apply_adam_w.out(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar weight_decay, "
+                "Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, Tensor? max_grad_norm, bool? amsgrad, bool? "
+                "maximize, *, Tensor[] out) -> (Tensor, Tensor, Tensor)",
+      .kernel = composite(&apply_adam_w),
+      .definition =
+          "A step of AdamW (Loshchilov and Hutter, 2019) as torch.optim.AdamW takes it: out is var, m and v; the "
+          "powers of the "
+          "betas are those of this step; with amsgrad max_grad_norm is the greatest v so far, and written",
+  });
+  library.add({
+      .schema = "npu::npu_bert_apply_adam.out(Scalar lr, Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, "
+                "Scalar max_grad_norm, Scalar global_grad_norm, Scalar weight_decay, Scalar? step_size=None, int "
+                "adam_mode=0, *, Tensor[] out) -> (Tensor, Tensor, Tensor)",
+      .kernel = composite(&bert_apply_adam),
+      .definition =
+          "A step of BERT's Adam (Devlin et al., 2019): out is var, m and v; grad is scaled to max_grad_norm where "
+          "global_grad_norm is greater; var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * var), with no correction "
+          "of "
+          "bias",
+  });
+  library.add({
+      .schema = "npu::npu_apply_adam(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar beta1, Scalar beta2, "
+                "Scalar epsilon, Tensor grad, bool? use_locking, bool? use_nesterov) -> (Tensor, Tensor, Tensor)",
+      .kernel = sizes_only(&apply_adam_sizes),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::npu_apply_adam_w(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar weight_decay, Scalar "
+                "beta1, Scalar beta2, Scalar epsilon, Tensor grad, Tensor? max_grad_norm, bool? amsgrad, bool? "
+                "maximize) -> (Tensor, Tensor, Tensor)",
+      .kernel = sizes_only(&apply_adam_w_sizes),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::npu_bert_apply_adam(Scalar lr, Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, Scalar "
+                "max_grad_norm, Scalar global_grad_norm, Scalar weight_decay, Scalar? step_size=None, int adam_mode=0) "
+                "-> (Tensor var, Tensor m, Tensor v)",
+      .kernel = sizes_only(&bert_apply_adam_sizes),
+      .definition = "",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of gradients for silent corruption, by statistics of earlier steps. Their definition is not published. Each
 // returns one integer that says whether it found something.
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -24,10 +24,27 @@ Tensor silent_check_v3(const Tensor& val, Tensor&, Tensor&, Tensor&, Tensor&, do
 
 }  // namespace
 
-void define_silent_checks(Definitions& npu) {
-  npu.shaped("_npu_silent_check", &silent_check);
-  npu.shaped("_npu_silent_check_v2", &silent_check_v2);
-  npu.shaped("_npu_silent_check_v3", &silent_check_v3);
+void define_silent_checks(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_npu_silent_check(Tensor(a!) input_grad, Tensor val, Tensor(b!) pre_val, Tensor(c!) min_val, "
+                "Tensor(d!) max_val, Tensor val_counter, int c_min_steps, float c_thresh_l1, float c_coeff_l1, float "
+                "c_thresh_l2, float c_coeff_l2) -> Tensor",
+      .kernel = sizes_only(&silent_check),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::_npu_silent_check_v2(Tensor val, Tensor(a!) input_grad, Tensor(b!) sfda, Tensor(c!) step, int "
+                "c_min_steps, float c_thresh_l1, float c_coeff_l1, float c_thresh_l2, float c_coeff_l2, int "
+                "npu_asd_detect) -> Tensor",
+      .kernel = sizes_only(&silent_check_v2),
+      .definition = "",
+  });
+  library.add({
+      .schema = "npu::_npu_silent_check_v3(Tensor val, Tensor(a!) input_grad, Tensor(b!) step, Tensor(c!) max, "
+                "Tensor(d!) avg, float c_thresh_l1, float c_thresh_l2, float betal, int npu_asd_detect) -> Tensor",
+      .kernel = sizes_only(&silent_check_v3),
+      .definition = "",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -3,9 +3,9 @@
 // 2019). Computed in float32.
 #include <tuple>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/training/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -78,19 +78,32 @@ std::tuple<Tensor, Tensor> linear_cross_entropy_backward(const Tensor& grad, con
 
 }  // namespace
 
-void define_vocabulary_losses(Definitions& npu) {
-  npu.composed(
-      "npu_fused_linear_online_max_sum", &linear_online_max_sum,
-      "of logits = input @ weight^T, whose columns are those of the vocabulary from vocab_start_index up to "
-      "vocab_end_index (that of the last column, or the one after it), for each row: the largest, the sum of exp(logit "
-      "- largest), the logit of target less the largest (0 where target is not among the columns); bits that are 1 "
-      "where it is not, the first in the lowest bit; the column of target (0 where there is none); and, with "
-      "return_logits, logits, else an empty tensor (Megatron-LM's cross entropy over a divided vocabulary: Shoeybi et "
-      "al., 2019)");
-  npu.composed("npu_fused_linear_cross_entropy_loss_with_max_sum_backward", &linear_cross_entropy_backward,
-               "gradients for input and weight of npu_fused_cross_entropy_loss_with_max_sum of "
-               "npu_fused_linear_online_max_sum: of logits, grad * (softmax - 1 at masked_target, where its bit of "
-               "target_mask is 0). softmax, or else exp(input @ weight^T - logits_max) / sum_exp_logits");
+void define_vocabulary_losses(OperatorLibrary& library) {
+  library.add({
+      .schema =
+          "npu::npu_fused_linear_online_max_sum(Tensor input, Tensor weight, Tensor target, int vocab_start_index, int "
+          "vocab_end_index, bool return_logits=False) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+      .kernel = parts(&linear_online_max_sum),
+      .definition =
+          "of logits = input @ weight^T, whose columns are those of the vocabulary from vocab_start_index up to "
+          "vocab_end_index (that of the last column, or the one after it), for each row: the largest, the sum of "
+          "exp(logit "
+          "- largest), the logit of target less the largest (0 where target is not among the columns); bits that are 1 "
+          "where it is not, the first in the lowest bit; the column of target (0 where there is none); and, with "
+          "return_logits, logits, else an empty tensor (Megatron-LM's cross entropy over a divided vocabulary: Shoeybi "
+          "et "
+          "al., 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_fused_linear_cross_entropy_loss_with_max_sum_backward(Tensor grad, Tensor input, Tensor "
+                "weight, Tensor target_mask, Tensor masked_target, float label_smoothing=0.0, Tensor? logits_max=None, "
+                "Tensor? sum_exp_logits=None, Tensor? softmax=None) -> (Tensor, Tensor)",
+      .kernel = parts(&linear_cross_entropy_backward),
+      .definition =
+          "gradients for input and weight of npu_fused_cross_entropy_loss_with_max_sum of "
+          "npu_fused_linear_online_max_sum: of logits, grad * (softmax - 1 at masked_target, where its bit of "
+          "target_mask is 0). softmax, or else exp(input @ weight^T - logits_max) / sum_exp_logits",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -2,10 +2,10 @@
 // Assignment of anchors to boxes, and the values that anchors are to learn.
 #include <algorithm>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/parts/parts.h"
 #include "torch/npu_ops/parts/random_numbers.h"
 #include "torch/npu_ops/vision/boxes.h"
-#include "torch/npu_ops/vision/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -93,21 +93,34 @@ Tensor yolo_boxes_encode(const Tensor& anchors, const Tensor& boxes, const Tenso
 
 }  // namespace
 
-void define_assignments(Definitions& npu) {
-  npu.composed(
-      "npu_grid_assign_positive", &grid_assign_positive,
-      "input with the number, from 1, of the box that an anchor with a flag answers for: argmax_overlaps where "
-      "max_overlaps is above pos_iou_thr; then the last of the first num_gts boxes with gt_max_overlaps above "
-      "min_pos_iou whose best anchor it is, by gt_argmax_overlaps, or with gt_max_assign_all by an equal overlap "
-      "(GridAssigner of MMDetection, Chen et al., 2019)");
-  npu.composed("npu_sub_sample", &sub_sample,
-               "Labels with -1 at all places but per_images drawn ones: of those that are neither 0 nor -1 at most "
-               "int(per_images * positive_fraction), the rest of those that are 0 (Faster R-CNN: Ren et al., 2015)");
-  npu.composed(
-      "npu_yolo_boxes_encode", &yolo_boxes_encode,
-      "Distances of centres in strides, plus 0.5, within [1e-6, 1 - 1e-6], and logarithms of the ratios of sizes, "
-      "which are at least 1e-6, of boxes as corners (YOLOv3: Redmon and Farhadi, 2018); performance_mode has no "
-      "effect");
+void define_assignments(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_grid_assign_positive(Tensor input, Tensor overlaps, Tensor box_responsible_flags, Tensor "
+                "max_overlaps, Tensor argmax_overlaps, Tensor gt_max_overlaps, Tensor gt_argmax_overlaps, int num_gts, "
+                "float pos_iou_thr, float min_pos_iou, bool gt_max_assign_all) -> Tensor",
+      .kernel = parts(&grid_assign_positive),
+      .definition =
+          "input with the number, from 1, of the box that an anchor with a flag answers for: argmax_overlaps where "
+          "max_overlaps is above pos_iou_thr; then the last of the first num_gts boxes with gt_max_overlaps above "
+          "min_pos_iou whose best anchor it is, by gt_argmax_overlaps, or with gt_max_assign_all by an equal overlap "
+          "(GridAssigner of MMDetection, Chen et al., 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_sub_sample(Tensor input, int per_images, float positive_fraction) -> Tensor",
+      .kernel = parts(&sub_sample),
+      .definition =
+          "Labels with -1 at all places but per_images drawn ones: of those that are neither 0 nor -1 at most "
+          "int(per_images * positive_fraction), the rest of those that are 0 (Faster R-CNN: Ren et al., 2015)",
+  });
+  library.add({
+      .schema = "npu::npu_yolo_boxes_encode(Tensor input, Tensor gt_bboxes, Tensor stride, bool "
+                "performance_mode=False) -> Tensor",
+      .kernel = parts(&yolo_boxes_encode),
+      .definition =
+          "Distances of centres in strides, plus 0.5, within [1e-6, 1 - 1e-6], and logarithms of the ratios of sizes, "
+          "which are at least 1e-6, of boxes as corners (YOLOv3: Redmon and Farhadi, 2018); performance_mode has no "
+          "effect",
+  });
 }
 
 }  // namespace npugraph::npu_ops

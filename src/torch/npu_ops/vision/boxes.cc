@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "torch/npu_ops/vision/families.h"
+#include "torch/npu_ops/families.h"
 
 namespace npugraph::npu_ops {
 
@@ -172,42 +172,99 @@ Tensor anchor_response_flags(const Tensor& boxes, at::IntArrayRef size, at::IntA
 
 }  // namespace
 
-void define_boxes(Definitions& npu) {
-  npu.composed("_npu_ciou", &ciou_saving, "npu_ciou, and the difference of the angles atan(w / h)");
-  npu.composed("npu_anchor_response_flags", &anchor_response_flags,
-               "1 for the num_base_anchors anchors of each cell of a map of featmap_size (height, width) where the "
-               "centre of a box "
-               "(corners) is, 0 elsewhere, in uint8 (YOLO: Redmon et al., 2016)");
-  npu.composed("npu_bounding_box_decode", &bounding_box_decode,
-               "Boxes (corners, sizes x1 - x0 + 1) from what npu_bounding_box_encode gives, within max_shape (height, "
-               "width); logarithms "
-               "of sizes are within |log(wh_ratio_clip)| (Girshick et al., 2014)");
-  npu.composed("npu_bounding_box_encode", &bounding_box_encode,
-               "The distance of centres in sizes of the anchor and the logarithm of the ratio of sizes, less means, by "
-               "stds; boxes are "
-               "corners, sizes x1 - x0 + 1 (Girshick et al., 2014)");
-  npu.composed("npu_ciou", &ciou,
-               "npu_diou less alpha * v, v = (4 / pi^2) * (difference of atan(w / h))^2, alpha = v / (1 - iou + v) "
-               "(Zheng et al., 2020)");
-  npu.composed(
-      "npu_ciou_backward", &ciou_backward,
-      "Gradients of npu_ciou for both, where alpha is a number; atan_sub: the differences that _npu_ciou gives, "
-      "computed where it is None");
-  npu.composed(
-      "npu_diou", &diou,
-      "The overlap less (distance of centres / diagonal of the hull)^2 of boxes [4, N], as [1, N], with is_cross "
-      "[N, M]; trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Zheng et al., 2020)");
-  npu.composed("npu_diou_backward", &diou_backward, "Gradients of npu_diou for both");
-  npu.composed("npu_giou", &giou,
-               "The overlap less the share of the hull that neither box covers; boxes are [N, 4], the result [N, 1], "
-               "with is_cross [N, M]; "
-               "trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Rezatofighi et al., 2019)");
-  npu.composed("npu_giou_backward", &giou_backward, "Gradients of npu_giou for both");
-  npu.composed("npu_iou", &iou,
-               "intersection / union, or with mode 1 / gtboxes, of gtboxes [M, 4] with all bboxes [N, 4], corners, as "
-               "[M, N]; 0 where both "
-               "are empty");
-  npu.composed("npu_ptiou", &ptiou, "npu_iou");
+void define_boxes(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::_npu_ciou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=True, int mode=0, bool "
+                "atan_sub_flag=False) -> (Tensor, Tensor)",
+      .kernel = parts(&ciou_saving),
+      .definition = "npu_ciou, and the difference of the angles atan(w / h)",
+  });
+  library.add({
+      .schema = "npu::npu_anchor_response_flags(Tensor input, int[2] featmap_size, int[2] stride, int "
+                "num_base_anchors) -> Tensor",
+      .kernel = parts(&anchor_response_flags),
+      .definition =
+          "1 for the num_base_anchors anchors of each cell of a map of featmap_size (height, width) where the "
+          "centre of a box "
+          "(corners) is, 0 elsewhere, in uint8 (YOLO: Redmon et al., 2016)",
+  });
+  library.add({
+      .schema = "npu::npu_bounding_box_decode(Tensor rois, Tensor deltas, float means0, float means1, float means2, "
+                "float means3, float stds0, float stds1, float stds2, float stds3, int[1] max_shape, float "
+                "wh_ratio_clip) -> Tensor",
+      .kernel = parts(&bounding_box_decode),
+      .definition =
+          "Boxes (corners, sizes x1 - x0 + 1) from what npu_bounding_box_encode gives, within max_shape (height, "
+          "width); logarithms "
+          "of sizes are within |log(wh_ratio_clip)| (Girshick et al., 2014)",
+  });
+  library.add({
+      .schema = "npu::npu_bounding_box_encode(Tensor anchor_box, Tensor ground_truth_box, float means0, float means1, "
+                "float means2, float means3, float stds0, float stds1, float stds2, float stds3) -> Tensor",
+      .kernel = parts(&bounding_box_encode),
+      .definition =
+          "The distance of centres in sizes of the anchor and the logarithm of the ratio of sizes, less means, by "
+          "stds; boxes are "
+          "corners, sizes x1 - x0 + 1 (Girshick et al., 2014)",
+  });
+  library.add({
+      .schema = "npu::npu_ciou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=True, int mode=0, bool "
+                "atan_sub_flag=False) -> Tensor",
+      .kernel = parts(&ciou),
+      .definition =
+          "npu_diou less alpha * v, v = (4 / pi^2) * (difference of atan(w / h))^2, alpha = v / (1 - iou + v) "
+          "(Zheng et al., 2020)",
+  });
+  library.add({
+      .schema = "npu::npu_ciou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, Tensor? atan_sub, bool "
+                "trans=False, bool is_cross=True, int mode=0) -> (Tensor, Tensor)",
+      .kernel = parts(&ciou_backward),
+      .definition =
+          "Gradients of npu_ciou for both, where alpha is a number; atan_sub: the differences that _npu_ciou gives, "
+          "computed where it is None",
+  });
+  library.add({
+      .schema =
+          "npu::npu_diou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor",
+      .kernel = parts(&diou),
+      .definition =
+          "The overlap less (distance of centres / diagonal of the hull)^2 of boxes [4, N], as [1, N], with is_cross "
+          "[N, M]; trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Zheng et al., 2020)",
+  });
+  library.add({
+      .schema = "npu::npu_diou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, bool trans=False, bool "
+                "is_cross=False, int mode=0) -> (Tensor, Tensor)",
+      .kernel = parts(&diou_backward),
+      .definition = "Gradients of npu_diou for both",
+  });
+  library.add({
+      .schema =
+          "npu::npu_giou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor",
+      .kernel = parts(&giou),
+      .definition =
+          "The overlap less the share of the hull that neither box covers; boxes are [N, 4], the result [N, 1], "
+          "with is_cross [N, M]; "
+          "trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Rezatofighi et al., 2019)",
+  });
+  library.add({
+      .schema = "npu::npu_giou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, bool trans=False, bool "
+                "is_cross=False, int mode=0) -> (Tensor, Tensor)",
+      .kernel = parts(&giou_backward),
+      .definition = "Gradients of npu_giou for both",
+  });
+  library.add({
+      .schema = "npu::npu_iou(Tensor bboxes, Tensor gtboxes, int mode=0) -> Tensor",
+      .kernel = parts(&iou),
+      .definition =
+          "intersection / union, or with mode 1 / gtboxes, of gtboxes [M, 4] with all bboxes [N, 4], corners, as "
+          "[M, N]; 0 where both "
+          "are empty",
+  });
+  library.add({
+      .schema = "npu::npu_ptiou(Tensor bboxes, Tensor gtboxes, int mode=0) -> Tensor",
+      .kernel = parts(&ptiou),
+      .definition = "npu_iou",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/vision/families.h"
 #include "torch/npu_ops/vision/polygons.h"
 
 namespace npugraph::npu_ops {
@@ -213,30 +213,50 @@ Two nms_rotated_meta(const Tensor& boxes, const Tensor& scores, double, double, 
 
 }  // namespace
 
-void define_detection(Definitions& npu) {
-  npu.computed(
-      "npu_nms_v4", &nms_v4, &nms_v4_meta,
-      "Places of boxes (any two opposite corners) with a score above scores_threshold, in falling order, that overlap "
-      "with none "
-      "before them by more than iou_threshold; max_output_size of them, zeros after the last; and how many there are "
-      "(tf.image.non_max_suppression)");
-  npu.computed("npu_nms_with_mask", &nms_with_mask, &nms_with_mask_meta,
-               "Rows of corners and score in falling order of the score, their places, and 1 for those that overlap "
-               "with none before "
-               "them that has a 1 by more than iou_threshold, in uint8");
-  npu.computed(
-      "npu_batch_nms", &batch_nms, &batch_nms_meta,
-      "For each image the max_total_size best of all classes, by falling score: boxes (any two opposite corners), "
-      "scores, "
-      "classes, zeros after the last, and how many there are. Of a class these are scores above score_threshold that "
-      "overlap with none of the class before them by more than iou_threshold, max_size_per_class of them; boxes "
-      "[B, N, 1, 4] are those of all classes (tf.image.combined_non_max_suppression)");
-  npu.computed(
-      "npu_nms_rotated", &nms_rotated, &nms_rotated_meta,
-      "Places of rotated boxes (x, y, w, h, angle in degrees; with mode 1 x0, y0, x1, y1, angle) with a score above "
-      "scores_threshold, in falling order, that overlap with none before them by more than iou_threshold; at most "
-      "max_output_size of them, all with -1; and how many there are, [1]. The unit of angles and the size of the "
-      "second are the most probable");
+void define_detection(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_nms_v4(Tensor input, Tensor scores, Scalar max_output_size, Tensor iou_threshold, Tensor "
+                "scores_threshold, bool pad_to_max_output_size=False) -> (Tensor, Tensor)",
+      .kernel = whole(&nms_v4, &nms_v4_meta),
+      .definition = "Places of boxes (any two opposite corners) with a score above scores_threshold, in falling order, "
+                    "that overlap "
+                    "with none "
+                    "before them by more than iou_threshold; max_output_size of them, zeros after the last; and how "
+                    "many there are "
+                    "(tf.image.non_max_suppression)",
+  });
+  library.add({
+      .schema = "npu::npu_nms_with_mask(Tensor input, Scalar iou_threshold) -> (Tensor, Tensor, Tensor)",
+      .kernel = whole(&nms_with_mask, &nms_with_mask_meta),
+      .definition =
+          "Rows of corners and score in falling order of the score, their places, and 1 for those that overlap "
+          "with none before "
+          "them that has a 1 by more than iou_threshold, in uint8",
+  });
+  library.add({
+      .schema = "npu::npu_batch_nms(Tensor input, Tensor scores, float score_threshold, float iou_threshold, int "
+                "max_size_per_class, int max_total_size, bool change_coordinate_frame=False, bool transpose_box=False) "
+                "-> (Tensor, Tensor, Tensor, Tensor)",
+      .kernel = whole(&batch_nms, &batch_nms_meta),
+      .definition =
+          "For each image the max_total_size best of all classes, by falling score: boxes (any two opposite corners), "
+          "scores, "
+          "classes, zeros after the last, and how many there are. Of a class these are scores above score_threshold "
+          "that "
+          "overlap with none of the class before them by more than iou_threshold, max_size_per_class of them; boxes "
+          "[B, N, 1, 4] are those of all classes (tf.image.combined_non_max_suppression)",
+  });
+  library.add({
+      .schema = "npu::npu_nms_rotated(Tensor input, Tensor scores, float iou_threshold, float scores_threshold=0, int "
+                "max_output_size=-1, int mode=0) -> (Tensor, Tensor)",
+      .kernel = whole(&nms_rotated, &nms_rotated_meta),
+      .definition =
+          "Places of rotated boxes (x, y, w, h, angle in degrees; with mode 1 x0, y0, x1, y1, angle) with a score "
+          "above "
+          "scores_threshold, in falling order, that overlap with none before them by more than iou_threshold; at most "
+          "max_output_size of them, all with -1; and how many there are, [1]. The unit of angles and the size of the "
+          "second are the most probable",
+  });
 }
 
 }  // namespace npugraph::npu_ops

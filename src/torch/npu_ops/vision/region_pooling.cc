@@ -3,9 +3,9 @@
 #include <tuple>
 #include <vector>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
 #include "torch/npu_ops/parts/parts.h"
-#include "torch/npu_ops/vision/families.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -195,21 +195,38 @@ Tensor ps_roi_pooling_backward(const Tensor& grad, const Tensor& rois, double sc
 
 }  // namespace
 
-void define_region_pooling(Definitions& npu) {
-  npu.composed(
-      "npu_roi_align", &roi_align,
-      "Means of sample_num^2 bilinear samples in each of pooled_height * pooled_width bins of regions (image, "
-      "x0, y0, x1, y1): with roi_end_mode 0 their sizes are at least 1, with 1 their ends are one more, with 2 "
-      "they are half a pixel of the map before (He et al., 2017)");
-  npu.composed("npu_roi_alignbk", &roi_align_backward,
-               "The gradient of input of npu_roi_align; roi_end_mode None is 1");
-  npu.composed(
-      "npu_ps_roi_pooling", &ps_roi_pooling,
-      "Means of group_size^2 bins of regions [B, 5, R] (image, x0, y0, x1, y1), as [B * R, output_dim, group_size, "
-      "group_size]; bin (i, j) of map d is of channel (d * group_size + i) * group_size + j; 0 for empty bins (Dai et "
-      "al., R-FCN, 2016)");
-  npu.composed("npu_ps_roi_pooling_backward", &ps_roi_pooling_backward,
-               "The gradient of input of npu_ps_roi_pooling; input_size is the height and width of a map");
+void define_region_pooling(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int "
+                "pooled_width, int sample_num, int roi_end_mode) -> Tensor",
+      .kernel = parts(&roi_align),
+      .definition =
+          "Means of sample_num^2 bilinear samples in each of pooled_height * pooled_width bins of regions (image, "
+          "x0, y0, x1, y1): with roi_end_mode 0 their sizes are at least 1, with 1 their ends are one more, with 2 "
+          "they are half a pixel of the map before (He et al., 2017)",
+  });
+  library.add({
+      .schema = "npu::npu_roi_alignbk(Tensor input, Tensor rois, int[] xdiff_shape, int pooled_width, int "
+                "pooled_height, float spatial_scale, int sample_num, int? roi_end_mode=None) -> Tensor",
+      .kernel = parts(&roi_align_backward),
+      .definition = "The gradient of input of npu_roi_align; roi_end_mode None is 1",
+  });
+  library.add({
+      .schema = "npu::npu_ps_roi_pooling(Tensor input, Tensor rois, float spatial_scale, int group_size, int "
+                "output_dim) -> Tensor",
+      .kernel = parts(&ps_roi_pooling),
+      .definition =
+          "Means of group_size^2 bins of regions [B, 5, R] (image, x0, y0, x1, y1), as [B * R, output_dim, group_size, "
+          "group_size]; bin (i, j) of map d is of channel (d * group_size + i) * group_size + j; 0 for empty bins (Dai "
+          "et "
+          "al., R-FCN, 2016)",
+  });
+  library.add({
+      .schema = "npu::npu_ps_roi_pooling_backward(Tensor output_grad, Tensor rois, float spatial_scale, int "
+                "group_size, int output_dim, SymInt[] input_size) -> Tensor",
+      .kernel = parts(&ps_roi_pooling_backward),
+      .definition = "The gradient of input of npu_ps_roi_pooling; input_size is the height and width of a map",
+  });
 }
 
 }  // namespace npugraph::npu_ops

@@ -4,8 +4,8 @@
 
 #include <ATen/Parallel.h>
 
+#include "torch/npu_ops/families.h"
 #include "torch/npu_ops/framework/checks.h"
-#include "torch/npu_ops/vision/families.h"
 #include "torch/npu_ops/vision/polygons.h"
 
 namespace npugraph::npu_ops {
@@ -122,24 +122,38 @@ Tensor rotated_iou_meta(const Tensor& boxes, const Tensor& query_boxes, bool, in
 
 }  // namespace
 
-void define_rotated_boxes(Definitions& npu) {
-  npu.composed(
-      "npu_rotated_box_encode", &rotated_box_encode,
-      "The distance of centres in sizes of the anchor, logarithms of the ratios of sizes, and the difference of "
-      "the tangents of angles (degrees), times weight; boxes [B, 5, N] are x0, y0, x1, y1, angle (Girshick et "
-      "al., 2014, with an angle)");
-  npu.composed("npu_rotated_box_decode", &rotated_box_decode,
-               "Boxes from what npu_rotated_box_encode gives; angles are between -90 and 90 degrees");
-  npu.computed(
-      "npu_rotated_overlaps", &overlaps, &overlaps_meta,
-      "Areas that boxes [B, N, 5] and query_boxes [B, K, 5] have in common, [B, N, K]; boxes are x, y, w, h, "
-      "angle (degrees), with trans x0, y0, x1, y1, angle (clipping of polygons: Sutherland and Hodgman, 1974). "
-      "The schema leaves the order of dimensions and the unit of angles open: these are the most probable");
-  npu.computed(
-      "npu_rotated_iou", &rotated_iou, &rotated_iou_meta,
-      "npu_rotated_overlaps in the union of both boxes, or with mode 1 in the first; without is_cross for boxes "
-      "of one place, [B, N]. v_threshold and e_threshold have no effect: no vertex or edge is missed. What mode 1 and "
-      "is_cross give is the most probable, by box_iou_rotated of MMCV");
+void define_rotated_boxes(OperatorLibrary& library) {
+  library.add({
+      .schema = "npu::npu_rotated_box_encode(Tensor input, Tensor gt_bboxes, Tensor weight) -> Tensor",
+      .kernel = parts(&rotated_box_encode),
+      .definition =
+          "The distance of centres in sizes of the anchor, logarithms of the ratios of sizes, and the difference of "
+          "the tangents of angles (degrees), times weight; boxes [B, 5, N] are x0, y0, x1, y1, angle (Girshick et "
+          "al., 2014, with an angle)",
+  });
+  library.add({
+      .schema = "npu::npu_rotated_box_decode(Tensor input, Tensor deltas, Tensor weight) -> Tensor",
+      .kernel = parts(&rotated_box_decode),
+      .definition = "Boxes from what npu_rotated_box_encode gives; angles are between -90 and 90 degrees",
+  });
+  library.add({
+      .schema = "npu::npu_rotated_overlaps(Tensor input, Tensor query_boxes, bool trans=False) -> Tensor",
+      .kernel = whole(&overlaps, &overlaps_meta),
+      .definition =
+          "Areas that boxes [B, N, 5] and query_boxes [B, K, 5] have in common, [B, N, K]; boxes are x, y, w, h, "
+          "angle (degrees), with trans x0, y0, x1, y1, angle (clipping of polygons: Sutherland and Hodgman, 1974). "
+          "The schema leaves the order of dimensions and the unit of angles open: these are the most probable",
+  });
+  library.add({
+      .schema = "npu::npu_rotated_iou(Tensor input, Tensor query_boxes, bool trans=False, int mode=0, bool "
+                "is_cross=True, float v_threshold=0.0, float e_threshold=0.0) -> Tensor",
+      .kernel = whole(&rotated_iou, &rotated_iou_meta),
+      .definition =
+          "npu_rotated_overlaps in the union of both boxes, or with mode 1 in the first; without is_cross for boxes "
+          "of one place, [B, N]. v_threshold and e_threshold have no effect: no vertex or edge is missed. What mode 1 "
+          "and "
+          "is_cross give is the most probable, by box_iou_rotated of MMCV",
+  });
 }
 
 }  // namespace npugraph::npu_ops

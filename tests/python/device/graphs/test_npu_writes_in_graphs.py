@@ -20,7 +20,7 @@ from tests.python.device.captured_calls import check_captured
 from tests.python.device.npu_operators import on, tensors
 from tests.python.device.writing_calls import CALLS, CONTEXT, DECODE, SIZES, TABLE, zeros
 
-FORMS = dict(device.graph_forms())
+FORMS = {row.name: row.graph_form for row in device.operators() if row.graph_form}
 ON_NPU_ALONE = ("npu::copy_memory_", "npu::npu_format_cast_", "npu::npu_format_cast_.acl_format")
 
 
@@ -29,11 +29,9 @@ def writes(schema: Any) -> bool:
 
 
 def test_each_operator_that_writes_is_called_here():
-    rows = [row.name for row in device.operators() if row.has_kernel]
+    rows = {row.name: row.computation for row in device.operators() if row.computation != device.Computation.SIZES}
     named = {name for name in rows if writes(overload(name)._schema)}
-    composite = [
-        name for name in rows if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-    ]
+    composite = [name for name, computation in rows.items() if computation == device.Computation.COMPOSITE]
     assert named - set(CALLS) == set()
     assert set(CALLS) - named <= set(composite)
 
