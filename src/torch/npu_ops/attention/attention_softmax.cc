@@ -161,7 +161,15 @@ Tensor seeded_dropout_mask(const Tensor& self, c10::SymIntArrayRef size, double 
 }
 
 constexpr const char* kFused =
-    "dropout(softmax(query @ key^T * scale + attention_mask)) @ value, as [batches * rows, heads * size]";
+    "Attention with an additive mask and dropout, computed in float32: dropout(softmax(scale * query_layer @ "
+    "key_layer^T + attention_mask)) @ value_layer. query_layer is [B, N, S, D], key_layer and value_layer are [B, N, "
+    "S_kv, D], and attention_mask broadcasts to [B, N, S, S_kv]. query_transpose, key_transpose and value_transpose "
+    "say that the last two dimensions of these arguments are exchanged; the other transposes are ignored. The result "
+    "is [B * S, N * D] in the type of query_layer.";
+constexpr const char* kFusedGradient =
+    "Gradients of npu_fused_attention_score for query_layer, key_layer and value_layer, in their shapes and in the "
+    "type of query_layer. grad_output is the gradient of the attention [B * S, N * D]; softmax_output and mask are "
+    "the softmax weights and the dropout bits of npu_fused_attention_score_fwd. dx_transpose is ignored.";
 
 }  // namespace
 
@@ -170,41 +178,49 @@ void define_attention_softmax(OperatorLibrary& library) {
       .schema =
           "npu::npu_scaled_masked_softmax(Tensor x, Tensor mask, Scalar scale=1, bool fixed_triu_mask=False) -> Tensor",
       .kernel = parts(&scaled_masked_softmax),
-      .definition =
-          "softmax over the last dimension of x * scale, with -10000 where mask is true, or above the diagonal "
-          "(fixed_triu_mask)",
+      .definition = "Softmax over the last dimension of scale * x, where masked scores are set to -10000 first "
+                    "(Megatron-LM, Shoeybi et al., 2019). x is [B, N, S, S_kv] in a floating type. mask broadcasts to "
+                    "the shape of x, and a true element masks a score. With fixed_triu_mask, mask is ignored and the "
+                    "scores above the diagonal are masked. The result has the shape and type of x and is computed in "
+                    "float32.",
   });
   library.add({
       .schema = "npu::npu_scaled_masked_softmax_backward(Tensor y_grad, Tensor y, Tensor mask, Scalar scale, bool "
                 "fixed_triu_mask) -> Tensor",
       .kernel = parts(&scaled_masked_softmax_backward),
-      .definition = "the gradient of npu_scaled_masked_softmax from its result",
+      .definition = "Gradient of npu_scaled_masked_softmax for x, from its result y and the gradient y_grad of y: "
+                    "scale * y * (y_grad - sum(y_grad * y, -1)), with 0 for masked elements. The result has the shape "
+                    "and type of y_grad.",
   });
   library.add({
       .schema = "npu::npu_masked_softmax_with_rel_pos_bias(Tensor x, Tensor? atten_mask, Tensor relative_pos_bias, "
                 "float scale_value=1.0, int inner_precision_mode=0) -> Tensor",
       .kernel = parts(&masked_softmax_with_bias),
-      .definition = "softmax(x * scale_value + atten_mask of the window + relative_pos_bias of the head) (Swin, Liu et "
-                    "al., 2021)",
+      .definition = "Softmax of window attention (Swin, Liu et al., 2021): softmax(scale_value * x + atten_mask + "
+                    "relative_pos_bias, -1). x is [B, W, N, S1, S2] or [B * W, N, S1, S2] for W windows and N heads, "
+                    "atten_mask [W, S1, S2], relative_pos_bias [N, S1, S2]; the last two may have further dimensions "
+                    "of size 1. The result has the shape and type of x and is computed in float32. "
+                    "inner_precision_mode is ignored.",
   });
   library.add({
       .schema = "npu::npu_attn_softmax_(Tensor(a!) input) -> Tensor(a!)",
       .kernel = composite(&attn_softmax_),
-      .definition = "softmax over the last dimension, in place",
+      .definition = "Softmax over the last dimension of input, in place and computed in float32.",
   });
   library.add({
       .schema = "npu::npu_attn_softmax_backward_(Tensor(a!) input, Tensor grad_output, Tensor values) -> Tensor(a!)",
       .kernel = parts(&attn_softmax_backward_),
-      .definition =
-          "the gradient of softmax from its result, input, in place; that of the result is grad_output @ values^T",
+      .definition = "Gradient of softmax(scores) @ values for the scores, in place of the softmax result input: with "
+                    "g = grad_output @ values^T, input becomes input * (g - sum(g * input, -1)).",
   });
   library.add({
       .schema = "npu::_npu_dropout_gen_mask(Tensor self, SymInt[] size, float p, int seed, int offset, bool? "
                 "parallel=True, bool? sync=False) -> Tensor",
       .kernel = parts(&seeded_dropout_mask),
-      .definition =
-          "what dropout keeps of `size` weights of npu_fusion_attention of this seed and offset, each dropped with "
-          "probability p: in bits, the first in the lowest, of a multiple of 128 elements",
+      .definition = "Dropout mask of an npu_fusion_attention call with this seed and offset: one bit for each of the "
+                    "attention weights, whose shape is size, with 1 for a weight that is kept. Each weight is dropped "
+                    "with probability p. The result is uint8, with the first weight in the lowest bit, padded to a "
+                    "multiple of 128 bits. self gives the device; parallel and sync are ignored.",
   });
   library.add({
       .schema = "npu::npu_fused_attention_score(Tensor query_layer, Tensor key_layer, Tensor value_layer, Tensor "
@@ -220,7 +236,9 @@ void define_attention_softmax(OperatorLibrary& library) {
                 "bool bmm_score_transpose_a=False, bool bmm_score_transpose_b=False, bool value_transpose=False, bool "
                 "dx_transpose=False) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&fused_attention_fwd),
-      .definition = "npu_fused_attention_score, its weights, and bits that are 1 where dropout keeps a weight",
+      .definition = "npu_fused_attention_score that also returns what its gradient needs. Results: the attention, the "
+                    "softmax weights before dropout [B, N, S, S_kv] in the type of query_layer, and the dropout mask "
+                    "in bits (uint8, 1 for a weight that is kept, the first in the lowest bit).",
   });
   library.add({
       .schema =
@@ -228,8 +246,7 @@ void define_attention_softmax(OperatorLibrary& library) {
           "key_layer, Tensor value_layer, Tensor mask, Scalar scale, float keep_prob, bool query_transpose=False, bool "
           "key_transpose=False, bool value_transpose=False, bool dx_transpose=False) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&fused_attention_grad),
-      .definition =
-          "gradients of npu_fused_attention_score for query, key, value from weights and bits of the forward call",
+      .definition = kFusedGradient,
   });
   library.add({
       .schema = "npu::npu_fused_attention_score_backward(Tensor grad_output, Tensor softmax_output, Tensor "
@@ -237,15 +254,16 @@ void define_attention_softmax(OperatorLibrary& library) {
                 "query_transpose=False, bool key_transpose=False, bool value_transpose=False, bool dx_transpose=False) "
                 "-> (Tensor, Tensor, Tensor)",
       .kernel = parts(&fused_attention_grad),
-      .definition =
-          "gradients of npu_fused_attention_score for query, key, value from weights and bits of the forward call",
+      .definition = kFusedGradient,
   });
   library.add({
       .schema = "npu::npu_attention_update(Tensor[] lse, Tensor[] local_out, int update_type) -> (Tensor, Tensor)",
       .kernel = parts(&attention_update),
-      .definition =
-          "results of attention to disjoint keys, with the logarithms of their sums of exponentials, merged: sum of "
-          "local_out * exp(lse - lse of all). update_type 1: and lse of all",
+      .definition = "Merges attention results for disjoint sets of keys, each with the logsumexp of its scores: "
+                    "lse_all = log(sum_i exp(lse[i])) and out = sum_i exp(lse[i] - lse_all) * local_out[i]. local_out "
+                    "holds tensors [.., D] and lse as many tensors [..] or [.., 1]. Results: out in the type of "
+                    "local_out, and lse_all in float32 and the shape of lse[0] with update_type 1, or a tensor of "
+                    "size [0] with update_type 0.",
   });
   library.add({
       .schema =
@@ -254,9 +272,13 @@ void define_attention_softmax(OperatorLibrary& library) {
           "input_layout=\"SBH\", str input_softmax_layout=\"\") -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&ring_attention_update),
       .traits = {.on_host = {"actual_seq_qlen"}},
-      .definition =
-          "results of attention to disjoint keys, with maxima and sums of exponentials, merged (Ring Attention, Liu et "
-          "al., 2023)",
+      .definition = "Merges two attention results for disjoint sets of keys by their softmax statistics (Ring "
+                    "Attention, Liu et al., 2023). With max = maximum(prev_softmax_max, cur_softmax_max), a = "
+                    "prev_softmax_sum * exp(prev_softmax_max - max) and b = cur_softmax_sum * exp(cur_softmax_max - "
+                    "max): sum = a + b, out = (prev_attn_out * a + cur_attn_out * b) / sum. Results: out, max and "
+                    "sum, in the shapes of the arguments: attention [S, B, H] with statistics [B, N, S, 8] "
+                    "(input_layout SBH), or [T, N, D] with [T, N, 8] (TND). actual_seq_qlen and input_softmax_layout "
+                    "are ignored.",
   });
 }
 

@@ -94,11 +94,13 @@ void define_floyd_attention(OperatorLibrary& library) {
       .schema = "npu::npu_fused_floyd_attention(Tensor query_ik, Tensor key_ij, Tensor value_ij, Tensor key_jk, Tensor "
                 "value_jk, *, Tensor? atten_mask=None, float scale_value=1.) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&floyd_attention),
-      .definition =
-          "of each pair (i, k), weights = softmax over j of scale_value * query_ik . (key_ij + key_jk), where "
-          "atten_mask is not true; result = sum over j of weights * (value_ij + value_jk): attention (Vaswani et al., "
-          "2017) to all ways from i over j to k. 0 where nothing is seen. Results: this, the largest scores and "
-          "the sums of exp(score - largest) in float32, in 8 copies",
+      .definition = "Attention (Vaswani et al., 2017) of each pair (i, k) to all paths from i over j to k, as in the "
+                    "shortest paths of Floyd and Warshall: weights = softmax over j of scale_value * query_ik . "
+                    "(key_ij + key_jk), result = sum over j of weights * (value_ij + value_jk). query_ik is [B, N, I, "
+                    "K, D], key_ij and value_ij [B, N, I, J, D], key_jk and value_jk [B, N, J, K, D]; atten_mask "
+                    "broadcasts to [B, N, I, K, J], and a true element masks a path. Results: attention like "
+                    "query_ik, 0 where all paths are masked, and the maximum and sum of the softmax [B, N, I, K, 8] "
+                    "in float32, in 8 equal copies.",
   });
   library.add({
       .schema =
@@ -106,9 +108,10 @@ void define_floyd_attention(OperatorLibrary& library) {
           "value_ij, Tensor key_jk, Tensor value_jk, Tensor attention_out, Tensor softmax_max, Tensor softmax_sum, *, "
           "Tensor? atten_mask=None, float scale_value=1.) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&floyd_attention_backward),
-      .definition =
-          "gradients of npu_fused_floyd_attention for query_ik, key_ij, value_ij, key_jk, value_jk, from results "
-          "of the forward call (as in FlashAttention-2, Dao, 2023)",
+      .definition = "Gradients of npu_fused_floyd_attention for query_ik, key_ij, value_ij, key_jk and value_jk, in "
+                    "this order. grad_output is the gradient of its first result; attention_out, softmax_max and "
+                    "softmax_sum are its results, from which the weights are computed again (as in FlashAttention-2, "
+                    "Dao, 2023).",
   });
 }
 

@@ -183,15 +183,27 @@ void given_out(const OperatorHandle& op, Stack* stack) {
 }
 
 constexpr const char* kForward =
-    "dropout(softmax(scale * (query @ key^T + pse), of what sparse_mode and atten_mask let a row see)) @ value. "
-    "Results: "
-    "this, softmax maximum and sum, 8 copies each, in float32, [B, N, S, 8] or [T, N, 8], an empty tensor, and what "
-    "the "
-    "gradient needs to make the same dropout: seed, offset, number of weights. A row that sees nothing gives 0";
+    "Attention for training, with grouped-query heads and a gradient: dropout(softmax(scale * (query @ key^T + pse))) "
+    "@ value over the keys that sparse_mode and atten_mask leave visible. query, key and value are in input_layout: "
+    "BSH, SBH, BSND, BNSD or, for packed sequences, TND (B batches, S rows, N = head_num, D head size, H = N * D, T "
+    "rows of all sequences). actual_seq_qlen and actual_seq_kvlen are the cumulative ends of packed sequences. pse "
+    "and atten_mask broadcast to [B, N, S, S_kv]. sparse_mode 0 applies atten_mask (nonzero masks a key) and, if it "
+    "is given, the band of pre_tockens and next_tockens; 1 atten_mask alone; 2 a causal mask aligned at the first "
+    "query and key; 3 a causal mask aligned at the last ones; 4 the band, aligned at the last ones; 5 and 6 as 3, but "
+    "all queries see the first prefix[b] keys; 7 as 3, but as 4 in the last packed sequence; 8 as 2, but as 4 in the "
+    "first one. sink [N] is one more score per head that enters the sum of the softmax but has no value. Dropout "
+    "keeps a weight with probability keep_prob, by dropout_mask (a bool or a bit per weight), by seed and offset or, "
+    "where both are 0, by the generator of the device. Results: the attention, in the layout and type of query, 0 for "
+    "a query with all keys masked; the maximum and the sum of the softmax in float32, each in 8 equal copies, [B, N, "
+    "S, 8] or [T, N, 8]; an empty tensor; and the ints seed, offset and number of weights, from which the gradient "
+    "makes the same dropout. padding_mask, inner_precise, gen_mask_parallel, sync and softmax_layout are ignored.";
 constexpr const char* kBackward =
-    "gradients of npu_fusion_attention from its saved maxima and sums (FlashAttention-2, Dao, 2023): of query, key, "
-    "value, "
-    "pse, sink; empty ones for what is not given";
+    "Gradients of npu_fusion_attention for query, key, value, pse and sink, in this order, from the gradient dy of "
+    "its first result (FlashAttention-2, Dao, 2023). attention_in, softmax_max and softmax_sum are its first three "
+    "results; if one is absent, they are computed again. seed and offset are those that the forward call returned, "
+    "and are needed if keep_prob is not 1. Results have the shapes and types of the arguments; a tensor of size [0] "
+    "stands for the gradient of an absent argument. softmax_in, numels and the arguments that npu_fusion_attention "
+    "ignores have no effect.";
 
 }  // namespace
 
@@ -216,10 +228,11 @@ void define_fusion_attention(OperatorLibrary& library) {
           "int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None, Tensor? dropout_mask=None, int "
           "seed=0, int offset=0) -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
       .kernel = parts(boxed<&fusion_attention>()),
-      .definition =
-          "npu_fusion_attention, with query_rope and key_rope as further elements of heads. pse_type 0: pse is added "
-          "after the scale; 1: before it; 2, 3: pse holds slopes of distances or of their roots (ALiBi, Press et al., "
-          "2022)",
+      .definition = "npu_fusion_attention with rotary parts and kinds of pse. query_rope and key_rope are "
+                    "concatenated to the heads of query and key. pse_type 0: scores are scale * query @ key^T + pse; "
+                    "1 (the default): scale * (query @ key^T + pse); 2 and 3: pse holds ALiBi slopes [N] or [B, N] "
+                    "(Press et al., 2022), and slope * d or slope * sqrt(d) is subtracted from the scaled scores, "
+                    "with the distance d = abs(i + q_start_idx - j - kv_start_idx) of query i and key j.",
   });
   library.add({
       .schema = "npu::npu_fusion_attention_v3(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, "
@@ -231,7 +244,9 @@ void define_fusion_attention(OperatorLibrary& library) {
       .kernel = whole(boxed<&fusion_attention_v3>(), boxed<&fusion_attention_v3_meta>()),
       .gradient = &record_fusion_attention,
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition = "npu_fusion_attention with lengths, seed and offset as tensors",
+      .definition = "npu_fusion_attention with actual_seq_qlen and actual_seq_kvlen as tensors. Dropout is always "
+                    "drawn from the generator of the device. The results after the empty tensor are seed and offset "
+                    "as int64 tensors [1]; the number of weights is not returned.",
   });
   library.add({
       .schema = "npu::npu_fusion_attention_v3.out(Tensor query, Tensor key, Tensor value, int head_num, str "
@@ -242,7 +257,8 @@ void define_fusion_attention(OperatorLibrary& library) {
                 "workspace=None, *, Tensor[] out) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = whole(boxed<&into_out<&fusion_attention_v3>>(), boxed<&given_out>()),
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition = "npu_fusion_attention_v3 into out",
+      .definition = "npu_fusion_attention_v3 that writes its results into the six tensors of out. A tensor with "
+                    "another number of elements than its result is left as it is. workspace is ignored.",
   });
   library.add({
       .schema =
@@ -267,7 +283,9 @@ void define_fusion_attention(OperatorLibrary& library) {
                 "int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None) -> (Tensor, Tensor, Tensor, "
                 "Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&fusion_attention_grad_v2>()),
-      .definition = "gradients of npu_fusion_attention_v2: of query, key, value, pse, query_rope, key_rope, sink",
+      .definition = "Gradients of npu_fusion_attention_v2 for query, key, value, pse, query_rope, key_rope and sink, "
+                    "in this order, with arguments as in npu_fusion_attention_grad. The slopes of pse_type 2 and 3 "
+                    "have no gradient: a tensor of size [0] stands for it.",
   });
   library.add({
       .schema =
@@ -281,7 +299,8 @@ void define_fusion_attention(OperatorLibrary& library) {
       .kernel = whole(boxed<&fusion_attention_grad>(), boxed<&grad_meta>()),
       .gradient = &record_fusion_attention_gradient,
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition = "npu_fusion_attention_grad with lengths, seed and offset as tensors",
+      .definition = "npu_fusion_attention_grad for npu_fusion_attention_v3, with actual_seq_qlen, actual_seq_kvlen, "
+                    "seed and offset as tensors.",
   });
   library.add({
       .schema = "npu::npu_fusion_attention_grad_v3.out(Tensor query, Tensor key, Tensor value, Tensor dy, int "
@@ -294,19 +313,22 @@ void define_fusion_attention(OperatorLibrary& library) {
                 "workspace=None, Tensor[] out) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = whole(boxed<&into_out<&fusion_attention_grad>>(), boxed<&given_out>()),
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition = "npu_fusion_attention_grad_v3 into out",
+      .definition = "npu_fusion_attention_grad_v3 that writes its results into the five tensors of out. A tensor with "
+                    "another number of elements than its result is left as it is. workspace is ignored.",
   });
   library.add({
       .schema = "npu::_npu_fusion_attention_v3_infer_output(Tensor query, Tensor key, Tensor value, int head_num, str "
                 "input_layout) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&infer_output>()),
-      .definition = "tensors for the first three results of npu_fusion_attention_v3, with nothing in them",
+      .definition = "Uninitialised tensors with the shapes and types of the first three results of "
+                    "npu_fusion_attention_v3: attention, softmax maximum and softmax sum.",
   });
   library.add({
       .schema = "npu::_npu_fusion_attention_grad_v3_infer_output(Tensor query, Tensor key, Tensor value, Tensor? "
                 "pse=None, Tensor? sink=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&grad_meta>()),
-      .definition = "tensors for the results of npu_fusion_attention_grad_v3, with nothing in them",
+      .definition = "Uninitialised tensors with the shapes and types of the results of npu_fusion_attention_grad_v3: "
+                    "those of query, key, value, pse and sink, of size [0] for absent arguments.",
   });
   library.add({
       .schema =
@@ -317,7 +339,7 @@ void define_fusion_attention(OperatorLibrary& library) {
           "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None) -> Tensor",
       .kernel = parts(boxed<&give_workspace>()),
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition = "a tensor to pass as workspace, of which no use is made",
+      .definition = kWorkspaceDefinition,
   });
   library.add({
       .schema = "npu::_npu_fusion_attention_grad_v3_get_max_workspace(Tensor query, Tensor key, Tensor value, Tensor "
@@ -329,7 +351,7 @@ void define_fusion_attention(OperatorLibrary& library) {
                 "gen_mask_parallel=True, bool sync=False, str softmax_layout=\"\", Tensor? sink=None) -> Tensor",
       .kernel = parts(boxed<&give_workspace>()),
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition = "a tensor to pass as workspace, of which no use is made",
+      .definition = kWorkspaceDefinition,
   });
 }
 

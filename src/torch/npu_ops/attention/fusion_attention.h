@@ -38,7 +38,8 @@ class FusionAttention {
   // Empty unless pse is a bias.
   Tensor gradient_of_pse(const std::vector<Tensor>& scores) const;
 
-  // Seed and number of weights of the dropout of a forward call. The number is 0 if nothing is drawn or it is not known.
+  // Seed and number of weights of the dropout of a forward call. The number is 0 if nothing is drawn or it is not
+  // known.
   DropoutSeed seed;
   int64_t weights = 0;
   // How many elements at the end of heads of query and key were given as query_rope and key_rope.
@@ -69,7 +70,8 @@ class FusionAttention {
   Dropout dropout_;
 };
 
-// Gradients (npu::RecordGradient) of npu_fusion_attention_v3, and of npu_fusion_attention_grad_v3, whose results want none.
+// Gradients (npu::RecordGradient) of npu_fusion_attention_v3, and of npu_fusion_attention_grad_v3, whose results want
+// none.
 void record_fusion_attention(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void record_fusion_attention_gradient(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 

@@ -185,16 +185,15 @@ void define_multi_head_attention(OperatorLibrary& library) {
                 "int attn_dim_per_head, int src_len, int tgt_len, float dropout_prob, bool softmax_use_float) -> "
                 "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&multi_head_attention),
-      .definition =
-          "q, k, v: query, key and value, (batches * length, columns), through the linear layers of their weights, as "
-          "heads "
-          "(batches, heads, length, size); y = dropout(softmax(q @ k^T / sqrt(size) + attn_mask)) @ v through the "
-          "layer of "
-          "out_proj_weight (Vaswani et al., 2017). Results: y; bits that are 1 where dropout keeps a weight, "
-          "dropout_mask "
-          "if it is given; q, k, v; weights before dropout, in float32 with softmax_use_float, and after it; what y is "
-          "made "
-          "from",
+      .definition = "Multi-head attention with its four linear layers, as in torch.nn.MultiheadAttention (Vaswani et "
+                    "al., 2017): q, k and v are the projections of query, key and value, context = dropout(softmax(q "
+                    "@ k^T / sqrt(D) + attn_mask)) @ v, and y is the projection of context by out_proj_weight. query "
+                    "is [B * tgt_len, C], key and value are [B * src_len, C], and weights are those of "
+                    "torch.nn.Linear, for attn_head_num heads of size D = attn_dim_per_head. Dropout with "
+                    "dropout_prob follows the bits of dropout_mask or is drawn. Results: y; the dropout mask in bits "
+                    "(uint8, 1 for a weight that is kept); q, k and v [B, N, length, D]; the softmax weights before "
+                    "dropout (in float32 with softmax_use_float) and after it; context [B * tgt_len, N * D]. Results "
+                    "have the type of query where no other is named.",
   });
   library.add({
       .schema = "npu::npu_multi_head_attention_backward(Tensor query, Tensor key, Tensor value, Tensor query_weight, "
@@ -204,29 +203,33 @@ void define_multi_head_attention(OperatorLibrary& library) {
                 "int attn_dim_per_head, int src_len, int tgt_len, float dropout_prob, bool softmax_use_float) -> "
                 "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&multi_head_attention_backward),
-      .definition =
-          "gradients of npu_multi_head_attention from its results: for the weights of query, key, value and out_proj, "
-          "for query, key and value, for the biases in the order of the weights (empty where there is none)",
+      .definition = "Gradients of npu_multi_head_attention for query_weight, key_weight, value_weight, "
+                    "out_proj_weight, query, key, value, query_bias, key_bias, value_bias and out_proj_bias, in this "
+                    "order. y_grad is the gradient of y; query_res, key_res, value_res, attn_scores (weights before "
+                    "dropout), attn_res (after it), context and dropout_mask are results of the forward call. "
+                    "Gradients of biases are [1, columns], or of size [0] for an absent bias. softmax_use_float is "
+                    "ignored.",
   });
   library.add({
       .schema = "npu::npu_fused_attention_layernorm_qkv_fwd(Tensor x, Tensor kernel_query, Tensor kernel_key, Tensor "
                 "kernel_value, Tensor gamma, Tensor beta, Tensor? bias_query=None, Tensor? bias_key=None, Tensor? "
                 "bias_value=None, int seq_len=128, int num_heads=12, float eps=1e-05) -> Tensor[]",
       .kernel = parts(&attention_layernorm_qkv),
-      .definition = "norm = torch.nn.functional.layer_norm(x), x of (batches * seq_len, columns); norm @ kernel + bias "
-                    "for query, "
-                    "key and value, as heads (batches, num_heads, seq_len, size). Results: norm, these three, mean and "
-                    "variance of "
-                    "each row",
+      .definition = "Layer normalisation and the projections of attention: norm = torch.nn.functional.layer_norm(x, "
+                    "gamma, beta, eps), and for query, key and value norm @ kernel + bias, split into heads. x is [B "
+                    "* seq_len, C], and the kernels are [C, N * D] for N = num_heads. Results: norm; query, key and "
+                    "value [B, N, seq_len, D]; mean and biased variance of each row [B * seq_len]. All have the type "
+                    "of x.",
   });
   library.add({
       .schema = "npu::npu_fused_attention_qkv_grad(Tensor grad_output_query, Tensor grad_output_key, Tensor "
                 "grad_output_value, Tensor query_kernel, Tensor key_kernel, Tensor value_kernel, Tensor hidden_states, "
                 "Tensor grad_output_ln) -> Tensor[]",
       .kernel = parts(&attention_qkv_grad),
-      .definition =
-          "gradients of hidden_states @ kernel + bias of query, key and value: for hidden_states (plus "
-          "grad_output_ln), for the three kernels, for the three biases. Those of the results are as heads or rows",
+      .definition = "Gradients of hidden_states @ kernel + bias for query, key and value. The grad_output tensors are "
+                    "the gradients of the three results, [B, N, S, D] or [B * S, N * D]; hidden_states is [B * S, C], "
+                    "and the kernels are [C, N * D]. Results: the gradient of hidden_states, to which grad_output_ln "
+                    "is added; those of the three kernels; those of the three biases.",
   });
 }
 

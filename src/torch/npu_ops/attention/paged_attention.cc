@@ -262,12 +262,18 @@ void gives_out(const OperatorHandle& op, Stack* stack) {
 }
 
 constexpr const char* kPaged =
-    "attention of one query a sequence to context_lens rows of a cache [blocks, block size, heads, size], or [blocks, "
-    "heads * size / n, block size, n] (NZ), whose blocks block_table names, into out";
+    "Attention of one query per sequence to a paged KV cache, written into out (PagedAttention, Kwon et al., 2023): "
+    "softmax(scale_value * query @ key^T) @ value. query is [B, num_heads, D] or [B, num_heads * D]. key_cache and "
+    "value_cache are [blocks, block size, num_kv_heads, D], [blocks, block size, num_kv_heads * D] or, in layout NZ, "
+    "[blocks, num_kv_heads * D / n, block size, n]. Fewer key heads are shared by groups of query heads; num_kv_heads "
+    "0 stands for num_heads. block_table [B, blocks of a sequence] names the blocks of each sequence, and "
+    "context_lens [B] the number of its keys. workspace is ignored.";
 constexpr const char* kPrefix =
-    "attention of seq_len packed queries a sequence to context_lens rows of a cache in blocks, the last of which are "
-    "those "
-    "of the queries, into out. Of the mask, what is above 0 drops, the rest is added";
+    "Attention of packed queries to a paged KV cache, as in chunked prefill, written into out: _npu_paged_attention "
+    "with seq_len [B] queries per sequence, which are at the last of its context_lens positions. query is [T, "
+    "num_heads, D]. mask is [R, K], [B, R, K] or [B, N, R, K], with R rows for the T queries or for the positions of "
+    "a sequence and K positions of keys: an element above 0 masks a key, others are added to the scores. A mask "
+    "smaller than a sequence stands for the causal mask.";
 
 }  // namespace
 
@@ -286,7 +292,9 @@ void define_paged_attention(OperatorLibrary& library) {
                 "float scale_value=1.0, int mask_type=0, Tensor? workspace=None, Tensor(a!) out) -> Tensor(a!)",
       .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
       .traits = {.in_pool = true},
-      .definition = kPaged,
+      .definition = "_npu_paged_attention with context_lens as integers and an optional mask, which is read as in "
+                    "_npu_paged_attention_splitfuse. Without value_cache, key_cache holds the values, too. mask_type "
+                    "and workspace are ignored.",
   });
   library.add({
       .schema = "atb::_npu_paged_attention_quant(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, "
@@ -294,10 +302,10 @@ void define_paged_attention(OperatorLibrary& library) {
                 "outdata_type, Tensor k_descale, Tensor v_descale, Tensor(a!) out) -> ()",
       .kernel = whole(boxed<&quantised_cache_attention>(), boxed<&gives_out>()),
       .traits = {.on_host = {"context_lens"}},
-      .definition =
-          "_npu_paged_attention of a cache in int8, times k_descale and v_descale. With quant_type 3 the query is in "
-          "int8, too, and products are times k_descale and results times v_descale, one for each head of the query; "
-          "weights are not rounded",
+      .definition = "_npu_paged_attention with a cache in int8. Keys and values are multiplied by k_descale and "
+                    "v_descale, which have one element or num_kv_heads * D. With quant_type 3 query is in int8, too: "
+                    "scores are multiplied by k_descale and results by v_descale, one number for each head of the "
+                    "query, and softmax weights are not rounded. outdata_type is ignored; the type of out counts.",
   });
   library.add({
       .schema = "atb::_npu_paged_attention_splitfuse(Tensor query, Tensor key_cache, Tensor value_cache, Tensor "
@@ -313,7 +321,7 @@ void define_paged_attention(OperatorLibrary& library) {
                 "scale_value, Tensor(a!) out) -> ()",
       .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
       .traits = {.on_host = {"seq_len", "context_lens"}},
-      .definition = kPrefix,
+      .definition = "_npu_paged_attention_splitfuse with its arguments in another order.",
   });
   library.add({
       .schema = "atb::_npu_flash_attention_prefix_v2.out(Tensor query, Tensor key_cache, Tensor value_cache, Tensor "
@@ -321,40 +329,47 @@ void define_paged_attention(OperatorLibrary& library) {
                 "kernel_type=1, int mask_type=3, int num_kv_heads=0, int num_heads=0, float scale_value=1, Tensor(a!) "
                 "out) -> Tensor(a!)",
       .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
-      .definition = kPrefix,
+      .definition = "_npu_paged_attention_splitfuse with lengths as integers and optional slopes. With slopes "
+                    "[num_heads], slope * distance is subtracted from the scores under a causal mask, and mask is "
+                    "ignored (ALiBi, Press et al., 2022). kernel_type and mask_type are ignored.",
   });
   library.add({
       .schema = "atb::_npu_paged_attention_mla(Tensor query, Tensor key_cache, int num_kv_heads, int num_heads, float "
                 "scale_value, Tensor block_table, Tensor context_lens, int mla_vheadsize, Tensor(a!) out) -> ()",
       .kernel = whole(boxed<&latent_cache_attention>(), boxed<&gives_out>()),
       .traits = {.on_host = {"context_lens"}},
-      .definition = "_npu_paged_attention, with the first mla_vheadsize elements of keys as values",
+      .definition = "_npu_paged_attention for multi-head latent attention, where the first mla_vheadsize elements of "
+                    "a key are its value. key_cache is [blocks, block size, num_kv_heads, D] or in layout NZ, and out "
+                    "is [B, num_heads, mla_vheadsize].",
   });
   library.add({
       .schema = "atb::_npu_flash_attention(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor seq_len, float "
                 "scale_value, int num_heads, int num_kv_heads, Tensor(a!) out) -> ()",
       .kernel = whole(boxed<&flash_attention>(), boxed<&gives_out>()),
       .traits = {.on_host = {"seq_len"}},
-      .definition =
-          "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
-          "added",
+      .definition = "Attention of packed sequences, each to itself, without a cache: softmax(scale_value * query @ "
+                    "key^T + mask) @ value, written into out. query is [T, num_heads, D] or [T, num_heads * D], key "
+                    "and value are [T, num_kv_heads, D] or [T, num_kv_heads * D], and seq_len [B] has the lengths of "
+                    "the sequences. mask is [S, S], [B, S, S] or [B, N, S, S], by positions in a sequence: an element "
+                    "above 0 masks a key, others are added to the scores. A mask smaller than a sequence stands for "
+                    "the causal mask.",
   });
   library.add({
       .schema = "atb::_npu_flash_attention_unpad(Tensor query, Tensor key, Tensor value, Tensor seq_len, float "
                 "scale_value, int num_heads, int num_kv_heads, Tensor(a!) out) -> ()",
       .kernel = whole(boxed<&flash_attention>(), boxed<&gives_out>()),
       .traits = {.on_host = {"seq_len"}},
-      .definition =
-          "attention of packed rows, seq_len a sequence, into out. Of the mask, what is above 0 drops, the rest is "
-          "added",
+      .definition = "_npu_flash_attention without a mask: each query sees all keys of its sequence.",
   });
   library.add({
       .schema = "atb::_npu_flash_attention_v2.out(Tensor query, Tensor key, Tensor value, SymInt[] seq_len, *, Tensor? "
                 "mask=None, Tensor? slopes=None, int kernel_type=0, int mask_type=0, int num_kv_heads=0, int "
                 "num_heads=0, float scale_value=1, Tensor(a!) out) -> Tensor(a!)",
       .kernel = whole(boxed<&flash_attention>(), boxed<&gives_out>()),
-      .definition =
-          "_npu_flash_attention, the mask optional; with slopes, scores less slope * distance to what comes before",
+      .definition = "_npu_flash_attention with seq_len as integers, an optional mask and optional slopes. With slopes "
+                    "[num_heads], slope * distance is subtracted from the scores under a causal mask, and mask is "
+                    "ignored (ALiBi, Press et al., 2022). mask_type has to be 0 to 4 and has no other effect; "
+                    "kernel_type is ignored.",
   });
   library.add({
       .schema = "atb::_npu_paged_attention_get_workspace(Tensor query, Tensor key_cache, Tensor value_cache, int "
@@ -362,14 +377,14 @@ void define_paged_attention(OperatorLibrary& library) {
                 "out) -> Tensor",
       .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
       .traits = {.on_host = {"context_lens"}},
-      .definition = "a tensor to pass as workspace, of which no use is made",
+      .definition = kWorkspaceDefinition,
   });
   library.add({
       .schema = "atb::_npu_paged_attention_v2_get_workspace(Tensor query, Tensor key_cache, Tensor block_table, "
                 "SymInt[] context_lens, *, Tensor? value_cache=None, Tensor? mask=None, int num_kv_heads=0, int "
                 "num_heads=0, float scale_value=1.0, int mask_type=0, Tensor(a!) out) -> Tensor",
       .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
-      .definition = "a tensor to pass as workspace, of which no use is made",
+      .definition = kWorkspaceDefinition,
   });
   library.add({
       .schema = "atb::_npu_multi_head_latent_attention_get_workspace.lse(Tensor q_nope, Tensor q_rope, Tensor ctkv, "
@@ -377,7 +392,7 @@ void define_paged_attention(OperatorLibrary& library) {
                 "kv_headnum, bool return_lse, *, Tensor? mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, "
                 "Tensor? pv_descale=None, str? mask_type=None, str? calc_type=None, str? cache_mode=None) -> Tensor",
       .kernel = whole(boxed<&give_workspace>(), boxed<&give_workspace>()),
-      .definition = "a tensor to pass as workspace, of which no use is made",
+      .definition = kWorkspaceDefinition,
   });
   library.add({
       .schema = "atb::npu_multi_head_latent_attention(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor "
@@ -385,10 +400,15 @@ void define_paged_attention(OperatorLibrary& library) {
                 "mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
                 "mask_type=None, str? calc_type=None, str? cache_mode=None) -> Tensor",
       .kernel = whole(boxed<&multi_head_latent_attention>(), boxed<&latent_meta>()),
-      .definition =
-          "attention to a cache, with keys (ctkv, k_rope) and values ctkv (DeepSeek-V2, 2024). Caches in NZ with "
-          "nzcache and int8_nzcache. Where q_nope and ctkv are in int8, their products times qk_descale, the result "
-          "times pv_descale, weights not rounded",
+      .definition = "Multi-head latent attention to a paged cache (DeepSeek-V2, 2024): softmax(qk_scale * (q_nope @ "
+                    "ctkv^T + q_rope @ k_rope^T)) @ ctkv. q_nope is [T, q_headnum, L], q_rope [T, q_headnum, R], ctkv "
+                    "[blocks, block size, kv_headnum, L] and k_rope [blocks, block size, kv_headnum, R]. block_tables "
+                    "names the blocks of each sequence, context_lens the number of its keys, and qseqlen that of its "
+                    "queries, by default 1. With cache_mode nzcache or int8_nzcache the caches are in layout NZ, "
+                    "[blocks, kv_headnum * L / n, block size, n]. If q_nope and ctkv are in int8, their products are "
+                    "multiplied by qk_descale and the result by pv_descale, one number per head, and softmax weights "
+                    "are not rounded. mask and mask_type are read as in npu_self_attention_prefix_encoder. The result "
+                    "is [T, q_headnum, L] in the type of q_rope. calc_type is ignored.",
   });
   library.add({
       .schema =
@@ -397,7 +417,8 @@ void define_paged_attention(OperatorLibrary& library) {
           "Tensor? mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
           "mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor? workspace=None) -> (Tensor, Tensor)",
       .kernel = whole(boxed<&multi_head_latent_attention_lse>(), boxed<&latent_lse_meta>()),
-      .definition = "npu_multi_head_latent_attention, and log(sum(exp(scores))) as [T, heads, 1], of its type",
+      .definition = "npu_multi_head_latent_attention that also returns log(sum(exp(scores))), [T, q_headnum, 1] in "
+                    "the type of the first result, or [0, q_headnum, 1] without return_lse. workspace is ignored.",
   });
   library.add({
       .schema = "atb::npu_multi_head_latent_attention.out(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, "
@@ -405,7 +426,7 @@ void define_paged_attention(OperatorLibrary& library) {
                 "mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
                 "mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor(a!) output) -> Tensor(a!)",
       .kernel = whole(boxed<&multi_head_latent_attention_out>(), boxed<&gives_out>()),
-      .definition = "npu_multi_head_latent_attention into output",
+      .definition = "npu_multi_head_latent_attention that writes its result into output.",
   });
   library.add({
       .schema = "atb::npu_multi_head_latent_attention.lse_out(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor "
@@ -414,7 +435,8 @@ void define_paged_attention(OperatorLibrary& library) {
                 "pv_descale=None, str? mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor? "
                 "workspace=None, Tensor(a!) output, Tensor(b!) lse) -> (Tensor(a!), Tensor(b!))",
       .kernel = whole(boxed<&multi_head_latent_attention_lse_out>(), boxed<&gives_out>()),
-      .definition = "npu_multi_head_latent_attention.lse into output and lse",
+      .definition = "npu_multi_head_latent_attention.lse that writes its results into output and lse, the latter only "
+                    "with return_lse.",
   });
   library.add({
       .schema = "atb::npu_ring_mla(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, Tensor "
@@ -423,10 +445,15 @@ void define_paged_attention(OperatorLibrary& library) {
                 "calc_type=None) -> (Tensor, Tensor)",
       .kernel = whole(boxed<&ring_mla>(), boxed<&ring_meta>()),
       .traits = {.on_host = {"seqlen"}},
-      .definition =
-          "attention of packed rows, with keys (k_nope, k_rope), and log(sum(exp(scores))) as [heads, T], merged with "
-          "pre_out and prev_lse but for calc_type_first_ring. seqlen: lengths, or those of queries and of keys; "
-          "mask_type_triu drops what comes after a position",
+      .definition = "Attention of packed sequences, merged with an earlier result for other keys as in Ring Attention "
+                    "(Liu et al., 2023): softmax(qk_scale * (q_nope @ k_nope^T + q_rope @ k_rope^T)) @ value. q_nope "
+                    "and q_rope are [T, head_num, D] with sizes of their own, and k_nope, k_rope and value are [T_kv, "
+                    "kv_head_num, D]. seqlen is [B], the lengths of queries and keys alike, or [2, B], first the "
+                    "lengths of queries and then the lengths of keys. pre_out and prev_lse are the earlier results; "
+                    "they are not merged if calc_type is calc_type_first_ring. mask_type_triu applies a causal mask "
+                    "aligned at the last key, and no_mask applies none; otherwise mask is read as in "
+                    "_npu_flash_attention. Results: the attention [T, head_num, value size] in the type of q_nope and "
+                    "log(sum(exp(scores))) [head_num, T] in float32. kernel_type and input_layout are ignored.",
   });
   library.add({
       .schema = "atb::npu_ring_mla.out(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, "
@@ -435,31 +462,37 @@ void define_paged_attention(OperatorLibrary& library) {
                 "str? calc_type=None, Tensor(a!) output, Tensor(b!) softmax_lse) -> (Tensor(a!), Tensor(b!))",
       .kernel = whole(boxed<&ring_mla_out>(), boxed<&gives_out>()),
       .traits = {.on_host = {"seqlen"}},
-      .definition = "npu_ring_mla into output and softmax_lse",
+      .definition = "npu_ring_mla that writes its results into output and softmax_lse.",
   });
   library.add({
       .schema = "atb::npu_self_attention_prefix_encoder(Tensor query, Tensor key, Tensor value, Tensor block_tables, "
                 "SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? "
                 "mask=None, Tensor? slopes=None, str? mask_type=None) -> Tensor",
       .kernel = whole(boxed<&cache_attention_result>(), boxed<&gives_query>()),
-      .definition = kPrefix,
+      .definition = "_npu_paged_attention_splitfuse that returns its result, in the shape of query. key and value are "
+                    "the caches, and seqlen and kv_seqlen are seq_len and context_lens. mask is optional: without it "
+                    "queries see all keys. A mask_type that contains causal or triu applies a causal mask in place of "
+                    "mask, and no_mask ignores mask. With slopes [q_headnum], slope * distance is subtracted from the "
+                    "scores under a causal mask, and mask is ignored (ALiBi, Press et al., 2022).",
   });
   library.add({
       .schema = "atb::npu_self_attention_prefix_encoder.out(Tensor query, Tensor key, Tensor value, Tensor "
                 "block_tables, SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, float qk_scale, int kv_headnum, *, "
                 "Tensor? mask=None, Tensor? slopes=None, str? mask_type=None, Tensor(a!) output) -> Tensor(a!)",
       .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
-      .definition = kPrefix,
+      .definition = "npu_self_attention_prefix_encoder that writes its result into output.",
   });
   library.add({
       .schema = "atb::npu_paged_cache_load(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "
                 "context_lens, *, Tensor? seq_starts=None, bool cumsum=False) -> (Tensor, Tensor)",
       .kernel = whole(boxed<&load_cache>(), boxed<&load_cache_meta>()),
       .traits = {.on_host = {"context_lens"}},
-      .definition =
-          "context_lens rows of each sequence from the block with row seq_starts, of caches [blocks, block size, "
-          "heads, size], packed. "
-          "cumsum: context_lens are ends, after a 0 or not",
+      .definition = "Gathers the keys and values of each sequence from a paged KV cache into packed rows. key_cache "
+                    "and value_cache are [blocks, block size, heads, size], block_table [B, blocks of a sequence], "
+                    "and context_lens [B] the number of rows of each sequence. seq_starts [B] are the positions from "
+                    "which to read, rounded down to the start of a block (default 0). With cumsum, context_lens are "
+                    "cumulative ends, with or without a 0 before them. Results: keys and values [T, heads, size] in "
+                    "the types of the caches.",
   });
   library.add({
       .schema = "atb::npu_paged_cache_load.out(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "
@@ -467,7 +500,8 @@ void define_paged_attention(OperatorLibrary& library) {
                 "(Tensor(a!), Tensor(b!))",
       .kernel = whole(boxed<&load_cache_out>(), boxed<&gives_out>()),
       .traits = {.on_host = {"context_lens"}},
-      .definition = "npu_paged_cache_load into the first rows of key and value",
+      .definition = "npu_paged_cache_load that writes its results into the first rows of key and value. Further rows "
+                    "stay as they are.",
   });
 }
 

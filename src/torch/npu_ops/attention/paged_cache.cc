@@ -183,9 +183,12 @@ void define_paged_cache(OperatorLibrary& library) {
       .traits = {.writes_rows_of = {"key_cache", "value_cache"},
                  .on_host = {"compress_lens", "seq_lens"},
                  .in_pool = true},
-      .definition =
-          "key[i] and value[i] into place slot_mapping[i] of their caches; slots below 0 are skipped. Caches of pages "
-          "of (places, heads, dim) or, with PA_NZ, where their shape is not that, of (heads * dim / n, places, n)",
+      .definition = "Writes the keys and values of new tokens into a paged KV cache, in place: key[i] and value[i] go "
+                    "to row slot % block size of block slot // block size, for slot = slot_mapping[i]. Negative slots "
+                    "are skipped. key and value are [T, N, D], and caches [blocks, block size, N, D] or, with "
+                    "cache_mode PA_NZ (the default), also [blocks, N * D / n, block size, n]; their shape decides. "
+                    "cache_mode Norm allows the first layout only. Rows [T, D] go with caches [blocks, block size, "
+                    "D]. Calls with compress_lens, compress_seq_offsets or seq_lens raise NotImplementedError.",
   });
   library.add({
       .schema = "npu::npu_scatter_pa_kv_cache_functional(Tensor key, Tensor value, Tensor key_cache, Tensor "
@@ -193,14 +196,15 @@ void define_paged_cache(OperatorLibrary& library) {
                 "Tensor? seq_lens=None, str? cache_mode='PA_NZ') -> (Tensor, Tensor)",
       .kernel = composite(&scatter_pa_kv_cache_functional),
       .traits = {.on_host = {"compress_lens", "seq_lens"}},
-      .definition = "npu_scatter_pa_kv_cache of copies of the caches",
+      .definition = "npu_scatter_pa_kv_cache that leaves key_cache and value_cache as they are and returns changed "
+                    "copies of them.",
   });
   library.add({
       .schema = "npu::npu_scatter_pa_cache.value(Tensor key, Tensor slot_mapping, *, Tensor? compress_lens=None, "
                 "Tensor? compress_seq_offsets=None, Tensor? seq_lens=None, Tensor(a!) key_cache) -> Tensor(a!)",
       .kernel = composite(&scatter_pa_cache),
       .traits = {.on_host = {"compress_lens", "seq_lens"}},
-      .definition = "npu_scatter_pa_kv_cache of one cache of layout Norm",
+      .definition = "npu_scatter_pa_kv_cache for key and key_cache alone, with cache_mode Norm. Returns key_cache.",
   });
   library.add({
       .schema =
@@ -208,10 +212,12 @@ void define_paged_cache(OperatorLibrary& library) {
           "Tensor(a!) key, Tensor(b!) value, *, Tensor? seq_offset=None, bool is_seq_lens_cumsum=False) -> ()",
       .kernel = parts(&gather_pa_kv_cache),
       .traits = {.on_host = {"seq_lens"}},
-      .definition =
-          "Rows of key and value, the sequences of seq_lens one after the other, from the pages that block_tables "
-          "names, each sequence from seq_offset on; zeros where it names none. Rows that no sequence has stay. With "
-          "is_seq_lens_cumsum, seq_lens has the ends of the sequences, with or without a 0 before them",
+      .definition = "Gathers the tokens of each sequence from a paged KV cache into packed rows of key and value, in "
+                    "place. The caches are [blocks, block size, N, D] or [blocks, N * D / n, block size, n], key and "
+                    "value [T, N, D], block_tables [B, blocks of a sequence] and seq_lens [B]. Sequence b is read "
+                    "from position seq_offset[b] on, or from 0. Positions without a block in block_tables give zeros, "
+                    "and rows after the last sequence stay as they are. With is_seq_lens_cumsum, seq_lens has "
+                    "cumulative ends, with or without a 0 before them.",
   });
   library.add({
       .schema = "npu::npu_gather_pa_kv_cache_functional(Tensor key_cache, Tensor value_cache, Tensor block_tables, "
@@ -219,7 +225,7 @@ void define_paged_cache(OperatorLibrary& library) {
                 "-> (Tensor, Tensor)",
       .kernel = composite(&gather_pa_kv_cache_functional),
       .traits = {.on_host = {"seq_lens"}},
-      .definition = "npu_gather_pa_kv_cache of copies of key and value",
+      .definition = "npu_gather_pa_kv_cache that leaves key and value as they are and returns changed copies of them.",
   });
   library.add({
       .schema = "npu::npu_advance_step_flashattn(Tensor(a!) input_tokens, Tensor sampled_token_ids, Tensor(b!) "
@@ -227,22 +233,25 @@ void define_paged_cache(OperatorLibrary& library) {
                 "num_queries, int block_size, *, Tensor? spec_token=None, Tensor? accepted_num=None) -> ()",
       .kernel = parts(&advance_step_flashattn),
       .traits = {.on_host = {"seq_lens"}},
-      .definition =
-          "The next step of num_queries sequences: their sampled tokens, positions, lengths and slots (vLLM's "
-          "advance_step)",
+      .definition = "Advances num_queries sequences by one decoding step, in place (advance_step of vLLM). With "
+                    "position = seq_lens[i] before the step, input_tokens[i] = sampled_token_ids[i], "
+                    "input_positions[i] = position, seq_lens[i] += 1, and slot_mapping[i] = block_tables[i, position "
+                    "// block_size] * block_size + position % block_size. sampled_token_ids is [num_queries, 1], and "
+                    "num_seqs must be at least num_queries. Calls with spec_token or accepted_num raise "
+                    "NotImplementedError.",
   });
   library.add({
       .schema = "atb::_npu_reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
                 "Tensor slot_indices) -> ()",
       .kernel = parts(&reshape_and_cache),
       .traits = {.writes_rows_of = {"key_cache", "value_cache"}, .in_pool = true},
-      .definition = "npu_scatter_pa_kv_cache of caches of layout Norm",
+      .definition = "npu_scatter_pa_kv_cache with cache_mode Norm, whose slots are slot_indices.",
   });
   library.add({
       .schema = "atb::_npu_reshape_and_cache_siso(Tensor key, Tensor(a!) key_cache, Tensor slot_indices) -> ()",
       .kernel = parts(&reshape_and_cache_siso),
       .traits = {.writes_rows_of = {"key_cache"}, .in_pool = true},
-      .definition = "_npu_reshape_and_cache of one cache",
+      .definition = "_npu_reshape_and_cache for key and key_cache alone.",
   });
 }
 

@@ -102,13 +102,14 @@ void define_quant_fusion_attention(OperatorLibrary& library) {
                 "input_layout, *, Tensor d_scale_q, Tensor d_scale_k, Tensor d_scale_v, Tensor? p_scale=None, float "
                 "scale=1., int? query_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
       .kernel = parts(&quant_fusion_attention),
-      .definition =
-          "softmax(scale * q @ k^T) @ v in bfloat16, where q, k and v are query, key and value in float8, times their "
-          "scales: one number, or (batches, heads, blocks, 1) for blocks of as many rows as the power of two of which "
-          "so "
-          "many cover all rows. Computed in float32: weights are not rounded to float8, so that p_scale has no effect. "
-          "Results: this, the largest scores and the sums of exp(score - largest) in float32 in 8 copies, an empty "
-          "tensor, and 0 for the three numbers of dropout",
+      .definition = "Attention for training with query, key and value in float8: softmax(scale * q @ k^T) @ v, where "
+                    "q, k and v are the arguments times d_scale_q, d_scale_k and d_scale_v. input_layout is BSH, SBH, "
+                    "BSND or BNSD. A scale is one number, or [B, N, blocks, 1] for blocks of rows, whose size is the "
+                    "least power of two with which this number of blocks covers all rows. Computed in float32: "
+                    "softmax weights are not rounded to float8, and p_scale is ignored. Results: the attention in "
+                    "bfloat16; the maximum and the sum of the softmax in float32, [B, N, S, 8], in 8 equal copies; an "
+                    "empty tensor; and 0 in the places of seed, offset and number of weights of dropout. query_dtype "
+                    "is compared with the types of the tensors.",
   });
   library.add({
       .schema = "npu::npu_quant_fusion_attention_backward(Tensor query, Tensor key, Tensor value, Tensor dy, int "
@@ -117,9 +118,11 @@ void define_quant_fusion_attention(OperatorLibrary& library) {
                 "Tensor? attention_in=None, float scale_value=1., int? query_dtype=None) -> (Tensor, Tensor, Tensor, "
                 "Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&quant_fusion_attention_backward),
-      .definition =
-          "gradients of npu_quant_fusion_attention for query, key and value in bfloat16 (FlashAttention-2, Dao, "
-          "2023), dy times d_scale_dy; p_scale and ds_scale have no effect. Four more results are empty",
+      .definition = "Gradients of npu_quant_fusion_attention for query, key and value, in bfloat16 (FlashAttention-2, "
+                    "Dao, 2023). dy, the gradient of its first result, is in float8 and multiplied by d_scale_dy. "
+                    "softmax_max, softmax_sum and attention_in are results of the forward call; if one is absent, "
+                    "they are computed again. p_scale and ds_scale are ignored. Results: the three gradients, and "
+                    "four tensors of size [0].",
   });
 }
 

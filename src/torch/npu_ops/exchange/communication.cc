@@ -217,7 +217,13 @@ void define_communication(OperatorLibrary& library) {
                 "Tensor? x1_scale=None, Tensor? x2_scale=None, int gather_index=0, bool gather_output=True, int "
                 "comm_turn=0, ScalarType? output_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&all_gather_mm, &all_gather_mm_meta),
-      .definition = "gathered = all_gather(input) along the rows; y = (gathered @ x2) * x1_scale * x2_scale + bias",
+      .definition = "All-gather of the rows of input over the process group hcom, then a GEMM: y = (gathered @ x2) * "
+                    "x1_scale * x2_scale + bias, in float32, or int32 for integers. input is [M, K], x2 is [K, N]. "
+                    "x1_scale has one number, or one for each row of input, which is gathered, too; x2_scale has one "
+                    "number, or one for each column, in float or as the bits of float32 in int64; an int32 bias is "
+                    "added before the scales. Results: y [M * world_size, N] in output_dtype, by default the type of "
+                    "input, or for int8 and float8 that of npu_all_gather_quant_mm; and gathered [M * world_size, K], "
+                    "empty if gather_output is False. gather_index must be 0; comm_turn and comm_mode are ignored.",
   });
   library.add({
       .schema = "npu::npu_all_gather_quant_mm(Tensor input, Tensor x2, str hcom, int world_size, *, Tensor? bias=None, "
@@ -226,8 +232,11 @@ void define_communication(OperatorLibrary& library) {
                 "amax_output=False, int? y_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? "
                 "x1_scale_dtype=None, int? x2_scale_dtype=None, str? comm_mode=None) -> (Tensor, Tensor, Tensor)",
       .kernel = whole(&all_gather_quant_mm, &all_gather_quant_mm_meta),
-      .definition = "as npu_all_gather_base_mm, with scales of tensors, rows or columns. Without y_dtype bfloat16 "
-                    "where x2_scale is, or where it is float32 and input int8; else float16. The third result is empty",
+      .definition = "npu_all_gather_base_mm with codes of types. Without y_dtype a product of int8 or float8 is in "
+                    "bfloat16 if x2_scale is, or if x2_scale is float32 and input int8, and in float16 otherwise. The "
+                    "third result is an empty float32 tensor. The scales are those of tensors, rows or columns: "
+                    "quant_scale, block_size, group_sizes and amax_output raise NotImplementedError. The types of "
+                    "arguments (x1_dtype and so on) are ignored.",
   });
   library.add({
       .schema = "npu::npu_mm_all_reduce_base(Tensor x1, Tensor x2, str hcom, *, str reduce_op='sum', Tensor? "
@@ -237,16 +246,26 @@ void define_communication(OperatorLibrary& library) {
                 "y_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? dequant_scale_dtype=None, int? "
                 "pertoken_scale_dtype=None, int comm_quant_mode=0, str? comm_mode=None) -> Tensor",
       .kernel = whole(&mm_all_reduce, &mm_all_reduce_meta),
-      .definition =
-          "all_reduce(x1 @ x2 + bias + x3); with dequant_scale and pertoken_scale ((x1 @ x2 + bias) * dequant_scale "
-          "* pertoken_scale + x3); with antiquant_scale x2 is (x2 + antiquant_offset) * antiquant_scale",
+      .definition = "GEMM, then an all-reduce (sum) over the process group hcom: all_reduce((x1 @ x2) * dequant_scale "
+                    "* pertoken_scale + bias + x3), in float32, or int32 for integers. An int32 bias is added before "
+                    "the scales. x1 is [M, K] or [B, M, K], x2 is [K, N], dequant_scale has one number or one for each "
+                    "column, pertoken_scale one for each row, and x3, like the result, is [..., M, N]. With "
+                    "antiquant_scale the weight is (x2 + antiquant_offset) * antiquant_scale, for each column, or for "
+                    "each column and antiquant_group_size rows. The sum is in the type of the result: y_dtype, by "
+                    "default the type of x1; for int8 and float8 bfloat16 if dequant_scale is, else float16. reduce_op "
+                    "must be sum; group_sizes raises NotImplementedError; comm_* and the types of arguments are "
+                    "ignored.",
   });
   library.add({
       .schema = "npu::npu_mm_reduce_scatter_base(Tensor input, Tensor x2, str hcom, int world_size, *, str "
                 "reduce_op='sum', Tensor? bias=None, Tensor? x1_scale=None, Tensor? x2_scale=None, int comm_turn=0, "
                 "ScalarType? output_dtype=None, str? comm_mode=None) -> Tensor",
       .kernel = whole(&mm_reduce_scatter, &mm_reduce_scatter_meta),
-      .definition = "reduce_scatter((input @ x2) * x1_scale * x2_scale + bias) along the rows",
+      .definition = "GEMM, then a reduce-scatter (sum) of its rows over the process group hcom: reduce_scatter((input "
+                    "@ x2) * x1_scale * x2_scale + bias). input is [M, K], x2 is [K, N]; scales and bias are as in "
+                    "npu_all_gather_base_mm. The result, [M / world_size, N], is in output_dtype, by default as in "
+                    "npu_all_gather_base_mm, and the sum is in this type. reduce_op must be sum; comm_turn and "
+                    "comm_mode are ignored.",
   });
   library.add({
       .schema = "npu::npu_quant_mm_reduce_scatter(Tensor input, Tensor x2, str hcom, int world_size, *, str "
@@ -255,8 +274,10 @@ void define_communication(OperatorLibrary& library) {
                 "int? y_dtype=None, int? x1_dtype=None, int? x2_dtype=None, int? x1_scale_dtype=None, int? "
                 "x2_scale_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&quant_mm_reduce_scatter, &quant_mm_reduce_scatter_meta),
-      .definition =
-          "as npu_mm_reduce_scatter_base, with types as by npu_all_gather_quant_mm. The second result is empty",
+      .definition = "npu_mm_reduce_scatter_base with codes of types; without y_dtype the type is that of "
+                    "npu_all_gather_quant_mm. The second result is an empty float32 tensor. quant_scale, block_size, "
+                    "group_sizes and amax_output raise NotImplementedError. The types of arguments (x1_dtype and so "
+                    "on) are ignored.",
   });
 }
 

@@ -182,15 +182,19 @@ void define_exchanges(OperatorLibrary& library) {
       .schema = "npu::_npu_distribute_barrier(Tensor x_ref, str group, int world_size, *, Tensor? time_out=None, "
                 "Tensor? elastic_info=None) -> Tensor",
       .kernel = whole(&distribute_barrier, &distribute_barrier_meta),
-      .definition = "x_ref, when all ranks have come; the group's timeout holds, not time_out",
+      .definition = "Waits until all ranks of the process group have called it and returns a copy of x_ref. The "
+                    "timeout is that of the group: time_out is ignored. elastic_info raises NotImplementedError.",
   });
   library.add({
       .schema = "npu::npu_all_to_all_matmul(Tensor x1, Tensor x2, str hcom, int world_size, Tensor? bias=None, int[]? "
                 "all2all_axes=None, bool all2all_out_flag=True, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&all_to_all_matmul, &all_to_all_matmul_meta),
-      .definition =
-          "all_to_all of equal pieces of the rows of x1; what comes from rank r is the r-th piece of the columns of "
-          "all2all_out; y = all2all_out @ x2 + bias",
+      .definition = "All-to-all over the process group hcom, then a GEMM: y = all2all_out @ x2 + bias, in float32. The "
+                    "r-th of world_size equal pieces of the rows of x1 goes to rank r, and the piece that comes from "
+                    "rank r becomes the r-th piece of the columns of all2all_out. x1 is [M, K], x2 is [K * world_size, "
+                    "N] in the type of x1, bias is [N]. Results: y [M / world_size, N] and all2all_out [M / "
+                    "world_size, K * world_size], empty if all2all_out_flag is False, both in the type of x1. "
+                    "all2all_axes is None or [-2, -1]; comm_mode is ignored.",
   });
   library.add({
       .schema = "npu::npu_alltoallv_gmm(Tensor gmm_x, Tensor gmm_weight, str hcom, int ep_world_size, int[] "
@@ -198,10 +202,14 @@ void define_exchanges(OperatorLibrary& library) {
                 "Tensor? mm_x=None, Tensor? mm_weight=None, bool trans_gmm_weight=False, bool trans_mm_weight=False, "
                 "bool permute_out_flag=False, str? comm_mode=None) -> (Tensor, Tensor, Tensor)",
       .kernel = whole(&alltoallv_gmm, &alltoallv_gmm_meta),
-      .definition =
-          "rows go to the experts of all ranks: send_counts[rank * experts + expert] of gmm_x in that order; "
-          "permute_out: those of expert 0 first, by rank; gmm_y = permute_out of each expert @ its gmm_weight; "
-          "mm_y = mm_x @ mm_weight",
+      .definition = "All-to-all that sends tokens to the ranks of their experts, then a grouped GEMM of each local "
+                    "expert with its weight. gmm_x is [rows, H], ordered by destination rank, then expert; gmm_weight "
+                    "is [E, H, N], or [E, N, H] with trans_gmm_weight, for E local experts. send_counts[rank * E + e] "
+                    "rows go to expert e of that rank, and recv_counts[rank * E + e] rows come from that rank for "
+                    "local expert e. Results, in the type of gmm_x: gmm_y, the products of the rows that came, ordered "
+                    "by expert, then source rank; mm_y = mm_x @ mm_weight, transposed with trans_mm_weight, for a "
+                    "shared expert, empty without mm_x; and the rows that came, empty if permute_out_flag is False. "
+                    "send_counts_tensor and recv_counts_tensor raise NotImplementedError; comm_mode is ignored.",
   });
   library.add({
       .schema = "npu::npu_gmm_alltoallv(Tensor gmm_x, Tensor gmm_weight, str hcom, int ep_world_size, int[] "
@@ -209,17 +217,21 @@ void define_exchanges(OperatorLibrary& library) {
                 "Tensor? mm_x=None, Tensor? mm_weight=None, bool trans_gmm_weight=False, bool trans_mm_weight=False, "
                 "str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&gmm_alltoallv, &gmm_alltoallv_meta),
-      .definition =
-          "the way back of npu_alltoallv_gmm: rows of gmm_x of each expert @ its gmm_weight go to their ranks, "
-          "send_counts[rank * experts + expert] of them; mm_y = mm_x @ mm_weight",
+      .definition = "Reverse of npu_alltoallv_gmm: a grouped GEMM of each local expert, then an all-to-all that sends "
+                    "the products to the ranks of their tokens. gmm_x is ordered by local expert, then destination "
+                    "rank; send_counts[rank * E + e] rows of expert e go to that rank, and recv_counts[rank * E + e] "
+                    "rows come from expert e of that rank. Results: the rows that came, ordered by rank, then expert; "
+                    "and mm_y = mm_x @ mm_weight. The other arguments are those of npu_alltoallv_gmm.",
   });
   library.add({
       .schema = "npu::npu_matmul_all_to_all(Tensor x1, Tensor x2, str hcom, int world_size, Tensor? bias=None, int[]? "
                 "all2all_axes=None, str? comm_mode=None) -> Tensor",
       .kernel = whole(&matmul_all_to_all, &matmul_all_to_all_meta),
-      .definition =
-          "rank r gets the r-th piece of the columns of x1 @ x2 + bias; the pieces of all ranks follow each other "
-          "along the rows",
+      .definition = "GEMM, then an all-to-all over the process group hcom. The product x1 @ x2 + bias is computed in "
+                    "float32 and rounded to the type of x1; the r-th of world_size equal pieces of its columns goes to "
+                    "rank r, and the pieces that come from all ranks follow each other along the rows. x1 is [M, K], "
+                    "x2 is [K, N] in the type of x1, bias is [N]. The result is [M * world_size, N / world_size]. "
+                    "all2all_axes is None or [-1, -2]; comm_mode is ignored.",
   });
 }
 

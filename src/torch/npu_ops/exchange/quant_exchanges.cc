@@ -252,10 +252,14 @@ void define_quant_exchanges(OperatorLibrary& library) {
                 "x1_scale_dtype=None, int? x2_scale_dtype=None, int? output_scale_dtype=None, int? "
                 "comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&all_to_all_quant_matmul, &all_to_all_quant_matmul_meta),
-      .definition =
-          "as npu_all_to_all_matmul, of (all2all_out @ x2) * x1_scale * x2_scale + bias, with scales of rows and "
-          "columns. An x1 of 16 bits or more is rounded to x1_quant_dtype, int8 by default, after all_to_all: each "
-          "row by its greatest magnitude, which stands for the greatest value of the type",
+      .definition = "npu_all_to_all_matmul of int8 or float8 factors: y = (all2all_out @ x2) * x1_scale * x2_scale + "
+                    "bias, where x1_scale has one number or one for each row of the result, and x2_scale one number or "
+                    "one for each column. An x1 of 16 bits or more, which takes no x1_scale, is quantised dynamically "
+                    "per token after the all-to-all, to x1_quant_dtype, by default int8: the largest magnitude of each "
+                    "row becomes the largest value of the type. y is in y_dtype, by default in the type of such an x1, "
+                    "else as in npu_all_gather_quant_mm; all2all_out is not quantised. Offsets and group_sizes raise "
+                    "NotImplementedError; all2all_axes, common_scale, quantisation modes, other types and comm_* are "
+                    "ignored.",
   });
   library.add({
       .schema = "npu::npu_alltoallv_quant_gmm(Tensor gmm_x, Tensor gmm_weight, Tensor gmm_x_scale, Tensor "
@@ -268,8 +272,12 @@ void define_quant_exchanges(OperatorLibrary& library) {
                 "mm_weight_dtype=None, int? mm_x_scale_dtype=None, int? mm_weight_scale_dtype=None, int? "
                 "mm_y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor, Tensor)",
       .kernel = whole(&alltoallv_quant_gmm, &alltoallv_quant_gmm_meta),
-      .definition =
-          "as npu_alltoallv_gmm, with gmm_y * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * mm_weight_scale",
+      .definition = "npu_alltoallv_gmm of int8 or float8 factors: gmm_y is multiplied by gmm_x_scale, one number, and "
+                    "gmm_weight_scale, one number or one for each expert, and is in gmm_y_dtype. mm_y is multiplied by "
+                    "mm_x_scale, one number or one for each row, and mm_weight_scale, one number or one for each "
+                    "column, and is in mm_y_dtype, by default as in npu_all_gather_quant_mm. Weights are not "
+                    "transposed. Other sizes of gmm_x_scale and gmm_weight_scale, group_size and tensors of counts "
+                    "raise NotImplementedError; quantisation modes, other types and comm_mode are ignored.",
   });
   library.add({
       .schema =
@@ -283,8 +291,8 @@ void define_quant_exchanges(OperatorLibrary& library) {
           "int? mm_weight_dtype=None, int? mm_x_scale_dtype=None, int? mm_weight_scale_dtype=None, int? "
           "comm_quant_dtype=None, int? mm_y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&quant_gmm_alltoallv, &quant_gmm_alltoallv_meta),
-      .definition = "as npu_gmm_alltoallv, with the products * gmm_x_scale * gmm_weight_scale, and mm_y * mm_x_scale * "
-                    "mm_weight_scale",
+      .definition = "npu_gmm_alltoallv of int8 or float8 factors, with scales and types as in npu_alltoallv_quant_gmm. "
+                    "The products travel in gmm_y_dtype; comm_quant_scale and the other comm_* arguments are ignored.",
   });
   library.add({
       .schema =
@@ -295,9 +303,10 @@ void define_quant_exchanges(OperatorLibrary& library) {
           "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None, int? output_scale_dtype=None, int? "
           "comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> Tensor",
       .kernel = whole(&quant_matmul_all_to_all, &quant_matmul_all_to_all_meta),
-      .definition =
-          "as npu_matmul_all_to_all, of (x1 @ x2) * x1_scale * x2_scale + bias, with scales of rows and columns; "
-          "float32 without y_dtype",
+      .definition = "npu_matmul_all_to_all of int8 or float8 factors: (x1 @ x2) * x1_scale * x2_scale + bias, where "
+                    "x1_scale has one number or one for each row, and x2_scale one number or one for each column. The "
+                    "result is in y_dtype, by default float32. Offsets and group_sizes raise NotImplementedError; "
+                    "all2all_axes, common_scale, quantisation modes, other types and comm_* are ignored.",
   });
 }
 

@@ -106,30 +106,41 @@ void define_wrapped_collectives(OperatorLibrary& library) {
                 "output_split_sizes, __torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl, int "
                 "timeout) -> __torch__.torch.classes.c10d.Work",
       .kernel = on_npu(&all_gather_uneven),
-      .definition = "The inputs of all ranks, one after the other: torch_npu.distributed.all_gather_into_tensor_uneven",
+      .definition = "All-gather of tensors with different numbers of rows, as "
+                    "torch_npu.distributed.all_gather_into_tensor_uneven: output_tensor receives the input_tensor of "
+                    "all ranks, one after the other along dimension 0. output_split_sizes holds the rows of each rank; "
+                    "if it is empty, all have equally many. timeout is in milliseconds; if it is not positive, that of "
+                    "the group holds. The result is the torch.distributed.Work of the call.",
   });
   library.add({
       .schema = "npu::wrap_alltoallvc_inner(Tensor output_tensor, Tensor input_tensor, int[] send_count_matrix, "
                 "__torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl, int timeout) -> "
                 "__torch__.torch.classes.c10d.Work",
       .kernel = on_npu(&all_to_all_counts),
-      .definition =
-          "send_count_matrix[i * ranks + j] elements go from rank i to rank j: torch_npu.distributed.all_to_all_vc",
+      .definition = "All-to-all with a matrix of counts, as torch_npu.distributed.all_to_all_vc: send_count_matrix[i * "
+                    "ranks + j] elements go from rank i to rank j. input_tensor and output_tensor are contiguous and "
+                    "count as flat; elements are ordered by rank. timeout and result are as in "
+                    "wrap_allgather_base_uneven_inner.",
   });
   library.add({
       .schema = "npu::wrap_batch_isend_irecv_inner(Tensor[] tensors, str[] op_type, int[] remote_rank_list, "
                 "__torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl) -> "
                 "__torch__.torch.classes.c10d.Work",
       .kernel = on_npu(&send_and_receive),
-      .definition = "Tensors that go to ranks (isend) or come from them (irecv): torch.distributed.batch_isend_irecv",
+      .definition = "Sends and receives several tensors together, as torch.distributed.batch_isend_irecv: tensors[i] "
+                    "goes to rank remote_rank_list[i] if op_type[i] is isend, and is received from it if op_type[i] is "
+                    "irecv. The result is the torch.distributed.Work of all of them.",
   });
   library.add({
       .schema = "npu::wrap_reduce_scatter_base_uneven_inner(Tensor output_tensor, Tensor input_tensor, int[] "
                 "input_split_sizes, __torch__.torch.classes.npu_custom_dist.ProcessGroupHCCL process_group_hccl, "
                 "__torch__.torch.classes.c10d.ReduceOp reduce_op, int timeout) -> __torch__.torch.classes.c10d.Work",
       .kernel = on_npu(&reduce_scatter_uneven),
-      .definition =
-          "This rank's piece of the inputs, reduced over all ranks: torch_npu.distributed.reduce_scatter_tensor_uneven",
+      .definition = "Reduce-scatter with pieces of different numbers of rows, as "
+                    "torch_npu.distributed.reduce_scatter_tensor_uneven: input_tensor is reduced over all ranks by "
+                    "reduce_op, and output_tensor receives the piece of this rank. input_split_sizes holds the rows of "
+                    "each rank's piece; if it is empty, all are equal. timeout and result are as in "
+                    "wrap_allgather_base_uneven_inner.",
   });
 }
 

@@ -145,90 +145,109 @@ void define_activations(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_swiglu(Tensor input, int dim=-1) -> Tensor",
       .kernel = parts(&swiglu),
-      .definition = "silu(first half along dim) * second half (Shazeer, 2020)",
+      .definition = "SwiGLU (Shazeer, 2020): splits input into two halves along dim and returns silu(first half) * "
+                    "second half. The size of input along dim must be even. The result has the floating type of input "
+                    "and half its size along dim.",
   });
   library.add({
       .schema = "npu::npu_swiglu_backward(Tensor grad_output, Tensor input, int dim=-1) -> Tensor",
       .kernel = parts(&swiglu_backward),
-      .definition = "Gradient of npu_swiglu",
+      .definition = "Gradient of npu_swiglu with respect to input, from the gradient grad_output of its result. The "
+                    "result has the shape and type of input.",
   });
   library.add({
       .schema = "npu::npu_clipped_swiglu(Tensor x, *, Tensor? group_index=None, int dim=-1, float alpha=1.702, float "
                 "limit=7.0, float bias=1.0, bool interleaved=True) -> Tensor",
       .kernel = parts(&clipped_swiglu),
-      .definition =
-          "a * sigmoid(alpha * a) * (b + bias), a = min(a, limit), b = clamp(b, -limit, limit): the two halves "
-          "along dim or, interleaved, its even and odd places (gpt-oss, OpenAI, 2025). Rows from the sum of "
-          "group_index on are 0",
+      .definition = "SwiGLU with clipped halves (gpt-oss, OpenAI, 2025): y = a * sigmoid(alpha * a) * (b + bias) with "
+                    "a = min(gate, limit) and b = clamp(linear, -limit, limit). gate and linear are the even and the "
+                    "odd elements of x along dim if interleaved, else its first and its second half. The result has "
+                    "the type of x and half its size along dim. With group_index, a tensor of counts, only the first "
+                    "sum(group_index) rows of the result are computed, and the others are 0. Rows are all dimensions "
+                    "before dim, which must not be the first one then.",
   });
   library.add({
       .schema = "npu::npu_silu(Tensor input) -> Tensor",
       .kernel = parts(&silu),
-      .definition = "x * sigmoid(x)",
+      .definition = "torch.nn.functional.silu: input * sigmoid(input). The result has the shape and the floating type "
+                    "of input.",
   });
   library.add({
       .schema = "npu::npu_silu_(Tensor(a!) input) -> Tensor(a!)",
       .kernel = composite(&silu_),
-      .definition = "npu_silu in place",
+      .definition = "npu_silu in place: overwrites input and returns it.",
   });
   library.add({
       .schema = "npu::npu_silu_backward(Tensor grad_output, Tensor x0, Tensor x1) -> Tensor",
       .kernel = parts(&silu_backward),
-      .definition = "Gradient of npu_silu; x0 is its argument, x1 its result",
+      .definition = "Gradient of npu_silu with respect to its input x0, from the gradient grad_output of its result. "
+                    "x1, the result of npu_silu, is ignored. The result has the shape of x0.",
   });
   library.add({
       .schema = "npu::npu_fast_gelu(Tensor input) -> Tensor",
       .kernel = parts(&fast_gelu),
-      .definition = "x * sigmoid(1.702 * x) (Hendrycks and Gimpel, 2016)",
+      .definition = "Approximation of GELU by a sigmoid (Hendrycks and Gimpel, 2016): input * sigmoid(1.702 * input). "
+                    "The result has the shape and the floating type of input.",
   });
   library.add({
       .schema = "npu::fast_gelu(Tensor input) -> Tensor",
       .kernel = parts(&fast_gelu),
-      .definition = "npu_fast_gelu",
+      .definition = "Another name of npu_fast_gelu.",
   });
   library.add({
       .schema = "npu::npu_fast_gelu_backward(Tensor grad, Tensor input) -> Tensor",
       .kernel = parts(&fast_gelu_backward),
-      .definition = "Gradient of npu_fast_gelu",
+      .definition = "Gradient of npu_fast_gelu with respect to input, from the gradient grad of its result. The result "
+                    "has the shape and type of input.",
   });
   library.add({
       .schema = "npu::npu_gelu(Tensor input, *, str approximate='none') -> Tensor",
       .kernel = parts(&gelu),
-      .definition = "torch.nn.functional.gelu",
+      .definition = "torch.nn.functional.gelu (Hendrycks and Gimpel, 2016). approximate is 'none' for the exact "
+                    "function or 'tanh' for its approximation. The result has the shape and the floating type of "
+                    "input.",
   });
   library.add({
       .schema = "npu::npu_gelu_backward(Tensor grad_output, Tensor input, *, str approximate='none') -> Tensor",
       .kernel = parts(&gelu_backward),
-      .definition = "Gradient of npu_gelu",
+      .definition = "Gradient of npu_gelu with respect to input, from the gradient grad_output of its result. "
+                    "approximate is that of the forward call.",
   });
   library.add({
       .schema = "npu::npu_gelu_mul(Tensor input, *, str approximate='none') -> Tensor",
       .kernel = parts(&gelu_mul),
-      .definition = "gelu(first half of the last dimension) * second half",
+      .definition = "Gated GELU over the last dimension: splits input into two halves and returns gelu(first half) * "
+                    "second half. approximate is 'none' for the exact GELU or 'tanh' for its approximation. The last "
+                    "dimension of input must have an even size. The result has the floating type of input and half its "
+                    "last dimension.",
   });
   library.add({
       .schema =
           "npu::npu_geglu(Tensor input, int dim=-1, int approximate=1, bool activate_left=False) -> (Tensor, Tensor)",
       .kernel = parts(&geglu),
-      .definition =
-          "first half along dim * gelu(second half), or the halves the other way round with activate_left (Shazeer, "
-          "2020). Results: the product, the gelu",
+      .definition = "GEGLU (Shazeer, 2020): splits input into two halves along dim and returns first half * "
+                    "gelu(second half), or gelu(first half) * second half with activate_left. approximate is 0 for the "
+                    "exact GELU or 1 for its tanh approximation. Results: the product and the GELU alone, both of the "
+                    "floating type of input and half its size along dim.",
   });
   library.add({
       .schema = "npu::npu_geglu_grad(Tensor grad_output, Tensor input, Tensor gelu, int dim=-1, int approximate=1, "
                 "bool activate_left=False) -> Tensor",
       .kernel = parts(&geglu_grad),
-      .definition = "Gradient of the first result of npu_geglu",
+      .definition = "Gradient of npu_geglu with respect to input, from the gradient grad_output of its first result. "
+                    "gelu is its second result, and dim, approximate and activate_left are those of the forward call. "
+                    "The result has the shape and type of input.",
   });
   library.add({
       .schema = "npu::npu_mish(Tensor input) -> Tensor",
       .kernel = parts(&mish),
-      .definition = "x * tanh(softplus(x)) (Misra, 2019)",
+      .definition = "torch.nn.functional.mish (Misra, 2019): input * tanh(softplus(input)). The result has the shape "
+                    "and the floating type of input.",
   });
   library.add({
       .schema = "npu::npu_mish_backward(Tensor grad, Tensor input) -> Tensor",
       .kernel = parts(&mish_backward),
-      .definition = "Gradient of npu_mish",
+      .definition = "Gradient of npu_mish with respect to input, from the gradient grad of its result.",
   });
 }
 

@@ -107,109 +107,139 @@ Three slow_conv_transpose2d_backward(const Tensor& grad, const Tensor& input, co
 }  // namespace
 
 void define_convolutions(OperatorLibrary& library) {
-  constexpr const char* kGradients =
-      "Gradients of input, weight and bias; empty where output_mask says that one is not asked for";
   library.add({
       .schema =
           "npu::_conv_depthwise2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] kernel_size, int[2] "
           "stride, int[2] padding, int[2] dilation, bool[2] output_mask) -> (Tensor grad_input, Tensor grad_weight)",
       .kernel = parts(&conv_depthwise2d_backward),
-      .definition = "Gradients of input and weight of a convolution with a group for each channel",
+      .definition = "Gradients of a depthwise 2-D convolution, which has as many groups as input has channels, with "
+                    "respect to input and weight. input is [N, C, H, W], weight [O, 1, kH, kW] with O a multiple of C. "
+                    "kernel_size is ignored, because weight has it. output_mask says which gradients are computed; an "
+                    "empty tensor takes the place of each of the others.",
   });
   library.add({
       .schema = "npu::npu_conv2d(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
                 "dilation, int groups) -> Tensor",
       .kernel = parts(&plain_convolution<4>),
-      .definition = "torch.nn.functional.conv2d",
+      .definition = "torch.nn.functional.conv2d of input [N, C, H, W] with weight [O, C / groups, kH, kW] and bias "
+                    "[O]. stride, padding and dilation have one value, or one for each spatial dimension. The result "
+                    "is [N, O, H_out, W_out].",
   });
   library.add({
       .schema = "npu::npu_conv2d.out(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
                 "dilation, int groups, *, Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&plain_convolution_out<4>),
-      .definition = "npu_conv2d into out",
+      .definition = "npu_conv2d that writes its result into out and returns out, which must have the shape of the "
+                    "result.",
   });
   library.add({
       .schema = "npu::npu_conv2d_backward(Tensor input, Tensor grad_output, Tensor weight, int[] stride, int[] "
                 "padding, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&convolution_backward),
-      .definition = kGradients,
+      .definition = "Gradients of npu_conv2d with respect to input, weight and bias, from the gradient grad_output of "
+                    "its result. output_mask says which gradients are computed; an empty tensor takes the place of "
+                    "each of the others.",
   });
   library.add({
       .schema = "npu::npu_conv3d(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
                 "dilation, int groups) -> Tensor",
       .kernel = parts(&plain_convolution<5>),
-      .definition = "torch.nn.functional.conv3d",
+      .definition = "torch.nn.functional.conv3d of input [N, C, D, H, W] with weight [O, C / groups, kD, kH, kW] and "
+                    "bias [O]. stride, padding and dilation have one value, or one for each spatial dimension. The "
+                    "result is [N, O, D_out, H_out, W_out].",
   });
   library.add({
       .schema = "npu::npu_conv3d.out(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
                 "dilation, int groups, *, Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&plain_convolution_out<5>),
-      .definition = "npu_conv3d into out",
+      .definition = "npu_conv3d that writes its result into out and returns out, which must have the shape of the "
+                    "result.",
   });
   library.add({
       .schema = "npu::npu_conv3d_backward(Tensor input, Tensor grad, Tensor weight, int[] stride, int[] padding, int[] "
                 "dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&convolution_backward),
-      .definition = kGradients,
+      .definition = "Gradients of npu_conv3d with respect to input, weight and bias, from the gradient grad of its "
+                    "result. output_mask says which gradients are computed; an empty tensor takes the place of each of "
+                    "the others.",
   });
   library.add({
       .schema = "npu::npu_conv_transpose2d(Tensor input, Tensor weight, Tensor? bias, int[] padding, int[] "
                 "output_padding, int[] stride, int[] dilation, int groups) -> Tensor",
       .kernel = parts(&conv_transpose2d),
-      .definition = "torch.nn.functional.conv_transpose2d",
+      .definition = "torch.nn.functional.conv_transpose2d of input [N, C, H, W] with weight [C, O / groups, kH, kW] "
+                    "and bias [O]. padding and output_padding precede stride and dilation in the list of arguments. "
+                    "The result is [N, O, H_out, W_out].",
   });
   library.add({
       .schema =
           "npu::npu_conv_transpose2d_backward(Tensor input, Tensor grad_output, Tensor weight, int[] padding, int[] "
           "output_padding, int[] stride, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&transposed_backward),
-      .definition = kGradients,
+      .definition = "Gradients of npu_conv_transpose2d with respect to input, weight and bias, from the gradient "
+                    "grad_output of its result. output_mask says which gradients are computed; an empty tensor takes "
+                    "the place of each of the others.",
   });
   library.add({
       .schema =
           "npu::npu_conv_transpose3d_backward(Tensor input, Tensor grad_output, Tensor weight, int[] padding, int[] "
           "output_padding, int[] stride, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&transposed_backward),
-      .definition = kGradients,
+      .definition = "Gradients of torch.nn.functional.conv_transpose3d with respect to input, weight and bias, from "
+                    "the gradient grad_output of its result. The arguments are those of npu_convolution_transpose. "
+                    "output_mask says which gradients are computed; an empty tensor takes the place of each of the "
+                    "others.",
   });
   library.add({
       .schema = "npu::npu_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] "
                 "dilation, int groups) -> Tensor",
       .kernel = parts(&convolution),
-      .definition = "torch.convolution over images or volumes",
+      .definition = "torch.convolution without transposition: npu_conv2d of an input with four dimensions, npu_conv3d "
+                    "of an input with five.",
   });
   library.add({
       .schema = "npu::npu_convolution_backward(Tensor input, Tensor grad_output, Tensor weight, int[] stride, int[] "
                 "padding, int[] dilation, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&convolution_backward),
-      .definition = kGradients,
+      .definition = "Gradients of npu_convolution with respect to input, weight and bias, from the gradient "
+                    "grad_output of its result. output_mask says which gradients are computed; an empty tensor takes "
+                    "the place of each of the others.",
   });
   library.add({
       .schema = "npu::npu_convolution_transpose(Tensor input, Tensor weight, Tensor? bias, int[] padding, int[] "
                 "output_padding, int[] stride, int[] dilation, int groups) -> Tensor",
       .kernel = parts(&convolution_transpose),
-      .definition = "torch.convolution, transposed, over images or volumes",
+      .definition = "torch.convolution with transposition: npu_conv_transpose2d of an input with four dimensions, "
+                    "torch.nn.functional.conv_transpose3d of an input with five.",
   });
   library.add({
       .schema = "npu::npu_convolution_transpose_backward(Tensor input, Tensor grad, Tensor weight, int[] padding, "
                 "int[] output_padding, int[] stride, int[] dilation, int groups, bool[3] grad_input_mask) -> (Tensor, "
                 "Tensor, Tensor)",
       .kernel = parts(&transposed_backward),
-      .definition = kGradients,
+      .definition = "Gradients of npu_convolution_transpose with respect to input, weight and bias, from the gradient "
+                    "grad of its result. grad_input_mask says which gradients are computed; an empty tensor takes the "
+                    "place of each of the others.",
   });
   library.add({
       .schema = "npu::slow_conv_dilated2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] "
                 "kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool[3] output_mask) -> (Tensor "
                 "grad_input, Tensor grad_weight, Tensor grad_bias)",
       .kernel = parts(&slow_conv_dilated2d_backward),
-      .definition = kGradients,
+      .definition = "Gradients of torch.nn.functional.conv2d without groups, but with dilation, with respect to input, "
+                    "weight and bias, from the gradient grad_output of its result. kernel_size is ignored, because "
+                    "weight has it. output_mask says which gradients are computed; an empty tensor takes the place of "
+                    "each of the others.",
   });
   library.add({
       .schema = "npu::slow_conv_transpose2d_backward(Tensor grad_output, Tensor input, Tensor weight, int[2] "
                 "kernel_size, int[2] stride, int[2] padding, int[2] output_padding, int[2] dilation, bool[3] "
                 "output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
       .kernel = parts(&slow_conv_transpose2d_backward),
-      .definition = kGradients,
+      .definition = "Gradients of torch.nn.functional.conv_transpose2d without groups with respect to input, weight "
+                    "and bias, from the gradient grad_output of its result. kernel_size is ignored, because weight has "
+                    "it. output_mask says which gradients are computed; an empty tensor takes the place of each of the "
+                    "others.",
   });
 }
 

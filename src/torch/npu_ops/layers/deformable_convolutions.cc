@@ -185,21 +185,24 @@ void define_deformable_convolutions(OperatorLibrary& library) {
                 "kernel_size, int[] stride, int[] padding, int[4] dilation=[1, 1, 1, 1], int groups=1, int "
                 "deformable_groups=1, bool modulated=True) -> (Tensor, Tensor)",
       .kernel = parts(&deformable_conv2d),
-      .definition =
-          "A convolution of bilinear samples, 0 outside of the image, as far from what a plain one reads as offset "
-          "[N, 3 * deformable_groups * taps, H, W] says: x of all groups and taps, then y, then a factor; without "
-          "modulated "
-          "there is none, and 2 in the place of 3. This order is the most probable; "
-          "stride and dilation are of N, C, H, W, padding of top, bottom, left, right. And the samples, as an "
-          "image in which those of one place are a block (Dai et al., 2017; Zhu et al., 2019)",
+      .definition = "Deformable convolution (Dai et al., 2017; modulated: Zhu et al., 2019): a 2-D convolution that "
+                    "samples input bilinearly at positions shifted by offset, with zeros outside of the image. input "
+                    "is [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]. offset is [N, P * deformable_groups * "
+                    "kH * kW, H_out, W_out], where P is 3 if modulated and 2 if not. Its channels are the x offsets of "
+                    "all groups and kernel positions, the y offsets, and, if modulated, the factors of the samples; "
+                    "the schema leaves their order open, and this one is the most probable. stride and dilation have "
+                    "one value for each of N, C, H and W, and padding has top, bottom, left and right. Results, in the "
+                    "type of input: the convolution [N, O, H_out, W_out], and the samples times their factors as an "
+                    "image [N, C, H_out * kH, W_out * kW], with a block of [kH, kW] for each output position.",
   });
   library.add({
       .schema = "npu::npu_deformable_conv2dbk(Tensor input, Tensor grad_output, Tensor offset_out, Tensor weight, "
                 "Tensor offset, int[2] kernel_size, int[] stride, int[] padding, int[4] dilation=[1, 1, 1, 1], int "
                 "groups=1, int deformable_groups=1, bool modulated=True) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&deformable_conv2d_backward),
-      .definition =
-          "Gradients of input, weight, offset and bias of npu_deformable_conv2d, whose second result is offset_out",
+      .definition = "Gradients of npu_deformable_conv2d with respect to input, weight, offset and bias, from the "
+                    "gradient grad_output of its first result. offset_out is its second result, and the other "
+                    "arguments are those of the forward call.",
   });
 }
 

@@ -137,68 +137,82 @@ void define_dropout(OperatorLibrary& library) {
   library.add({
       .schema = "npu::_dropout_with_byte_mask(Tensor input, float p) -> (Tensor, Tensor)",
       .kernel = parts(&dropout_with_byte_mask_saving),
-      .definition = "dropout_with_byte_mask in training, and its mask in bytes",
+      .definition = "dropout_with_byte_mask with train=True that also returns its mask. Results: the output, and the "
+                    "mask in uint8, [number of elements of input], with 1 for each element that is kept.",
   });
   library.add({
       .schema = "npu::_dropout_with_byte_mask_backward(Tensor grad_output, Tensor mask, float p) -> Tensor",
       .kernel = parts(&dropout_with_byte_mask_backward),
-      .definition = "The gradient of input of dropout_with_byte_mask",
+      .definition = "Gradient of _dropout_with_byte_mask with respect to input: grad_output / (1 - p) where mask, the "
+                    "second result of the forward call, is not 0, and 0 elsewhere.",
   });
   library.add({
       .schema = "npu::_npu_dropout(Tensor input, float p) -> (Tensor, Tensor)",
       .kernel = parts(&dropout),
-      .definition =
-          "Elements / (1 - p), each 0 with probability p; and the mask in bits, the first in the lowest, of a "
-          "multiple of 128 elements",
+      .definition = "Dropout (Srivastava et al., 2014) that also returns its mask: zeroes each element of input with "
+                    "probability p and divides the others by 1 - p. Results: the output, of the shape and type of "
+                    "input, and the mask in uint8, which has one bit for each element, 1 for those that are kept, with "
+                    "the first element in the lowest bit of the first byte. The number of bits is rounded up to a "
+                    "multiple of 128.",
   });
   library.add({
       .schema = "npu::dropout_with_byte_mask(Tensor input, float p, bool train) -> Tensor",
       .kernel = parts(&dropout_with_byte_mask),
-      .definition = "torch.nn.functional.dropout",
+      .definition = "torch.nn.functional.dropout (Srivastava et al., 2014): zeroes each element of input with "
+                    "probability p and divides the others by 1 - p. Without train, the result is a copy of input.",
   });
   library.add({
       .schema = "npu::npu_dropout_backward(Tensor grad_output, Tensor mask, float p) -> Tensor",
       .kernel = parts(&dropout_backward),
-      .definition = "The gradient of input of _npu_dropout",
+      .definition = "Gradient of _npu_dropout with respect to input: grad_output / (1 - p) where the bit in mask, the "
+                    "second result of the forward call, is 1, and 0 elsewhere.",
   });
   library.add({
       .schema = "npu::npu_dropout_do_mask(Tensor input, Tensor mask, float p) -> (Tensor, Tensor)",
       .kernel = parts(&dropout_do_mask),
-      .definition = "_npu_dropout with a mask that is given, and the mask",
+      .definition = "_npu_dropout with a given mask, in uint8 with a bit for each element of input. Results: the "
+                    "output, and a copy of mask.",
   });
   library.add({
       .schema = "npu::npu_dropout_gen_mask(int[] size, float p, *, ScalarType? dtype=None, Layout? layout=None, "
                 "Device? device=None, bool? pin_memory=None) -> Tensor",
       .kernel = factory(&dropout_gen_mask),
-      .definition = "A mask of _npu_dropout for a tensor of `size`, of bytes whatever dtype is",
+      .definition = "Draws a mask of _npu_dropout for a tensor of shape size: uint8 with one bit for each element, "
+                    "which is 1 with probability 1 - p. The number of bits is rounded up to a multiple of 128. dtype "
+                    "is ignored, because the mask is always of bytes.",
   });
   library.add({
       .schema = "npu::npu_dropout_with_add_softmax(Tensor input, Tensor x1, Scalar alpha, float prob, int dim) -> "
                 "(Tensor, Tensor, Tensor)",
       .kernel = parts(&dropout_with_add_softmax),
-      .definition =
-          "softmax(x1 + alpha * input) along dim, then dropout. Results: the mask in bytes, the softmax, its dropout",
+      .definition = "Softmax of x1 + alpha * input along dim, followed by dropout with probability prob. input and x1 "
+                    "have the same shape. Results, of this shape: the mask of the dropout in uint8, with 1 for each "
+                    "element that is kept, the softmax before the dropout, and the softmax after it, both in the type "
+                    "of x1.",
   });
   library.add({
       .schema = "npu::npu_dropout_with_add_softmax_backward(Tensor grad, Tensor mask, Tensor softmax_out, Scalar "
                 "alpha, float prob, int dim) -> (Tensor, Tensor)",
       .kernel = parts(&dropout_with_add_softmax_backward),
-      .definition = "Gradients of input and x1 of npu_dropout_with_add_softmax",
+      .definition = "Gradients of npu_dropout_with_add_softmax with respect to input and x1, in this order and in the "
+                    "type of grad. grad is the gradient of its third result; mask and softmax_out are its first and "
+                    "second results.",
   });
   library.add({
       .schema =
           "npu::npu_random_choice_with_mask(Tensor x, int count=256, int seed=0, int seed2=0) -> (Tensor, Tensor)",
       .kernel = parts(&random_choice_with_mask),
-      .definition =
-          "count places of true elements of x, [count, dimensions], without repetition and in a random order; "
-          "zeros where there "
-          "are no more, of which the second result says False. The seeds are not used: torch.manual_seed is",
+      .definition = "Draws count random positions of true elements of the boolean tensor x, without replacement. x has "
+                    "1 to 5 dimensions. Results: the indices in int32, [count, x.dim()], and a bool tensor [count], "
+                    "which is False where x has fewer true elements than count; the indices there are 0. seed and "
+                    "seed2 are ignored: torch.manual_seed seeds the draw.",
   });
   library.add({
       .schema =
           "npu::npu_sim_exponential_(Tensor(a!) input, float lambd=1, *, Generator? generator=None) -> Tensor(a!)",
       .kernel = composite(&sim_exponential_),
-      .definition = "torch.Tensor.exponential_",
+      .definition = "torch.Tensor.exponential_: fills input in place with random numbers of the exponential "
+                    "distribution with rate lambd, from generator if it is given, and returns it.",
   });
 }
 

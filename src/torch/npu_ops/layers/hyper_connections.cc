@@ -198,14 +198,16 @@ void define_hyper_connections(OperatorLibrary& library) {
                 "norm_eps=1e-6, float hc_eps=1e-6, int out_flag=0, int inner_precise=0) -> (Tensor, Tensor, Tensor, "
                 "Tensor, Tensor, Tensor)",
       .kernel = parts(&mhc_pre),
-      .definition =
-          "of n streams x, (.., n, size), as one row r: inv_rms = 1 / sqrt(mean(r^2) + norm_eps), (..), h_mix = (r * "
-          "gamma) @ "
-          "phi^T, and h = alpha * h_mix * inv_rms + bias, n of them for h_pre = sigmoid(h) + hc_eps, n for h_post = 2 "
-          "* "
-          "sigmoid(h) and n * n for h_res = h, each kind with an alpha of its own; h_in = sum of h_pre * streams "
-          "(DeepSeek, "
-          "arXiv 2512.24880, section 4). Results: h_in, h_post, h_res, and, with out_flag 1, inv_rms, h_mix, h_pre",
+      .definition = "Manifold-constrained hyper-connection before a layer (DeepSeek, arXiv 2512.24880, section 4): "
+                    "mixes the n residual streams x [..., n, size] of each token into the input h_in [..., size] of "
+                    "the layer. With r as the streams of a token in one row [n * size], inv_rms = 1 / sqrt(mean(r^2) + "
+                    "norm_eps), h_mix = (r * gamma) @ phi^T and h = alpha * h_mix * inv_rms + bias. The n * (n + 2) "
+                    "elements of h give h_pre = sigmoid(h) + hc_eps (the first n), h_post = 2 * sigmoid(h) (the next "
+                    "n) and h_res = h (the last n * n); alpha [3] has one value for each of the three. h_in is the sum "
+                    "of h_pre * x over the streams. phi is [n * (n + 2), n * size], bias [n * (n + 2)], gamma has n * "
+                    "size elements. Results: h_in in the type of x, and in float32 h_post [..., n], h_res [..., n, n] "
+                    "and, with out_flag 1, inv_rms [...], h_mix [..., n * (n + 2)] and h_pre [..., n], which are empty "
+                    "otherwise. inner_precise is ignored: products are in float32.",
   });
   library.add({
       .schema =
@@ -213,38 +215,45 @@ void define_hyper_connections(OperatorLibrary& library) {
           "grad_h_res, Tensor inv_rms, Tensor h_mix, Tensor h_pre, Tensor h_post, Tensor? gamma=None, float "
           "hc_eps=1e-6, Tensor? grad_x_post=None, int inner_precise=0) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&mhc_pre_backward),
-      .definition =
-          "gradients of npu_mhc_pre for x (plus grad_x_post), phi, alpha, bias and gamma, in float32 but for x; "
-          "that of gamma is empty without it",
+      .definition = "Gradients of npu_mhc_pre with respect to x, phi, alpha, bias and gamma, from those of its first "
+                    "three results. inv_rms, h_mix, h_pre and h_post are results of the forward call with out_flag 1. "
+                    "grad_x_post, if given, is added to the gradient of x, which has the type of x. The other "
+                    "gradients are in float32; that of gamma is empty without gamma. inner_precise is ignored: "
+                    "products are in float32.",
   });
   library.add({
       .schema = "npu::npu_mhc_post(Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> Tensor",
       .kernel = parts(&mhc_post),
-      .definition =
-          "h_res^T @ x + h_post * h_out: the streams x, (.., n, size), mixed, and the output of the layer, (.., "
-          "size), added to each. Without h_res, x as it is. Transposed as in DeepSeek's code, where columns of h_res "
-          "sum up to 1 (arXiv 2512.24880 has rows)",
+      .definition = "Manifold-constrained hyper-connection after a layer (DeepSeek, arXiv 2512.24880): y = h_res^T @ x "
+                    "+ h_post * h_out. It mixes the n residual streams x [..., n, size] by h_res [..., n, n], and adds "
+                    "the output h_out [..., size] of the layer to each stream with its factor in h_post [..., n]. "
+                    "Without h_res, the streams are not mixed. The result has the shape and type of x. h_res is "
+                    "transposed as in DeepSeek's code, where its columns sum to 1; in the paper its rows do.",
   });
   library.add({
       .schema = "npu::npu_mhc_post_backward(Tensor grad_y, Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> "
                 "(Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&mhc_post_backward),
-      .definition = "gradients of npu_mhc_post for x, h_res (empty without it), h_out and h_post",
+      .definition = "Gradients of npu_mhc_post with respect to x, h_res, h_out and h_post, from the gradient grad_y of "
+                    "its result. Each has the type of its argument; that of h_res is empty without h_res.",
   });
   library.add({
       .schema = "npu::npu_mhc_sinkhorn(Tensor x, *, float eps=1e-6, SymInt num_iters=20, int out_flag=0) -> (Tensor, "
                 "Tensor, Tensor)",
       .kernel = parts(&mhc_sinkhorn),
-      .definition =
-          "a matrix near to doubly stochastic ones (Sinkhorn and Knopp, 1967): softmax(x) over rows, plus eps; "
-          "columns over their sums plus eps; then rows and columns so, num_iters - 1 times. Results: this, and, "
-          "with out_flag 1, results (2 * num_iters, .., n, n) and divisors (2 * num_iters, .., n) of each of these "
-          "normalisations, the first before eps is added",
+      .definition = "Turns x [..., n, n] into a nearly doubly stochastic matrix (Sinkhorn and Knopp, 1967). The first "
+                    "iteration is a softmax of each row, plus eps, and then divides columns by their sums plus eps; "
+                    "the other num_iters - 1 iterations divide rows, and then columns, by their sums plus eps. "
+                    "Results: the matrix in the type of x, and, with out_flag 1, the matrix after each of these "
+                    "normalisations, [2 * num_iters, ..., n, n], and its divisors, [2 * num_iters, ..., n], in "
+                    "float32, which are empty otherwise. The first of these matrices is the softmax before eps is "
+                    "added.",
   });
   library.add({
       .schema = "npu::npu_mhc_sinkhorn_backward(Tensor grad_y, Tensor norm, Tensor sum) -> Tensor",
       .kernel = parts(&mhc_sinkhorn_backward),
-      .definition = "the gradient of npu_mhc_sinkhorn from norm and sum of its call",
+      .definition = "Gradient of npu_mhc_sinkhorn with respect to x, from the gradient grad_y of its first result. "
+                    "norm and sum are its second and third results with out_flag 1.",
   });
 }
 

@@ -145,9 +145,10 @@ void define_quant_activations(OperatorLibrary& library) {
       .schema = "npu::npu_dequant_bias(Tensor x, Tensor weight_scale, Tensor? activation_scale, Tensor? bias, *, "
                 "ScalarType? output_dtype=None) -> Tensor",
       .kernel = parts(&dequant_bias),
-      .definition =
-          "x * weight_scale * activation_scale + bias; an int32 bias is added to x. In float16 where output_dtype is "
-          "None",
+      .definition = "Dequantises the int32 sums x [M, N] of a quantised GEMM: y = x * weight_scale * activation_scale "
+                    "+ bias. weight_scale [N] is per channel, activation_scale [M] per token, bias [N]. An int32 bias "
+                    "is added to x before the scales, any other one after them. The result is [M, N] in output_dtype, "
+                    "float16 (the default) or bfloat16.",
   });
   library.add({
       .schema =
@@ -156,30 +157,42 @@ void define_quant_activations(OperatorLibrary& library) {
           "activate_left=False, int quant_mode=0, int? dst_type=None, int? round_mode=None, int? activate_dim=None, "
           "int swiglu_mode=0, float clamp_limit=7.0, float glu_alpha=1.702, float glu_bias=1.0) -> (Tensor, Tensor)",
       .kernel = parts(&dequant_swiglu_quant),
-      .definition =
-          "t = x of int32 as by npu_dequant_bias, other x as it is; u = its halves, gated; quant_mode 0: round(u / "
-          "quant_scale + quant_offset), scale 0; 1: u * quant_scale as by npu_dynamic_quant. group_index: counts of "
-          "the rows that take each row of the scales",
+      .definition = "Dequantisation, SwiGLU and quantisation in one. An int32 x is dequantised as by npu_dequant_bias, "
+                    "and a floating one is taken as it is. SwiGLU splits it along activate_dim (the last by default): "
+                    "with swiglu_mode 0, u = silu(a) * b, where a is the second half, or the first with activate_left. "
+                    "swiglu_mode 1 and 2 are npu_clipped_swiglu with clamp_limit, glu_alpha and glu_bias, on even and "
+                    "odd elements (1) or on the same halves as mode 0 (2). With quant_mode 0 (static), y = round(u / "
+                    "quant_scale + quant_offset) and scale is 0; with quant_mode 1 (dynamic), u * quant_scale is "
+                    "quantised per token as by npu_dynamic_quant, without quant_offset. group_index [E] counts the "
+                    "rows of x [tokens, N] of each expert, which have their own row of weight_scale, bias, quant_scale "
+                    "and quant_offset. Results: y in dst_type (int8 by default) and scale in float32, which lacks the "
+                    "last dimension of y.",
   });
   library.add({
       .schema = "npu::npu_swiglu_quant(Tensor x, *, Tensor? smooth_scales=None, Tensor? offsets=None, Tensor? "
                 "group_index=None, bool activate_left=False, int quant_mode=0, int group_list_type=0, ScalarType? "
                 "dst_type=None) -> (Tensor, Tensor)",
       .kernel = parts(&swiglu_quant),
-      .definition =
-          "u = the halves of x, gated; quant_mode 0: round(u * smooth_scales + offsets), scale 0; 1: u * smooth_scales "
-          "as by npu_dynamic_quant, whose scale, max / 127, is its reciprocal on 910B (get_soc_version() of 220 to "
-          "225). "
-          "group_index: the rows that take each row of smooth_scales",
+      .definition = "SwiGLU and quantisation in one. u = silu(a) * b, where a is the second half of the last dimension "
+                    "of x, or the first with activate_left. With quant_mode 0 (static), y = round(u * smooth_scales + "
+                    "offsets) and scale is 0; with quant_mode 1 (dynamic), u * smooth_scales is quantised per token as "
+                    "by npu_dynamic_quant, without offsets. The dynamic scale, max / 127 for int8, is replaced by its "
+                    "reciprocal on 910B (get_soc_version() of 220 to 225). group_index [E] gives the rows of each "
+                    "expert, which have their own row of smooth_scales and offsets: cumulative ends with "
+                    "group_list_type 0, counts with 1. Results: y in dst_type (int8 by default) and scale in float32, "
+                    "which lacks the last dimension of y.",
   });
   library.add({
       .schema = "npu::npu_gelu_quant(Tensor input, *, Tensor? input_scale=None, Tensor? input_offset=None, str "
                 "approximate='none', str quant_mode='dynamic', int? dst_type=None, str round_mode='rint') -> (Tensor, "
                 "Tensor)",
       .kernel = parts(&gelu_quant),
-      .definition =
-          "u = gelu(input); static: round(u * input_scale + input_offset), no scale; dynamic: u * input_scale as by "
-          "npu_dynamic_quant",
+      .definition = "GELU and quantisation in one: u = gelu(input), exact with approximate 'none' or by tanh with "
+                    "'tanh'. With quant_mode 'static', y = round(u * input_scale + input_offset), and the second "
+                    "result is empty. With 'dynamic', u * input_scale (u without input_scale) is quantised per token "
+                    "as by npu_dynamic_quant, without input_offset; the second result is the scale in float32, which "
+                    "lacks the last dimension of input. y is in dst_type (int8 by default). round_mode must be 'rint', "
+                    "which rounds half to even.",
   });
 }
 

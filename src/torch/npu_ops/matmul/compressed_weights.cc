@@ -36,16 +36,20 @@ void define_compressed_weights(OperatorLibrary& library) {
       .schema = "npu::npu_matmul_compress_dequant(Tensor x1, Tensor x2, Tensor compress_index, Tensor bias, Tensor "
                 "scale, *, Tensor? offsetW=None, int? offsetX=None) -> Tensor",
       .kernel = sizes_only(&compress_dequant_meta),
-      .definition = "",
+      .definition = "Product of an int8 matrix x1, [M, K], and a weight that a tool for Ascend compressed into x2 and "
+                    "compress_index, plus bias, dequantised with scale. The format of compressed weights is not "
+                    "published, so only the size of the result is known: [M, N] in float16, where N is the size of "
+                    "the last dimension of bias.",
   });
   library.add({
       .schema = "npu::npu_weight_quant_preprocess(Tensor weight, Tensor weight_scale, int x_dtype, int weight_dtype, "
                 "int weight_scale_dtype, Tensor? weight_offset=None, Tensor? bias=None, int? x_scale_dtype=None, int? "
                 "k_group_size=0) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&weight_quant_preprocess),
-      .definition =
-          "weight, weight_scale, weight_offset and bias as products of the host take them, which is as they are: "
-          "copies, and an empty tensor for what is None",
+      .definition = "Brings a quantised weight and its parameters into the form that matrix products take. On the "
+                    "host they take them as they are, so that the results are copies of weight, weight_scale, "
+                    "weight_offset and bias, with an empty tensor in the place of None. All other arguments are "
+                    "ignored.",
   });
 }
 

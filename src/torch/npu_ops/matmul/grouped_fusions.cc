@@ -314,10 +314,13 @@ void define_grouped_fusions(OperatorLibrary& library) {
       .schema = "npu::npu_grouped_matmul_swiglu_quant(Tensor x, Tensor weight, Tensor group_list, Tensor weight_scale, "
                 "Tensor x_scale, *, Tensor? bias=None, Tensor? offset=None) -> (Tensor, Tensor, Tensor)",
       .kernel = whole(&grouped_swiglu_quant, &grouped_swiglu_quant_meta),
-      .definition =
-          "products of groups of rows by cumulative ends, in float32; silu(first half) * second half; "
-          "npu_dynamic_quant. Results: y, its scale, and a scalar 0. Weights also as memory in NZ, [groups, n / n0, "
-          "k / k0, k0, n0]",
+      .definition = "Grouped GEMM of int8 values, followed by SwiGLU and dynamic quantisation per token: y = x[rows "
+                    "of group g] @ weight[g] * weight_scale[g] * x_scale in float32, then silu(first half) * second "
+                    "half of its columns, then npu_dynamic_quant to int8. x is [M, K], weight [E, K, N], or its "
+                    "memory in NZ layout, [E, N / n0, K / k0, k0, n0], weight_scale [E, N] and x_scale [M]. "
+                    "group_list, [E], has the cumulative ends of the groups. bias is that of npu_grouped_matmul; "
+                    "offset is ignored. Results: the values, [M, N / 2] in int8, their scales, [M] in float32, and a "
+                    "scalar 0.",
   });
   library.add({
       .schema = "npu::npu_grouped_matmul_swiglu_quant_v2(Tensor x, Tensor[] weight, Tensor[] weight_scale, Tensor "
@@ -326,9 +329,12 @@ void define_grouped_fusions(OperatorLibrary& library) {
                 "int? group_list_type=0, int[]? tuning_config=None, int? x_dtype=None, int? weight_dtype=None, int? "
                 "weight_scale_dtype=None, int? x_scale_dtype=None) -> (Tensor, Tensor)",
       .kernel = whole(&grouped_swiglu_quant_v2, &grouped_swiglu_quant_v2_meta),
-      .definition =
-          "as npu_grouped_matmul_swiglu_quant; smooth_scale is a row for each group. With quant_mode 2 results "
-          "are as by npu_dynamic_mx_quant, of the type quant_dtype",
+      .definition = "npu_grouped_matmul_swiglu_quant with weight and weight_scale as lists of one stacked tensor or "
+                    "one for each group, and operands of all types of npu_grouped_matmul. group_list_type 0 are "
+                    "cumulative ends, 1 counts, 2 pairs of group and count. smooth_scale, [E, N / 2], multiplies the "
+                    "values before they are quantised. quant_mode 0 quantises rows to int8; 2 is npu_dynamic_mx_quant "
+                    "to the type quant_dtype. weight_assist_matrix, dequant_mode, dequant_dtype and tuning_config are "
+                    "ignored. Results: the values and their scales.",
   });
   library.add({
       .schema =
@@ -338,45 +344,61 @@ void define_grouped_fusions(OperatorLibrary& library) {
           "shared_input_offset=0, int? output_bs=0, int? group_list_type=1, int[]? tuning_config=None, int? "
           "x_dtype=None, int? w_dtype=None, int? scale_dtype=None, int? pertoken_scale_dtype=None) -> Tensor",
       .kernel = whole(&finalize_routing, &finalize_routing_meta),
-      .definition = "products of groups of rows, times logit; row i is added to row row_index[i] of the result, and "
-                    "shared_input * "
-                    "shared_input_weight from row shared_input_offset on",
+      .definition = "Grouped GEMM of experts, whose rows are then combined to tokens, as at the end of a mixture of "
+                    "experts: row i of the products of groups of rows of x, times logit[i], is added to row "
+                    "row_index[i] of the result, and shared_input * shared_input_weight to the rows from "
+                    "shared_input_offset on. x is [M, K], w [E, K, N] (also in NZ layout), scale, pertoken_scale and "
+                    "bias those of npu_grouped_matmul, and logit and row_index [M]; row_index defaults to i. "
+                    "group_list has counts by default, cumulative ends with group_list_type 0, pairs of group and "
+                    "count with 2. offset and tuning_config are ignored. The result is [output_bs, N], or [M, N] if "
+                    "output_bs is 0, in dtype: float32 (default), float16 or bfloat16.",
   });
   library.add({
       .schema = "npu::npu_grouped_matmul_add(Tensor input, Tensor x, Tensor weight, Tensor group_list, *, bool "
                 "transpose_x=True, bool transpose_weight=False, int group_type=2, int? group_list_type=0) -> Tensor",
       .kernel = whole(&grouped_matmul_add, &added_meta),
-      .definition = "input + x_g.T @ weight_g for each group g of rows of x and weight",
+      .definition = "Adds a product per group to input, such as the gradients of the weights of experts: input[g] + "
+                    "x[rows of g].T @ weight[rows of g]. x is [T, M], or [M, T] if transpose_x is False; weight is "
+                    "[T, N], or [N, T] if transpose_weight is True; input is [G, M, N] or [G * M, N]. group_list, "
+                    "[G], splits T by cumulative ends (group_list_type 0), counts (1), or pairs of group and count "
+                    "(2). group_type must be 2. Products are computed in float32; the result has the shape and type "
+                    "of input.",
   });
   library.add({
       .schema =
           "npu::npu_grouped_matmul_add_(Tensor(a!) input, Tensor x, Tensor weight, Tensor group_list, *, bool "
           "transpose_x=True, bool transpose_weight=False, int group_type=2, int? group_list_type=0) -> Tensor(a!)",
       .kernel = whole(&grouped_matmul_add_, &added_meta_),
-      .definition = "npu_grouped_matmul_add in input",
+      .definition = "npu_grouped_matmul_add in place, in input.",
   });
   library.add({
       .schema = "npu::npu_quant_grouped_matmul_dequant(Tensor x, Tensor quantized_weight, Tensor weight_scale, Tensor "
                 "group_list, *, Tensor? bias=None, Tensor? x_scale=None, Tensor? x_offset=None, Tensor? "
                 "smooth_scale=None, str? quant_mode='pertoken') -> Tensor",
       .kernel = whole(&quant_dequant, &quant_dequant_meta),
-      .definition = "npu_quant_matmul_dequant of groups of rows by cumulative ends; smooth_scale is one row or one for "
-                    "each group",
+      .definition = "npu_quant_matmul_dequant of groups of rows of x, each with its own weight. x is [M, K], "
+                    "quantized_weight [E, N, K] in int8, weight_scale and bias [E, N], and group_list, [E], has the "
+                    "cumulative ends of the groups. smooth_scale is [K], or [E, K] for one row per group. Rows of no "
+                    "group become zeros. The result is [M, N] in the type of x.",
   });
   library.add({
       .schema = "npu::npu_add_quant_gmm(Tensor input, Tensor x1, Tensor x2, Tensor x2_scale, Tensor group_list, *, "
                 "Tensor? x1_scale=None, int? group_list_type=0, int[]? group_sizes=None, int? x1_dtype=None, int? "
                 "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor",
       .kernel = whole(&add_quant_gmm, &add_quant_gmm_meta),
-      .definition =
-          "input + x1[:, g] @ x2[g] * x2_scale[g] * x1_scale[g] for each group g of columns of x1 and rows of x2",
+      .definition = "Adds a product of quantised matrices per group to input: input[g] + (x1[:, g] @ x2[g]) * "
+                    "x2_scale[g] * x1_scale[g], where g are the columns of x1, [M, T], and rows of x2, [T, N], of a "
+                    "group. input is [G, M, N] or [G * M, N]; x1_scale is [G] or [G, M], and x2_scale [G] or [G, N], "
+                    "both in a plain floating type. group_list, [G], splits T by cumulative ends (group_list_type 0), "
+                    "counts (1), or pairs of group and count (2). x1_dtype and x2_dtype say what bytes hold, such as "
+                    "float8 or hifloat8; group_sizes is ignored. The result has the shape and type of input.",
   });
   library.add({
       .schema = "npu::npu_add_quant_gmm_(Tensor(a!) input, Tensor x1, Tensor x2, Tensor x2_scale, Tensor group_list, "
                 "*, Tensor? x1_scale=None, int? group_list_type=0, int[]? group_sizes=None, int? x1_dtype=None, int? "
                 "x2_dtype=None, int? x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor(a!)",
       .kernel = whole(&add_quant_gmm_, &add_quant_gmm_meta_),
-      .definition = "npu_add_quant_gmm in input",
+      .definition = "npu_add_quant_gmm in place, in input.",
   });
 }
 

@@ -243,16 +243,22 @@ void define_grouped_matmul(OperatorLibrary& library) {
                 "output_dtype=None, int? x_dtype=None, int? weight_dtype=None, int? scale_dtype=None, int? "
                 "per_token_scale_dtype=None) -> Tensor[]",
       .kernel = whole(boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>()),
-      .definition =
-          "group_type -1: x[i] @ weight[i], and as 0 for one x with several weights and a group_list; 0: rows of x by "
-          "group_list, each group with its weight, rows of no group "
-          "zero; 2: groups of columns of x with rows of weight. group_list_type 0: cumulative ends, 1: counts, 2: "
-          "pairs "
-          "of group and count. split_item 2 and 3: one result. Quantised as npu_quant_matmul, or with antiquant_scale "
-          "as "
-          "npu_weight_quant_batchmatmul; then act_type: 1 relu, 2 gelu (tanh), 3 gelu, 4 x * sigmoid(1.702 x), 5 silu. "
-          "bias "
-          "is not added for int8 x with int4 weights, for which it is a correction that the device needs",
+      .definition = "Grouped GEMM: a matrix product for each group, such as for each expert of a mixture of experts. "
+                    "group_type 0 splits the rows of x by group_list and multiplies group g by weight[g], or by "
+                    "weight[0][g] if weight is one tensor [G, K, N]; rows of no group become zeros. group_type 2 "
+                    "splits the columns of x, and the rows of weight unless each group has a weight of its own. "
+                    "group_type -1 multiplies pairs, x[i] @ weight[i], as all do if x has several tensors; it means 0 "
+                    "for one x with several weights and a group_list. group_type must be given. group_list has "
+                    "cumulative ends (group_list_type 0), counts (1), or pairs of group and count (2). split_item 0 "
+                    "and 1 give a result for each group. 2 and 3 give one for group_type 0, with all rows, and for "
+                    "group_type 2, [G, M, N]. The values of each group are scaled as by npu_quant_matmul (scale, "
+                    "offset, per_token_scale) or npu_weight_quant_batchmatmul (antiquant_scale, antiquant_offset). "
+                    "bias is not added for int8 x with int4 weights, for which it is a correction that only the "
+                    "device needs. act_type is an activation of the results: 1 relu, 2 gelu (tanh), 3 gelu, 4 x * "
+                    "sigmoid(1.702 * x), 5 silu. Weights may be in NZ layout, [..., N / n0, K / k0, k0, n0]. "
+                    "activation_input, activation_quant_scale and activation_quant_offset must be None; tuning_config "
+                    "is ignored. Results are in output_dtype, by default in the type of x, or in int32 for int8 x "
+                    "without scale.",
   });
   library.add({
       .schema = "npu::npu_grouped_matmul.List(Tensor[] x, Tensor[] weight, *, Tensor[]? bias=None, Tensor[]? "
@@ -263,7 +269,8 @@ void define_grouped_matmul(OperatorLibrary& library) {
                 "output_dtype=None, int? x_dtype=None, int? weight_dtype=None, int? scale_dtype=None, int? "
                 "per_token_scale_dtype=None) -> Tensor[]",
       .kernel = whole(boxed<&grouped_matmul<&compute>>(), boxed<&grouped_matmul<&shapes>>()),
-      .definition = "npu_grouped_matmul with group_list as ints; group_type is 0 by default",
+      .definition = "npu_grouped_matmul with group_list as a list of ints, for which group_type is 0 by default and "
+                    "group_list_type 2 is not allowed.",
   });
 }
 

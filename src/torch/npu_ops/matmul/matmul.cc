@@ -107,9 +107,12 @@ void define_matmul(OperatorLibrary& library) {
       .schema = "npu::npu_transpose_batchmatmul(Tensor input, Tensor weight, *, Tensor? bias=None, Tensor? scale=None, "
                 "int[]? perm_x1=None, int[]? perm_x2=None, int[]? perm_y=None, int? batch_split_factor=1) -> Tensor",
       .kernel = parts(&transpose_batchmatmul),
-      .definition =
-          "bmm of input and weight, permuted by perm_x1 and perm_x2, as [m, b, n]; with batch_split_factor f as [f, m, "
-          "b * n / f]; with scale: round(y * scale) in int8, as [m, 1, b * n]",
+      .definition = "Batched matrix product with permuted operands and a result in which the batch comes after the "
+                    "rows: y = (input @ weight + bias).transpose(0, 1). input is [B, M, K], or [M, B, K] with perm_x1 "
+                    "[1, 0, 2]; weight is [B, K, N], or [B, N, K] with perm_x2 [0, 2, 1]; bias is [N] or [B, N]; "
+                    "perm_y must be [1, 0, 2]. The result is [M, B, N] in the type of input, or with "
+                    "batch_split_factor f [f, M, B * N / f]. With scale, one value or [B * N], it is round(y * "
+                    "scale), saturated, in int8, [M, 1, B * N]; batch_split_factor must then be 1.",
   });
   library.add({
       .schema =
@@ -117,46 +120,52 @@ void define_matmul(OperatorLibrary& library) {
           "x1_scale=None, Tensor? x2_scale=None, int[]? group_sizes=None, int[]? perm_x1=None, int[]? perm_x2=None, "
           "int[]? perm_y=None, int? batch_split_factor=1, int? x1_dtype=None, int? x2_dtype=None) -> Tensor",
       .kernel = parts(&transpose_quant_batchmatmul),
-      .definition =
-          "npu_transpose_batchmatmul of float8 or int8 values, scaled as by npu_quant_matmul; x1 is [m, b, k] "
-          "unless perm_x1 "
-          "says otherwise",
+      .definition = "npu_transpose_batchmatmul of int8 or float8 operands, scaled as by npu_quant_matmul with "
+                    "x1_scale as its pertoken_scale and x2_scale as its scale, both of which must be given. x1 is [M, "
+                    "B, K], or [B, M, K] with perm_x1 [0, 1, 2]. x1_scale is [M] or [B, M], and x2_scale one value, "
+                    "[N] or [B, 1, N]; scales of MX blocks have the order of dimensions of their operand. x1_dtype, "
+                    "x2_dtype and group_sizes are those of npu_quant_matmul. The result is in dtype.",
   });
   library.add({
       .schema = "npu::npu_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
       .kernel = parts(&linear),
-      .definition = "input @ weight.T + bias",
+      .definition = "torch.nn.functional.linear: input @ weight.T + bias. input is [..., K], weight [N, K] and bias "
+                    "[N]; the result is [..., N] in the type of input.",
   });
   library.add({
       .schema = "npu::npu_linear_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor)",
       .kernel = parts(&linear_backward),
-      .definition = "gradients of npu_linear for input and weight",
+      .definition = "Gradient of npu_linear. grad is the gradient of its result, [..., N]. Results: the gradient of "
+                    "input, grad @ weight, and the gradient of weight, [N, K], which is grad.T @ input with all "
+                    "leading dimensions flattened to rows.",
   });
   library.add({
       .schema = "npu::_npu_dtype_cast(Tensor input, ScalarType dtype) -> Tensor",
       .kernel = parts(&cast),
-      .definition = "input in another type, always a copy",
+      .definition = "Converts input to dtype, as torch.Tensor.to does, but always into a new tensor.",
   });
   library.add({
       .schema = "npu::npu_dtype_cast(Tensor input, int dtype, int? input_dtype=None) -> Tensor",
       .kernel = parts(&cast_by_code),
-      .definition = "input in another type, always a copy; input_dtype says what its bytes are",
+      .definition = "Converts input to dtype, always into a new tensor. dtype is a torch.dtype or the code of a type "
+                    "of torch_npu. With input_dtype, the bytes of input are read as that type first.",
   });
   library.add({
       .schema = "npu::npu_dtype_cast_(Tensor(a!) input, Tensor src) -> Tensor(a!)",
       .kernel = parts(&cast_into),
-      .definition = "src is converted into input",
+      .definition = "Converts src to the type of input and writes it into input, in place.",
   });
   library.add({
       .schema = "npu::_npu_dtype_cast_backward(Tensor grad, ScalarType dtype) -> Tensor",
       .kernel = parts(&cast),
-      .definition = "grad in another type",
+      .definition = "Gradient of _npu_dtype_cast: converts grad to dtype, always into a new tensor.",
   });
   library.add({
       .schema = "npu::npu_dtype_cast_backward(Tensor grad, ScalarType dtype, int? grad_dtype=None, int? "
                 "input_dtype=None) -> Tensor",
       .kernel = parts(&cast_backward),
-      .definition = "grad in another type",
+      .definition = "Gradient of npu_dtype_cast: converts grad to dtype, always into a new tensor. grad_dtype and "
+                    "input_dtype are ignored.",
   });
 }
 

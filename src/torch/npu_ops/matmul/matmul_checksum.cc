@@ -32,10 +32,11 @@ void define_matmul_checksum(OperatorLibrary& library) {
       .schema = "npu::_npu_matmul_abft_verify(Tensor a, Tensor b, Tensor c, Tensor checksum_weight, *, float "
                 "e_max=0.001) -> Tensor",
       .kernel = parts(&abft_verify),
-      .definition =
-          "whether c cannot be a @ b, as one bool: |c @ w - a @ (b @ w)| is more than e_max * |a| @ (|b| @ |w|) "
-          "somewhere, where w, checksum_weight, has the weights of the columns in each checksum (weighted "
-          "checksums: Huang and Abraham, 1984). In float32",
+      .definition = "Algorithm-based fault tolerance of a matrix product by weighted checksums (Huang and Abraham, "
+                    "1984): tells whether c is wrong as the result of a @ b. With w = checksum_weight, the result is "
+                    "True if abs(c @ w - a @ (b @ w)) is more than e_max * abs(a) @ (abs(b) @ abs(w)), or NaN, "
+                    "anywhere. a is [..., M, K], b [..., K, N], c [..., M, N] and checksum_weight [N] or [N, "
+                    "checksums]; all is computed in float32. Result: one bool, without dimensions.",
   });
 }
 

@@ -220,43 +220,56 @@ void define_matmul_fusions(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_bmmV2(Tensor self, Tensor mat2, SymInt[] output_sizes) -> Tensor",
       .kernel = parts(&bmm),
-      .definition = "self @ mat2, in the shape output_sizes or summed to it; [] keeps its own",
+      .definition = "torch.matmul(self, mat2) in the shape output_sizes: reshaped if that has as many elements as the "
+                    "product, else summed over the dimensions that output_sizes lacks or has as 1. An empty "
+                    "output_sizes keeps the shape of the product.",
   });
   library.add({
       .schema = "npu::npu_bmm_v2_mat1_backward(Tensor grad, Tensor mat1, Tensor mat2, SymInt[] size) -> Tensor",
       .kernel = parts(&bmm_first_backward),
-      .definition = "grad @ mat2.T, summed to size",
+      .definition = "Gradient of mat1 in npu_bmmV2(mat1, mat2, []): grad @ mat2.transpose(-1, -2), summed over "
+                    "broadcast dimensions to the shape size. mat1 is ignored.",
   });
   library.add({
       .schema = "npu::npu_bmm_v2_mat2_backward(Tensor grad, Tensor mat1, Tensor mat2, SymInt[] size) -> Tensor",
       .kernel = parts(&bmm_second_backward),
-      .definition = "mat1.T @ grad, summed to size",
+      .definition = "Gradient of mat2 in npu_bmmV2(mat1, mat2, []): mat1.transpose(-1, -2) @ grad, summed over "
+                    "broadcast dimensions to the shape size. mat2 is ignored.",
   });
   library.add({
       .schema = "npu::matmul_double_backward(Tensor? grad_self, Tensor? grad_other, Tensor grad_out, Tensor input, "
                 "Tensor other, bool[3] mask) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&matmul_double_backward),
-      .definition = "gradients of (grad_out @ other.T, input.T @ grad_out) for grad_out, input and other, as mask says",
+      .definition = "Second derivative of torch.matmul(input, other), that is the gradient of its two gradients, "
+                    "grad_out @ other.T and input.T @ grad_out. grad_self and grad_other are the gradients of these "
+                    "two, where None counts as zero. Results: the gradients of grad_out, input and other, each None "
+                    "where mask is False.",
   });
   library.add({
       .schema = "npu::npu_fused_matmul(Tensor x1, Tensor x2, *, Tensor? bias=None, Tensor? x3=None, str "
                 "fused_op_type='') -> Tensor",
       .kernel = parts(&fused_matmul),
-      .definition = "x1 @ x2 + bias, then fused_op_type; 16cast32 leaves float32",
+      .definition = "Matrix product with a fused epilogue: y = x1 @ x2 + bias in float32, followed by fused_op_type: "
+                    "none if empty, add (y + x3), mul (y * x3), relu, gelu_erf or gelu_tanh. x3 must be given for add "
+                    "and mul, and only for them. The result is in the type of x1, or in float32 for 16cast32, which "
+                    "has no other effect.",
   });
   library.add({
       .schema = "npu::npu_batch_gather_matmul(Tensor input, Tensor x, Tensor weight_b, Tensor indices, Tensor? "
                 "weight_a=None, int layer_idx=0, float scale=1e-3, int y_offset=0, int y_slice_size=-1) -> Tensor",
       .kernel = parts(&batch_gather_matmul),
-      .definition =
-          "row i of input, from column y_offset on, + weight_b[indices[i], layer_idx] @ weight_a[same] @ x[i] * scale; "
-          "nothing is added for negative indices (Punica: Chen et al., 2023)",
+      .definition = "Adds the output of a low-rank adapter (LoRA), chosen for each row, to input (Punica: Chen et "
+                    "al., 2023). Row i of columns [y_offset, y_offset + y_slice_size) grows by scale * "
+                    "weight_b[indices[i], layer_idx] @ weight_a[indices[i], layer_idx] @ x[i]; a negative index adds "
+                    "nothing. input is [B, H], x [B, K], indices [B] in int32 or int64, weight_a [adapters, layers, "
+                    "R, K] and weight_b [adapters, layers, y_slice_size, R]. Without weight_a, x is [B, R] and "
+                    "multiplied by weight_b alone. A y_slice_size of -1 stands for all columns from y_offset on.",
   });
   library.add({
       .schema = "npu::npu_batch_gather_matmul_(Tensor(a!) input, Tensor x, Tensor weight_b, Tensor indices, Tensor? "
                 "weight_a=None, int layer_idx=0, float scale=1e-3, int y_offset=0, int y_slice_size=-1) -> Tensor(a!)",
       .kernel = parts(&batch_gather_matmul_),
-      .definition = "npu_batch_gather_matmul in input",
+      .definition = "npu_batch_gather_matmul in place, in input.",
   });
   library.add({
       .schema = "npu::npu_ffn(Tensor x, Tensor weight1, Tensor weight2, str activation, *, int[]? expert_tokens=None, "
@@ -265,9 +278,16 @@ void define_matmul_fusions(OperatorLibrary& library) {
                 "antiquant_scale2=None, Tensor? antiquant_offset1=None, Tensor? antiquant_offset2=None, int? "
                 "inner_precise=None, ScalarType? output_dtype=None) -> Tensor",
       .kernel = parts(&ffn),
-      .definition =
-          "activation(x @ weight1 + bias1) @ weight2 + bias2, rows in turn for each expert; int8: sums * deq_scale, "
-          "quantised again as round(. * scale + offset)",
+      .definition = "Feed-forward network of two linear layers, for one expert or several: activation(x @ weight1 + "
+                    "bias1) @ weight2 + bias2. x is [..., K]. Weights are matrices, or have a first dimension of "
+                    "experts, which take rows of x in turn: expert_tokens has their counts or expert_tokens_index "
+                    "their cumulative ends, and without both one expert takes all. activation is relu, gelu, fastgelu "
+                    "(x * sigmoid(1.702 * x)) or silu, or geglu, swiglu or reglu, in which the first half of the "
+                    "columns gates the second. For int8 x, the sums of both products are scaled by deq_scale1 and "
+                    "deq_scale2, and the activations become round(h * scale + offset) in int8. For floating x, "
+                    "quantised weights are dequantised as (weight + antiquant_offset) * antiquant_scale. "
+                    "inner_precise is ignored. The result is in output_dtype, by default in float16 for int8 x, else "
+                    "in the type of x.",
   });
 }
 

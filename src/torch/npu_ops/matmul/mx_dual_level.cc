@@ -73,19 +73,24 @@ void define_mx_dual_level(OperatorLibrary& library) {
       .schema = "npu::npu_dynamic_dual_level_mx_quant(Tensor input, *, Tensor? smooth_scale=None, str "
                 "round_mode=\"rint\") -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&dynamic_dual_level_mx_quant),
-      .definition =
-          "x * smooth_scale in blocks of 512 along the last dimension, divided by max |x| / 6 in float32, 6 being "
-          "the largest float4; then as npu_dynamic_mx_quant. Results: the values, both scales. How the outer "
-          "scale is found is not published: this one uses all values of float4",
+      .definition = "Dynamic quantisation to float4_e2m1 with two levels of scales along the last dimension: input * "
+                    "smooth_scale is divided by max(abs(block)) / 6 of each block of 512 values, where 6 is the "
+                    "largest float4 value, and then quantised by npu_dynamic_mx_quant. How the device finds the outer "
+                    "scale is not published; this one uses all values of float4. input is [..., K] and smooth_scale "
+                    "[K]; round_mode must be rint. Results: the values, two in a byte, [..., K / 2]; the outer scales "
+                    "in float32, [..., ceil(K / 512)]; and the scales of npu_dynamic_mx_quant, [..., ceil(K / 64), "
+                    "2].",
   });
   library.add({
       .schema =
           "npu::npu_dual_level_quant_matmul(Tensor x1, Tensor x2, Tensor x1_level0_scale, Tensor x2_level0_scale, "
           "Tensor x1_level1_scale, Tensor x2_level1_scale, *, Tensor? bias=None, int output_dtype=15) -> Tensor",
       .kernel = parts(&dual_level_quant_matmul),
-      .definition =
-          "x1 [m, k] @ x2^T [k, n] + bias, both as npu_dynamic_dual_level_mx_quant makes them; x2 and its scales "
-          "may be transposed (x2 not where n is k / 2)",
+      .definition = "Product x1 @ x2.T + bias of float4 matrices quantised by npu_dynamic_dual_level_mx_quant. x1 is "
+                    "[M, K / 2] and x2 [N, K / 2] in bytes, level0 scales are the outer scales of that operator, and "
+                    "level1 scales the inner ones. x2 and its scales may also have their first two dimensions "
+                    "exchanged, x2 only if N is not K / 2. bias is [N]. The result is [M, N] in output_dtype: "
+                    "bfloat16 (default), float16 or float32.",
   });
 }
 

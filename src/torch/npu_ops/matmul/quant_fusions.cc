@@ -147,64 +147,89 @@ void define_quant_fusions(OperatorLibrary& library) {
                 "bias=None, Tensor? x_scale=None, Tensor? x_offset=None, Tensor? smooth_scale=None, str? "
                 "quant_mode='pertoken') -> Tensor",
       .kernel = parts(&quant_matmul_dequant),
-      .definition = "x * smooth_scale to int8, by x_scale or the largest value of each row; (its product with the "
-                    "transposed weight "
-                    "+ an int32 bias) * weight_scale * the scale of x",
+      .definition = "Linear layer with an int8 weight whose input is quantised on the way: q = round(x * smooth_scale "
+                    "/ s), saturated to int8, and y = (q @ quantized_weight.T + bias) * weight_scale * s, where a "
+                    "bias that is not int32 is added last. x is [M, K], quantized_weight [N, K], weight_scale and "
+                    "bias [N], and smooth_scale [K]. s is x_scale, one value or one per row, or by default max(abs(x "
+                    "* smooth_scale)) / 127 of each row; quant_mode pertensor requires x_scale. x_offset must be "
+                    "None. The result is [M, N] in the type of x.",
   });
   library.add({
       .schema = "npu::npu_quant_matmul_gelu(Tensor x1, Tensor x2, Tensor x1_scale, Tensor x2_scale, *, Tensor? "
                 "bias=None, str? approximate='gelu_erf') -> Tensor",
       .kernel = parts(&quant_matmul_gelu),
-      .definition = "gelu of x1 @ x2 * x2_scale * x1_scale + bias; bfloat16 where x2_scale is, else float16",
+      .definition = "Product of quantised matrices, dequantised, followed by GELU: gelu(x1 @ x2 * x2_scale * x1_scale "
+                    "+ bias), where an int32 bias is added to x1 @ x2 instead. x1 is [..., M, K] and x2 [..., K, N] "
+                    "in int8, or in int4 packed in int32; x1_scale is [M], x2_scale one value or [N]. approximate is "
+                    "gelu_erf or gelu_tanh. The result is in bfloat16 if x2_scale is, else in float16.",
   });
   library.add({
       .schema = "npu::npu_quant_matmul_reduce_sum(Tensor x1, Tensor x2, *, Tensor? x1_scale=None, Tensor? "
                 "x2_scale=None) -> Tensor",
       .kernel = parts(&quant_matmul_reduce_sum),
-      .definition = "sum over batches of x1 @ x2 * x2_scale * x1_scale, in bfloat16",
+      .definition = "Batched product of int8 matrices, dequantised and summed over the batch: sum over b of x1[b] @ "
+                    "x2[b] * x2_scale * x1_scale[b]. x1 is [B, M, K], x2 [B, K, N], x1_scale [B, M] and x2_scale [N]. "
+                    "The result is [M, N] in bfloat16.",
   });
   library.add({
       .schema = "npu::npu_add_quant_matmul(Tensor input, Tensor x1, Tensor x2, Tensor x2_scale, *, Tensor? "
                 "x1_scale=None, int[]? group_sizes=None, int? x1_dtype=None, int? x2_dtype=None, int? "
                 "x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor",
       .kernel = parts(&add_quant_matmul),
-      .definition = "input + x1 @ x2, scaled as by npu_quant_matmul",
+      .definition = "Adds a product of quantised matrices to input: input + x1 @ x2, scaled as by npu_quant_matmul "
+                    "with x1_scale as its pertoken_scale and x2_scale as its scale. x1_dtype, x2_dtype, "
+                    "x1_scale_dtype, x2_scale_dtype and group_sizes are those of npu_quant_matmul, too. input is "
+                    "[..., M, N]; the result has its shape and type.",
   });
   library.add({
       .schema = "npu::npu_add_quant_matmul_(Tensor(a!) input, Tensor x1, Tensor x2, Tensor x2_scale, *, Tensor? "
                 "x1_scale=None, int[]? group_sizes=None, int? x1_dtype=None, int? x2_dtype=None, int? "
                 "x1_scale_dtype=None, int? x2_scale_dtype=None) -> Tensor(a!)",
       .kernel = parts(&add_quant_matmul_),
-      .definition = "npu_add_quant_matmul in input",
+      .definition = "npu_add_quant_matmul in place, in input.",
   });
   library.add({
       .schema = "npu::npu_quant_conv2d(Tensor input, Tensor weight, Tensor scale, int[2] strides=1, int[2] pads=0, "
                 "int[2] dilations=1, int groups=1, int offset_x=0, str round_mode='rint', int? output_dtype=None, "
                 "Tensor? bias=None, Tensor? offset=None, int? input_dtype=None, int? weight_dtype=None) -> Tensor",
       .kernel = parts(&quant_conv2d),
-      .definition =
-          "sums = conv2d of int8 values, exact, + bias of int32; sums * scale in float16 or as npu_quant_matmul",
+      .definition = "torch.nn.functional.conv2d of int8 values with int32 sums, dequantised: y = (conv2d(input, "
+                    "weight) + bias) * scale. input is [N, C, H, W], weight [O, C / groups, kH, kW], bias [O] in "
+                    "int32, and scale one value or [O], as npu_quant_matmul takes it; a floating-point bias is added "
+                    "after scaling. offset_x must be 0 and round_mode rint; input_dtype and weight_dtype are ignored. "
+                    "The result is in output_dtype, float16 by default, and in int8 round(y + offset), saturated.",
   });
   library.add({
       .schema = "npu::npu_kronecker_quant(Tensor x, Tensor kronecker_p1, Tensor kronecker_p2, float? clip_ratio=None, "
                 "int? dst_dtype=None, float? dst_type_max=None) -> (Tensor out, Tensor quant_scale)",
       .kernel = parts(&kronecker_quant),
-      .definition = "p1 @ x @ p2; scale = max |.| * clip_ratio / 7 for each matrix; int4, saturated (FlatQuant: Sun et "
-                    "al., 2024)",
+      .definition = "Multiplies each matrix of x from both sides and quantises it with one scale, the transform of "
+                    "FlatQuant (Sun et al., 2024): t = kronecker_p1 @ x @ kronecker_p2, scale = max(abs(t)) * "
+                    "clip_ratio / top, and out = round(t / scale), saturated. x is [B, M, N], kronecker_p1 [M, M] and "
+                    "kronecker_p2 [N, N]; clip_ratio is 1 by default. top is the largest value of the type, 7 for "
+                    "int4, or dst_type_max unless that is 0. dst_dtype is a type of npu_quantize; None and int32 "
+                    "stand for int4. Results: out, for int4 packed as [B, M, N / 8] in int32, and scale, [B], in "
+                    "float32.",
   });
   library.add({
       .schema = "npu::npu_rotate_quant(Tensor x, Tensor rotation, *, Tensor? alpha=None, int? dst_dtype=None, int? "
                 "axis=-1, str? round_mode=\"rint\", int? scale_alg=0, float? dst_type_max=0.0, bool? "
                 "transpose_y=False) -> (Tensor, Tensor)",
       .kernel = parts(&rotate_quant),
-      .definition =
-          "parts of the last dimension of x times rotation, as by npu_dynamic_quant (QuaRot: Ashkboos et al., 2024)",
+      .definition = "Rotation, followed by npu_dynamic_quant per token (QuaRot: Ashkboos et al., 2024): each part of "
+                    "n values of the last dimension of x is multiplied by rotation, [n, n]. dst_dtype and "
+                    "dst_type_max are dst_type and dst_type_max of npu_dynamic_quant. alpha must be None, axis -1, "
+                    "round_mode rint, scale_alg 0 and transpose_y False. Results: the quantised values, and their "
+                    "scales in float32, of the shape of x without the last dimension.",
   });
   library.add({
       .schema = "npu::npu_quant_max(Tensor x, Tensor scale, *, str round_mode=\"rint\", int dst_dtype=291, Tensor? "
                 "group_list=None) -> (Tensor, Tensor)",
       .kernel = parts(&quant_max),
-      .definition = "x * scale in float8, saturated, or hifloat8 (round_mode \"round\"), and the largest |x|",
+      .definition = "Static quantisation with the largest absolute value of x as a second result: x * scale, "
+                    "saturated, in dst_dtype, a type of npu_quantize, float8_e5m2 by default. round_mode must be "
+                    "rint, or round for hifloat8, whose halves are rounded away from zero; group_list must be None. "
+                    "Results: the quantised values, and max(abs(x)), [1], in the type of x.",
   });
 }
 

@@ -60,9 +60,10 @@ void define_quant_matmul(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_trans_quant_param(Tensor scale, Tensor? offset=None, int? round_mode=0) -> Tensor",
       .kernel = parts(&trans_quant_param),
-      .definition =
-          "int64: the float32's bits, less the low 13 of its mantissa; round(offset) of 9 bits from bit 37 on; bit 46 "
-          "set. round_mode 1 rounds the mantissa to nearest",
+      .definition = "Encodes float32 scales and offsets of dequantisation as int64, as npu_quant_matmul takes them. "
+                    "Bits 0 to 31 are those of scale without the low 13 bits of its mantissa, which round_mode 0 "
+                    "truncates and 1 rounds to nearest. Bits 37 to 45 are round(offset), a saturated signed integer, "
+                    "and bit 46 is set. The result has the shape of scale.",
   });
   library.add({
       .schema = "npu::npu_quant_matmul(Tensor x1, Tensor x2, Tensor scale, *, Tensor? offset=None, Tensor? "
@@ -70,19 +71,28 @@ void define_quant_matmul(OperatorLibrary& library) {
                 "x2_dtype=None, int? pertoken_scale_dtype=None, int? scale_dtype=None, int[]? group_sizes=None, "
                 "Tensor? y_scale=None) -> Tensor",
       .kernel = parts(&quant_matmul),
-      .definition =
-          "sums = x1 @ x2 (+ an int32 bias), exact in int32; y = sums * scale * pertoken_scale (+ a floating bias); "
-          "int8: round(y + offset), saturated; int32: the sums. int32 operands hold int4 values; a scale [groups, n] "
-          "is one per group of rows of x2",
+      .definition = "Product of quantised matrices, dequantised: sums = x1 @ x2 and y = sums * scale * pertoken_scale "
+                    "+ bias, where an int32 bias is added to the sums instead. x1 is [..., M, K] and x2 [..., K, N]. "
+                    "They have int8 or int4 values (eight packed in each int32), whose sums are exact in int32 unless "
+                    "scale has groups, or float8 values; x1_dtype and x2_dtype say what bytes hold, such as hifloat8 "
+                    "or float4. scale is one value, [N], or [groups, N] with a row for each K / groups rows of x2, "
+                    "and floating or encoded by npu_trans_quant_param; pertoken_scale is [M]. Both may also be scales "
+                    "of MX blocks (npu_dynamic_mx_quant), or of blocks with the sizes group_sizes along M, N and K. "
+                    "With y_scale, y is multiplied by it and offset is ignored. The result is in output_dtype: "
+                    "round(y + offset), saturated, for int8, the default; the sums without scales for int32; y for "
+                    "floating types.",
   });
   library.add({
       .schema = "npu::npu_weight_quant_batchmatmul(Tensor x, Tensor weight, Tensor antiquant_scale, Tensor? "
                 "antiquant_offset=None, Tensor? quant_scale=None, Tensor? quant_offset=None, Tensor? bias=None, int "
                 "antiquant_group_size=0, int inner_precise=0, int? weight_dtype=None) -> Tensor",
       .kernel = parts(&weight_quant_batchmatmul),
-      .definition =
-          "x @ ((weight + antiquant_offset) * antiquant_scale) + bias, the scale one, per column, or per group of rows "
-          "and column; with quant_scale: round(y * quant_scale + quant_offset), int8",
+      .definition = "Product with a quantised weight that is dequantised first: y = x @ ((weight + antiquant_offset) "
+                    "* antiquant_scale) + bias. x is [..., M, K] in a floating type. weight is [..., K, N] with int8 "
+                    "values, int4 values (eight packed in each int32 along K or N), or values of the type "
+                    "weight_dtype. antiquant_scale and antiquant_offset are one value, [N], or [groups, N] with a row "
+                    "for each antiquant_group_size rows of weight. inner_precise is ignored. The result is y in the "
+                    "type of x, or with quant_scale round(y * quant_scale + quant_offset), saturated, in int8.",
   });
 }
 

@@ -38,7 +38,8 @@ struct Epilogue {
 };
 // `exact` in a floating type or int32; saturated for float8.
 Tensor rounded_to(const char* op, const Tensor& exact, at::ScalarType type);
-// `sums`, scaled, in `type`; saturated for int8 and float8. For int32, the sums are not scaled, and only an int32 bias is added.
+// `sums`, scaled, in `type`; saturated for int8 and float8. For int32, the sums are not scaled, and only an int32 bias
+// is added.
 Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at::ScalarType type);
 
 // Sizes of blocks of x1 [m, k] and x2 [k, n] that have one scale each.

@@ -81,12 +81,15 @@ void define_attention_workers(OperatorLibrary& library) {
   library.add({
       .schema = "npu::attention_worker_scheduler(Tensor input) -> Tensor",
       .kernel = sizes_only(&attention_scheduler),
-      .definition = "",
+      .definition = "Waits, on a rank that computes attention, until rows of a micro batch have come back from the "
+                    "ranks that compute feed-forward networks (attention-FFN disaggregation: MegaScale-Infer, Zhu et "
+                    "al., 2025). input is the schedule context of npu_attention_worker_combine; the result has its "
+                    "shape and type.",
   });
   library.add({
       .schema = "npu::attention_worker_scheduler_(Tensor(a!) input) -> Tensor(a!)",
       .kernel = sizes_only(&attention_scheduler_in_place),
-      .definition = "",
+      .definition = "attention_worker_scheduler that updates and returns input.",
   });
   library.add({
       .schema =
@@ -95,16 +98,24 @@ void define_attention_workers(OperatorLibrary& library) {
           "ffn_token_data_shape, int[] attn_token_info_table_shape, int moe_expert_num, *, Tensor? scales=None, "
           "Tensor? active_mask=None, int quant_mode=0, int sync_flag=0, int ffn_start_rank_id=0) -> ()",
       .kernel = sizes_only(&attention_to_ffn),
-      .definition = "",
+      .traits = {.has_effect = true},
+      .definition = "Sends the tokens of micro batches from a rank that computes attention to the ranks that compute "
+                    "their experts, into the token tables of these ranks. x is [X, BS, H], expert_ids [X, BS, K] holds "
+                    "the experts of each token, session_id, micro_batch_id and layer_id are [X], and expert_rank_table "
+                    "holds the ranks of each expert. active_mask selects tokens; scales and quant_mode are for "
+                    "quantised rows. There is no result.",
   });
   library.add({
       .schema = "npu::npu_attention_worker_combine(Tensor schedule_context, Tensor expert_scales, Tensor layer_id, int "
                 "hidden_size, *, int token_dtype=0, int need_schedule=0) -> (Tensor, Tensor)",
       .kernel = whole(&attention_worker_combine, &attention_worker_combine_meta),
-      .definition =
-          "Of the rows that came back for the micro batch of schedule_context: for each token the sum of those of its "
-          "experts times expert_scales, and of further ones, of shared experts; and layer_id + 1. need_schedule 1: all "
-          "rows must have come, and are marked as taken",
+      .definition = "Adds up the rows that came back to a rank of attention from the ranks of feed-forward networks, "
+                    "for the micro batch of schedule_context, in float32: y[i] = sum over j of expert_scales[i, j] * "
+                    "row[i, j]. Rows of a token after its K experts are of shared experts and have weight 1. "
+                    "schedule_context holds 1024 bytes with numbers and addresses of npu memory; expert_scales is [N, "
+                    "K]. Results: y [N, hidden_size] in float16 (token_dtype 0) or bfloat16 (1); and layer_id + 1. "
+                    "With need_schedule 1 all rows must have come, or a RuntimeError is raised, and they are marked as "
+                    "taken.",
   });
 }
 

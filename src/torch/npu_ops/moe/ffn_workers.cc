@@ -117,30 +117,43 @@ void define_ffn_workers(OperatorLibrary& library) {
   library.add({
       .schema = "npu::ffn_worker_scheduler(Tensor input, *, int sync_group_size=1, int execute_mode=0) -> Tensor",
       .kernel = sizes_only(&ffn_scheduler),
-      .definition = "",
+      .definition = "Waits, on a rank that computes feed-forward networks, until rows have come from ranks that "
+                    "compute attention, and records the batches to compute in the schedule context (attention-FFN "
+                    "disaggregation: MegaScale-Infer, Zhu et al., 2025). input is the schedule context of "
+                    "npu_ffn_worker_batching; the result has its shape and type.",
   });
   library.add({
       .schema =
           "npu::ffn_worker_scheduler_(Tensor(a!) input, *, int sync_group_size=1, int execute_mode=0) -> Tensor(a!)",
       .kernel = sizes_only(&ffn_scheduler_in_place),
-      .definition = "",
+      .definition = "ffn_worker_scheduler that updates and returns input.",
   });
   library.add({
       .schema = "npu::npu_ffn_to_attention(Tensor x, Tensor session_ids, Tensor micro_batch_ids, Tensor token_ids, "
                 "Tensor expert_offsets, Tensor actual_token_num, str group, int world_size, int[] "
                 "token_info_table_shape, int[] token_data_shape, *, Tensor? attn_rank_table=None) -> ()",
       .kernel = sizes_only(&ffn_to_attention),
-      .definition = "",
+      .traits = {.has_effect = true},
+      .definition = "Sends the results of experts from a rank that computes feed-forward networks back to the ranks of "
+                    "attention, into the token tables of these ranks. x is [Y, H]; session_ids, micro_batch_ids, "
+                    "token_ids and expert_offsets, each [Y] in int32, say where each row goes, as "
+                    "npu_ffn_worker_batching returns them; actual_token_num [1] is the number of rows to send; "
+                    "attn_rank_table holds the rank of each session. There is no result.",
   });
   library.add({
       .schema = "npu::npu_ffn_worker_batching(Tensor schedule_context, int expert_num, int[4] max_out_shape, *, int "
                 "token_dtype=0, int need_schedule=0, int layer_num=0) -> (Tensor, Tensor, Tensor, Tensor, Tensor, "
                 "Tensor, Tensor, Tensor)",
       .kernel = whole(&ffn_worker_batching, &ffn_worker_batching_meta),
-      .definition =
-          "The rows of the batches that schedule_context says are scheduled, in the order of their experts. Results, "
-          "with zeros after the last row: rows, experts that have any and how many; session, micro batch, token and "
-          "number of the token's expert of each row; its scale, which int8 rows have behind them; the number of rows",
+      .definition = "Gathers the rows of the batches that schedule_context says are scheduled, by a stable sort by "
+                    "expert. schedule_context holds 1024 bytes with numbers and addresses of npu memory; max_out_shape "
+                    "is [sessions, tokens, experts of a token, H], and Y is the product of the first three. Results, "
+                    "with zeros after the last row: the rows [Y, H] in float16 (token_dtype 0), bfloat16 (1) or int8 "
+                    "(2); the experts that have rows, each with its number of rows, [expert_num, 2] in int64; the "
+                    "session, micro batch, token, and index among the token's experts of each row, four times [Y] in "
+                    "int32; the scale of each row, [Y] in float32, which is stored behind int8 rows; and the number of "
+                    "rows, [1] in int64. Rows of experts outside [0, expert_num) are left out. need_schedule must be "
+                    "0; layer_num is ignored.",
   });
 }
 

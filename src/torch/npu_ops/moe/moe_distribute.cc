@@ -100,9 +100,14 @@ void define_moe_distribute(OperatorLibrary& library) {
                 "tp_rank_id=0, int expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int "
                 "global_bs=0, int out_dtype=0, int comm_quant_mode=0, int group_list_type=0) -> Tensor",
       .kernel = parts(boxed<&moe_distribute_combine>()),
-      .definition =
-          "The way back of npu_moe_distribute_dispatch: for each token the sum of its rows times expert_scales, "
-          "of the rows of shared experts, and of shared_expert_x, in float32",
+      .definition = "Sends the results of experts back to the ranks of their tokens and adds them up: the reverse of "
+                    "npu_moe_distribute_dispatch. For each token the result is the sum of its rows times "
+                    "expert_scales, plus the rows of shared experts and shared_expert_x, in float32. expand_x is [A, "
+                    "H], expand_idx and ep_send_counts are expand_idx and ep_recv_counts of "
+                    "npu_moe_distribute_dispatch, expert_ids and expert_scales are [N, K], and x_active_mask must be "
+                    "that of the dispatch. The result is [N, H] in the type of expand_x. activation_scale, "
+                    "weight_scale, group_list, expand_scales, tp_send_counts, out_dtype and comm_quant_mode are "
+                    "ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_add_rms_norm(Tensor expand_x, Tensor expert_ids, Tensor expand_idx, "
@@ -116,9 +121,11 @@ void define_moe_distribute(OperatorLibrary& library) {
                 "out_dtype=0, int comm_quant_mode=0, int group_list_type=0, str comm_alg=\"\", float norm_eps=1e-06, "
                 "int zero_expert_num=0, int copy_expert_num=0, int const_expert_num=0) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&moe_distribute_combine_add_rms_norm>()),
-      .definition = "x = residual_x + npu_moe_distribute_combine_v2; y = x / sqrt(mean(x^2) + norm_eps) * gamma. "
-                    "Results: y, rstd in "
-                    "float32, x, each [tokens, 1, ...]",
+      .definition = "npu_moe_distribute_combine_v2, then the addition of a residual and RMS normalisation: x = "
+                    "residual_x + combined, rounded to the type of residual_x, and y = x * rstd * gamma with rstd = 1 "
+                    "/ sqrt(mean(x^2) + norm_eps). expand_idx is assist_info_for_combine of "
+                    "npu_moe_distribute_dispatch_v2; residual_x is [N, 1, H] or [N, H], gamma is [H]. Results: y [N, "
+                    "1, H], rstd [N, 1, 1] in float32, and x [N, 1, H].",
   });
   library.add({
       .schema =
@@ -131,12 +138,13 @@ void define_moe_distribute(OperatorLibrary& library) {
           "int shared_expert_num=1, int shared_expert_rank_num=0, int global_bs=0, int comm_quant_mode=0, str "
           "comm_alg=\"\", int zero_expert_num=0, int copy_expert_num=0, int const_expert_num=0) -> Tensor",
       .kernel = parts(boxed<&moe_distribute_combine_v2>()),
-      .definition =
-          "The way back of npu_moe_distribute_dispatch_v2: for each token the sum of its rows times expert_scales, of "
-          "the "
-          "rows of shared experts, and of shared_expert_x, in float32. Experts after moe_expert_num give zeros "
-          "(zero_expert_num of them), then ori_x (copy_expert_num), then const_expert_alpha_1 * ori_x + "
-          "const_expert_alpha_2 * const_expert_v (const_expert_num; Jin et al., 2024, arXiv:2410.07348)",
+      .definition = "npu_moe_distribute_combine for the results of npu_moe_distribute_dispatch_v2, with "
+                    "assist_info_for_combine instead of expand_idx. It also handles experts without weights, numbered "
+                    "from moe_expert_num on (MoE++: Jin et al., 2024, arXiv:2410.07348). These give 0 (zero_expert_num "
+                    "experts), then ori_x [N, H] (copy_expert_num experts), then const_expert_alpha_1[c] * ori_x + "
+                    "const_expert_alpha_2[c] * const_expert_v[c] (const_expert_num experts c), also times "
+                    "expert_scales. const_expert_v is [const_expert_num, H]. elastic_info raises NotImplementedError. "
+                    "x_active_mask is ignored.",
   });
   library.add({
       .schema =
@@ -146,22 +154,21 @@ void define_moe_distribute(OperatorLibrary& library) {
           "shared_expert_num=1, int shared_expert_rank_num=0, int quant_mode=0, int global_bs=0, int "
           "expert_token_nums_type=1) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&moe_distribute_dispatch<false>>()),
-      .definition =
-          "Rows of x go to the ranks that have their experts: the first shared_expert_rank_num ranks have shared "
-          "experts, "
-          "which take all tokens, and the others equally many experts each. On each rank rows are in the order of "
-          "experts, "
-          "then ranks, then tokens; zeros after them. Results: rows; their scales, zeros without; for each pair its "
-          "place "
-          "among those of "
-          "its expert; rows of each expert (plain, or with type 0 summed up), of each expert and rank summed up in "
-          "int32, "
-          "all of them; expert_scales of rows. With expert_scales, the counts of experts and ranks are followed by "
-          "zeros, "
-          "2 "
-          "for each pair of all ranks and each 8 ranks. Rows are rounded to int8 with quant_mode 1 after scales (of "
-          "experts), with "
-          "2 by their greatest magnitude / 127. x_active_mask is of tokens or of pairs. One TP rank",
+      .definition = "Sends each token to the ranks that hold its experts: the all-to-all before the experts in expert "
+                    "parallelism. The first shared_expert_rank_num ranks hold shared_expert_num shared experts, which "
+                    "take all tokens; the other ranks hold moe_expert_num experts in equal parts. x is [N, H], "
+                    "expert_ids is [N, K]; x_active_mask, [N] or [N, K], selects tokens or pairs of token and expert. "
+                    "Each rank receives rows ordered by expert, then source rank, then token. Zeros fill up to A rows, "
+                    "the most that can come from global_bs tokens of all ranks (N * ep_world_size if it is 0). "
+                    "Results: expand_x [A, H]; dynamic_scales [A] in float32, zeros without dynamic quantisation; "
+                    "expand_idx [N * K] in int32, the position of each pair among those of its expert; "
+                    "expert_token_nums in int64, the rows of each local expert (cumulative with expert_token_nums_type "
+                    "0); ep_recv_counts in int32, the cumulative rows by local expert, then source rank, followed with "
+                    "expert_scales by 2 zeros for each pair of all ranks and each 8 ranks; tp_recv_counts [1] in "
+                    "int32, the number of rows; and expand_scales [A] in float32, the expert_scales of the rows, empty "
+                    "without. quant_mode 1 rounds x * scales to int8; quant_mode 2 multiplies by scales if given and "
+                    "quantises each row dynamically to int8 with the scale max(abs(row)) / 127. scales is one number, "
+                    "[H], or [experts, H] with shared experts first. tp_world_size must be 0 or 1.",
   });
   library.add({
       .schema =
@@ -173,10 +180,14 @@ void define_moe_distribute(OperatorLibrary& library) {
           "comm_alg=\"\", int zero_expert_num=0, int copy_expert_num=0, int const_expert_num=0, int? y_dtype=None, "
           "int? x_dtype=None, int? scales_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&moe_distribute_dispatch<true>>()),
-      .definition =
-          "npu_moe_distribute_dispatch, whose third result has 128 numbers for each row: rank, token, number of "
-          "the token's expert (those of shared experts after the others), zeros. Rows are rounded to y_dtype; "
-          "quant_mode 3 has a scale for each 128 values, 4 an OCP microscaling one for each 32",
+      .definition = "npu_moe_distribute_dispatch with another third result, assist_info_for_combine [A * 128] in "
+                    "int32: for each row its source rank, its token, the index of the expert among those of the token "
+                    "(0 to K - 1, then the shared experts), and zeros. expert_ids from moe_expert_num on are not sent. "
+                    "Rows are quantised to y_dtype, by default int8. quant_mode 3 has a float32 scale for each 128 "
+                    "values of a row, and quant_mode 4 a power of two for each 32 (OCP Microscaling Formats, v1.0), in "
+                    "an even number of float8_e8m0fnu bytes for each row; both need y_dtype. elastic_info raises "
+                    "NotImplementedError. performance_info, comm_alg, x_dtype, scales_dtype and the numbers of zero, "
+                    "copy and constant experts are ignored.",
   });
 }
 

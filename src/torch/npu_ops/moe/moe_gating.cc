@@ -176,39 +176,41 @@ void define_moe_gating(OperatorLibrary& library) {
           "tid2eid=None, int k_group=1, int group_count=1, int group_select_mode=0, int renorm=0, int norm_type=0, "
           "bool out_flag=False, float routed_scaling_factor=1.0, float eps=1e-20) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_gating_top_k),
-      .definition =
-          "score = softmax(x) (norm_type 0) or sigmoid(x) (1), in float32. The k experts of the greatest score + bias, "
-          "equal "
-          "ones in rising order, within the k_group groups of the greatest maximum (group_select_mode 0) or sum of the "
-          "two "
-          "greatest (1); or tid2eid[input_ids] (hash layers: Roller et al., 2021). y = their score, divided by its sum "
-          "+ "
-          "eps "
-          "where norm_type or renorm is 1, times routed_scaling_factor (DeepSeek-V3, 2024). Results: y, experts in "
-          "int32, "
-          "score",
+      .definition = "Routes each token to the k experts with the highest gate scores (DeepSeek-V3, 2024). The scores "
+                    "are softmax(x) (norm_type 0) or sigmoid(x) (norm_type 1), in float32. The choice is by score + "
+                    "bias, and ties go to the lower expert. Only experts in the k_group best of group_count equal "
+                    "groups are eligible; groups are ranked by their maximum (group_select_mode 0) or the sum of their "
+                    "two largest values (group_select_mode 1). With input_ids [N] and tid2eid [vocabulary, k] the "
+                    "experts are tid2eid[input_ids] instead (hash layers: Roller et al., 2021). x is [N, E], bias is "
+                    "[E]. Results: y [N, k] in the type of x, the scores of the chosen experts without bias, divided "
+                    "by their sum + eps where renorm or norm_type is 1, times routed_scaling_factor; the experts [N, "
+                    "k] in int32; all scores [N, E] in float32. out_flag is ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_gating_top_k_backward(Tensor x_norm, Tensor grad_y, Tensor expertIdx, *, int renorm=0, "
                 "int norm_type=0, float routed_scaling_factor=1.0, float eps=1e-20) -> Tensor",
       .kernel = parts(&moe_gating_top_k_backward),
-      .definition = "The gradient of x from that of y of npu_moe_gating_top_k; x_norm is its score",
+      .definition = "Gradient of npu_moe_gating_top_k with respect to x, from grad_y [N, k], the gradient of y. x_norm "
+                    "[N, E] and expertIdx [N, k] are the scores and the experts that npu_moe_gating_top_k returned, "
+                    "and the other arguments are those of its call. The result is [N, E] in the type of grad_y.",
   });
   library.add({
       .schema =
           "npu::npu_moe_gating_top_k_softmax(Tensor x, Tensor? finished=None, int k=1) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_gating_top_k_softmax),
-      .definition = "The k greatest of softmax(x), equal ones in rising order. Results: these, their experts in int32 "
-                    "(the number of "
-                    "experts in finished rows), and row_idx[i, j] = j * rows + i in int32",
+      .definition = "Routes each token to the k experts with the highest softmax(x), which is computed in float32. "
+                    "Ties go to the lower expert. x is [N, E] or [B, S, E], with E experts. Results, each [N, k] or "
+                    "[B, S, k]: y, the largest softmax values, in the type of x; the experts in int32, which are E for "
+                    "each token where finished, bool [N] or [B, S], is true; and row_idx[i, j] = j * N + i in int32, "
+                    "where i counts the tokens (N = B * S).",
   });
   library.add({
       .schema = "npu::npu_moe_gating_top_k_softmax_v2(Tensor x, *, int k=1, Tensor? finished=None, int? renorm=0, "
                 "bool? output_softmax=False) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_gating_top_k_softmax_v2),
-      .definition = "npu_moe_gating_top_k_softmax; with renorm 1 the softmax of the k greatest x. The third result is "
-                    "softmax(x) in "
-                    "float32 with output_softmax and renorm 0, and empty otherwise",
+      .definition = "npu_moe_gating_top_k_softmax with another third result: softmax(x) in float32 if output_softmax "
+                    "is true and renorm is 0, and an empty tensor otherwise. With renorm 1, y is the softmax over the "
+                    "k largest elements of x only.",
   });
 }
 
@@ -218,13 +220,14 @@ void define_atb_gating(OperatorLibrary& library) {
                 "mapping_table=None, str? activation_type=None, int group_num=1, int group_topk=1, int n=1, int k=1, "
                 "bool is_norm=True, float scale=1, bool enable_expert_mapping=False) -> (Tensor, Tensor)",
       .kernel = parts(&fused_add_topk_div),
-      .definition =
-          "score = sigmoid(x); the k experts of the greatest score + add_num within the group_topk of group_num "
-          "groups of the "
-          "greatest sum of n; y = their score, with is_norm divided by its sum and times scale (DeepSeek-V3, "
-          "2024). With enable_expert_mapping, expert e of row i is mapping_table[e, i % mapping_num[e]], one of "
-          "its copies. "
-          "Results: y in float32, experts in int32",
+      .definition = "Group-limited routing with sigmoid scores (DeepSeek-V3, 2024). Each token chooses the k experts "
+                    "with the highest sigmoid(x) + add_num, in float32, among the group_topk best of group_num equal "
+                    "groups; groups are ranked by the sum of their n largest values. x is [N, E], add_num is [E]. "
+                    "Results: y [N, k] in float32, sigmoid(x) of the chosen experts, with is_norm divided by their sum "
+                    "and multiplied by scale; and the experts [N, k] in int32. With enable_expert_mapping, expert e of "
+                    "token i becomes mapping_table[e, i % mapping_num[e]], one of its copies, so that tokens take "
+                    "turns with them; mapping_num is [E], mapping_table is [E, copies]. activation_type is None or "
+                    "activation_sigmoid.",
   });
   library.add({
       .schema = "atb::npu_fused_add_topk_div.out(Tensor x, Tensor add_num, *, Tensor? mapping_num=None, Tensor? "
@@ -232,7 +235,7 @@ void define_atb_gating(OperatorLibrary& library) {
                 "bool is_norm=True, float scale=1, bool enable_expert_mapping=False, Tensor(a!) y, Tensor(b!) indices) "
                 "-> (Tensor(a!), Tensor(b!))",
       .kernel = composite(&fused_add_topk_div_out),
-      .definition = "npu_fused_add_topk_div into y and indices",
+      .definition = "npu_fused_add_topk_div that writes its results into y and indices.",
   });
 }
 

@@ -220,95 +220,117 @@ void define_moe_permute(OperatorLibrary& library) {
       .schema = "npu::npu_moe_token_permute(Tensor tokens, Tensor indices, int? num_out_tokens=None, bool "
                 "padded_mode=False) -> (Tensor, Tensor)",
       .kernel = parts(&moe_token_permute),
-      .definition =
-          "Rows of tokens in the order of their experts, equal ones as they stand, the first num_out_tokens of "
-          "them (all where "
-          "None or 0); and where each pair went, in int32",
+      .definition = "Permutes tokens so that those of one expert follow each other, by a stable sort of the N * K "
+                    "pairs of token and expert by expert (permute of Megatron-LM). tokens is [N, H]; indices, [N, K] "
+                    "or [N], holds the experts of each token. Results: the permuted tokens, which are the rows of the "
+                    "first num_out_tokens pairs (of all if it is None or 0, of all but the last ones if it is "
+                    "negative); and sorted_indices [N * K] in int32, where entry i * K + j is the position of the j-th "
+                    "pair of token i. padded_mode must be False.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_grad(Tensor tokens, Tensor grad_permuted_tokens, Tensor indices, Tensor "
                 "sorted_indices, bool padded_mode=False) -> Tensor",
       .kernel = parts(&moe_token_permute_grad),
-      .definition = "The gradient of tokens of npu_moe_token_permute",
+      .definition = "Gradient of npu_moe_token_permute with respect to tokens: for each token the sum of the rows of "
+                    "grad_permuted_tokens that belong to it, in float32. indices is the argument and sorted_indices "
+                    "the second result of npu_moe_token_permute. The result is [N, H] in the type of tokens. "
+                    "padded_mode must be False.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_grad_v2(Tensor grad_permuted_tokens, Tensor sorted_indices, SymInt "
                 "tokens_size_0, ScalarType tokens_dtype, SymInt num_topK, bool padded_mode=False) -> Tensor",
       .kernel = parts(&moe_token_permute_grad_v2),
-      .definition = "The gradient of tokens of npu_moe_token_permute, in tokens_dtype",
+      .definition = "npu_moe_token_permute_grad that takes the number of tokens, tokens_size_0, and of experts of each "
+                    "token, num_topK, instead of tokens and indices. The result is [tokens_size_0, H] in tokens_dtype.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_with_routing_map(Tensor tokens, Tensor routing_map, *, Tensor? probs=None, "
                 "int? num_out_tokens=None, bool drop_and_pad=False) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_token_permute_with_routing_map),
-      .definition =
-          "Rows of tokens expert by expert as routing_map says, tokens in rising order; the same of probs; and where "
-          "the "
-          "pairs "
-          "of each token went (token by token), or with drop_and_pad, which has num_out_tokens / experts rows for each "
-          "expert, the token of each row",
+      .definition = "Permutes tokens so that those of one expert follow each other in their old order, with a mask "
+                    "that says which experts a token goes to (permute of Megatron-LM). tokens is [N, H]; routing_map "
+                    "is [N, E], nonzero where the token goes to the expert; probs is [N, E]; num_out_tokens, the "
+                    "number of rows, must be given. Results: the permuted tokens [num_out_tokens, H]; the probs of "
+                    "these rows [num_out_tokens], empty without probs; and sorted_indices [num_out_tokens] in int32, "
+                    "the positions of the rows of the first token, then those of the second, and so on. With "
+                    "drop_and_pad each expert has num_out_tokens / E rows, filled up with tokens that do not go to it, "
+                    "and sorted_indices holds the token of each row.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_with_routing_map_grad(Tensor permuted_token_out_grad, Tensor? probs_grad, "
                 "Tensor sorted_indices, Tensor routing_map, SymInt experts_num, SymInt tokens_num, bool drop_and_pad) "
                 "-> (Tensor, Tensor)",
       .kernel = parts(&moe_token_permute_with_routing_map_grad),
-      .definition = "Gradients of tokens and probs (None without) of npu_moe_token_permute_with_routing_map",
+      .definition = "Gradients of npu_moe_token_permute_with_routing_map with respect to tokens [tokens_num, H] and "
+                    "probs [tokens_num, experts_num], from those of its first two results. Rows of a token are summed "
+                    "in float32. The second gradient is None if probs_grad is. sorted_indices is the third result of "
+                    "npu_moe_token_permute_with_routing_map.",
   });
   library.add({
       .schema = "npu::_npu_moe_token_unpermute(Tensor permuted_tokens, Tensor sorted_indices, Tensor? probs=None, bool "
                 "padded_mode=False, int[]? restore_shape=None) -> (Tensor unpermuted_tokens, Tensor "
                 "permuted_tokens_for_backward)",
       .kernel = parts(&moe_token_unpermute_saving),
-      .definition =
-          "npu_moe_token_unpermute, and what its gradient needs of permuted_tokens: all with probs, nothing without",
+      .definition = "npu_moe_token_unpermute with a second result that its gradient needs: a copy of permuted_tokens "
+                    "if probs is given, and an empty tensor otherwise.",
   });
   library.add({
       .schema = "npu::npu_moe_token_unpermute(Tensor permuted_tokens, Tensor sorted_indices, Tensor? probs=None, bool "
                 "padded_mode=False, int[]? restore_shape=None) -> Tensor",
       .kernel = parts(&moe_token_unpermute),
-      .definition =
-          "out[i] = sum over j of probs[i, j] * permuted_tokens[sorted_indices[i * k + j]], in float32; rows that "
-          "npu_moe_token_permute left out, and rows of probability 0, are zeros whatever they hold",
+      .definition = "Undoes npu_moe_token_permute and adds up the rows of each token with the weights probs, in "
+                    "float32 (unpermute of Megatron-LM): out[i] = sum over j of probs[i, j] * "
+                    "permuted_tokens[sorted_indices[i * K + j]]. permuted_tokens is [rows, H], sorted_indices is [N * "
+                    "K], probs is [N, K]; without probs K is 1, and the weights are 1. Rows that npu_moe_token_permute "
+                    "left out count as zeros, and so do rows of weight 0 even if they are not finite. The result is "
+                    "[N, H] in the type of permuted_tokens. padded_mode must be False; restore_shape is ignored.",
   });
   library.add({
       .schema =
           "npu::npu_moe_token_unpermute_grad(Tensor permuted_tokens, Tensor grad_unpermuted_tokens, Tensor "
           "sorted_indices, Tensor? probs=None, bool padded_mode=False, int[]? restore_shape=None) -> (Tensor, Tensor)",
       .kernel = parts(&moe_token_unpermute_grad),
-      .definition = "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute",
+      .definition = "Gradients of npu_moe_token_unpermute with respect to permuted_tokens and probs, each in the shape "
+                    "and type of its tensor. The second is None without probs. padded_mode must be False; "
+                    "restore_shape is ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_token_unpermute_grad_v2(Tensor grad_unpermuted_tokens, Tensor sorted_indices, SymInt "
                 "permuted_tokens_size_0, ScalarType permuted_tokens_dtype, Tensor? probs=None, bool padded_mode=False, "
                 "int[]? restore_shape=None, Tensor? permuted_tokens=None) -> (Tensor, Tensor)",
       .kernel = parts(&moe_token_unpermute_grad_v2),
-      .definition =
-          "Gradients of permuted_tokens, in permuted_tokens_dtype, and probs (None without) of npu_moe_token_unpermute",
+      .definition = "npu_moe_token_unpermute_grad that needs permuted_tokens only with probs. The first gradient is "
+                    "[permuted_tokens_size_0, H] in permuted_tokens_dtype.",
   });
   library.add({
       .schema = "npu::_npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] "
                 "restore_shape, *, Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> (Tensor, "
                 "Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_token_unpermute_with_routing_map_saving),
-      .definition =
-          "npu_moe_token_unpermute_with_routing_map; besides, row out_index[i] of permuted_tokens is of token "
-          "permuted_token_id[i], and probabilities of these rows",
+      .definition = "npu_moe_token_unpermute_with_routing_map with three more results, which its gradient needs: "
+                    "out_index and permuted_token_id in int32, where row out_index[i] of permuted_tokens belongs to "
+                    "token permuted_token_id[i], in ascending order of tokens; and the probs of the rows of "
+                    "permuted_tokens, empty without probs.",
   });
   library.add({
       .schema = "npu::npu_moe_token_unpermute_with_routing_map(Tensor permuted_tokens, Tensor sorted_indices, int[] "
                 "restore_shape, *, Tensor? probs=None, Tensor? routing_map=None, bool drop_and_pad=False) -> Tensor",
       .kernel = parts(&moe_token_unpermute_with_routing_map),
-      .definition =
-          "Each token the sum of its rows, times their probs, in float32; without drop_and_pad each token has as "
-          "many rows",
+      .definition = "Undoes npu_moe_token_permute_with_routing_map and adds up the rows of each token, weighted by "
+                    "probs if they are given, in float32. permuted_tokens is [rows, H], sorted_indices is the third "
+                    "result of npu_moe_token_permute_with_routing_map, restore_shape is [N, H], and probs and "
+                    "routing_map are [N, E]; probs needs routing_map. The result is [N, H] in the type of "
+                    "permuted_tokens. Without drop_and_pad all tokens must have equally many rows.",
   });
   library.add({
       .schema = "npu::npu_moe_token_unpermute_with_routing_map_grad(Tensor unpermuted_tokens_grad, Tensor out_index, "
                 "Tensor permuted_token_id, Tensor? routing_map, Tensor? permuted_tokens, Tensor? probs, bool "
                 "drop_and_pad, int[] restore_shape) -> (Tensor, Tensor)",
       .kernel = parts(&moe_token_unpermute_with_routing_map_grad),
-      .definition = "Gradients of permuted_tokens and probs (None without) of npu_moe_token_unpermute_with_routing_map",
+      .definition = "Gradients of npu_moe_token_unpermute_with_routing_map with respect to permuted_tokens and probs. "
+                    "The second is None without probs, which needs routing_map and permuted_tokens. out_index and "
+                    "permuted_token_id are results of _npu_moe_token_unpermute_with_routing_map. restore_shape is "
+                    "ignored.",
   });
 }
 

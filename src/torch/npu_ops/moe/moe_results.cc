@@ -104,40 +104,48 @@ void define_moe_results(OperatorLibrary& library) {
                 "bias, Tensor? scales, Tensor expanded_src_to_dst_row, Tensor? export_for_source_row, int? "
                 "drop_pad_mode=0, int? k=1) -> Tensor",
       .kernel = parts(&moe_finalize_routing),
-      .definition =
-          "out[i] = skip1[i] + skip2[i] + sum over j of scales[i, j] * (row + bias[export_for_source_row[i, j]]), "
-          "in float32. "
-          "row is that of expanded_permuted_rows at expanded_src_to_dst_row[j * rows + i] (drop_pad_mode 0, 1) or "
-          "[i * k + j] "
-          "(2, 3); zeros where that is -1",
+      .definition = "Brings the results of experts back into the order of tokens and adds them up, in float32: out[i] "
+                    "= skip1[i] + skip2[i] + sum over j of scales[i, j] * (expanded_permuted_rows[row] + "
+                    "bias[export_for_source_row[i, j]]). row is expanded_src_to_dst_row[j * N + i] with drop_pad_mode "
+                    "0 or 1, and expanded_src_to_dst_row[i * K + j] with 2 or 3; where it is -1, zeros stand for the "
+                    "row. expanded_permuted_rows is [rows, H] or [E, capacity, H], skip1 and skip2 are [N, H], bias is "
+                    "[E, H], and scales and export_for_source_row are [N, K]. Without scales K is k, and the weights "
+                    "are 1. Terms of weight 0 are 0 even if they are not finite. The result is [N, H] in the type of "
+                    "expanded_permuted_rows.",
   });
   library.add({
       .schema =
           "npu::npu_moe_re_routing(Tensor tokens, Tensor expert_token_num_per_rank, *, Tensor? per_token_scales=None, "
           "int expert_token_num_type=1, int idx_type=0, int? tokens_dtype=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_re_routing),
-      .definition =
-          "Chunks of rows [rank][expert], whose lengths expert_token_num_per_rank says, as [expert][rank]. "
-          "Results: rows, their "
-          "scales (ones where none are given), the row where each comes from (idx_type 0) or goes to (1), and the "
-          "number of "
-          "rows of each expert, plain (expert_token_num_type 1) or summed up (0)",
+      .definition = "Reorders the rows that an all-to-all brought from other ranks, from chunks [rank][expert] to "
+                    "chunks [expert][rank]. expert_token_num_per_rank, int32 or int64 [ranks, E], holds the length of "
+                    "each chunk; rows after the last chunk stay last. tokens is [N, H], per_token_scales is [N]. "
+                    "Results: the rows; their scales (float32 ones if none are given); the old position of each row "
+                    "(idx_type 0) or the new position of each old row (idx_type 1), [N] in int32; and the number of "
+                    "rows of each expert, [E] in the type of expert_token_num_per_rank, cumulative with "
+                    "expert_token_num_type 0 and plain with 1. tokens_dtype is ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_compute_expert_tokens(Tensor sorted_expert_for_source_row, int num_expert) -> Tensor",
       .kernel = parts(&moe_compute_expert_tokens),
-      .definition = "How many elements of a rising vector are at most 0, 1, ..., num_expert - 1",
+      .definition = "Cumulative number of tokens of each expert: out[e] is how many elements of "
+                    "sorted_expert_for_source_row are at most e. sorted_expert_for_source_row is a vector of experts "
+                    "in ascending order, in int32 or int64. The result is [num_expert] in its type.",
   });
   library.add({
       .schema = "npu::npu_moe_update_expert(Tensor expert_ids, Tensor eplb_table, *, Tensor? expert_scales=None, "
                 "Tensor? pruning_threshold=None, Tensor? active_mask=None, int local_rank_id=-1, int world_size=-1, "
                 "int balance_mode=0) -> (Tensor, Tensor)",
       .kernel = parts(&moe_update_expert),
-      .definition =
-          "A row of eplb_table has the number of copies of an expert, and then their ids. Takes copy local_rank_id / "
-          "ceil(world_size / copies) (balance_mode 0), or token % copies (1). The second result says which pairs stay: "
-          "those "
-          "of active tokens with expert_scales >= pruning_threshold * (sum of the token's expert_scales)",
+      .definition = "Replaces the experts of tokens by the ids of their copies, for load balancing among ranks. Row e "
+                    "of eplb_table [E, 1 + copies] holds the number of copies of expert e, then their ids. With "
+                    "balance_mode 0 all tokens take copy local_rank_id / ceil(world_size / number of copies), rounded "
+                    "down; with balance_mode 1 token i takes copy i % number of copies. Results: the ids, in the shape "
+                    "[N, K] and type of expert_ids; and a bool mask [N, K] of the pairs that stay, which are those of "
+                    "tokens in active_mask [N] and, if expert_scales [N, K] and pruning_threshold are given, with "
+                    "expert_scales >= pruning_threshold * (sum of the expert_scales of the token). pruning_threshold "
+                    "is broadcast to [N, K].",
   });
 }
 

@@ -199,10 +199,12 @@ void define_moe_routing(OperatorLibrary& library) {
       .schema = "npu::npu_moe_init_routing(Tensor x, Tensor row_idx, Tensor expert_idx, int active_num) -> (Tensor, "
                 "Tensor, Tensor)",
       .kernel = parts(&moe_init_routing),
-      .definition =
-          "Pairs in the order of their experts, equal ones as they stand. Results: rows row_idx % rows of x, for the "
-          "first "
-          "min(active_num, rows) * k pairs; the place of each pair, by its row_idx; its expert; all in this order",
+      .definition = "Gathers the rows of tokens in the order of their experts, by a stable sort of the N * K pairs of "
+                    "token and expert. x is [N, H]; expert_idx [N, K] holds the experts of each token; row_idx [N, K] "
+                    "holds the number of each pair, as npu_moe_gating_top_k_softmax returns it, and a pair takes row "
+                    "row_idx % N of x. Results: the rows of the first min(active_num, N) * K pairs in this order; for "
+                    "each number of a pair its position in this order, [N * K] in int32; and the experts in this "
+                    "order, [N * K] in int32.",
   });
   library.add({
       .schema = "npu::npu_moe_init_routing_v2(Tensor x, Tensor expert_idx, *, Tensor? scale=None, Tensor? offset=None, "
@@ -210,18 +212,20 @@ void define_moe_routing(OperatorLibrary& library) {
                 "expert_tokens_num_type=0, bool expert_tokens_num_flag=False, int quant_mode=-1, int[2] "
                 "active_expert_range=[], int row_idx_type=0, int? x_dtype=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_init_routing_v2),
-      .definition =
-          "Pairs in the order of their experts, equal ones as they stand, those of experts behind active_expert_range, "
-          "and "
-          "then those of experts before it, last and not active. Results: rows of x for these pairs, zeros where none "
-          "is "
-          "active, with drop_pad_mode 1 expert_capacity for each expert; the row of each pair, -1 where there is none "
-          "(row_idx_type 0), or all pairs in this order (1); the number of pairs of each expert before capacity, "
-          "summed up "
-          "(0), plain (1), or [expert, number] (2); with quant_mode -1 the scale of each row's token. quant_mode 0: "
-          "rint(x "
-          "* scale + offset); 1: rows times the scale of their expert, by their greatest magnitude / 127, which is the "
-          "last result",
+      .definition = "Gathers the rows of tokens in the order of their experts, by a stable sort of the N * K pairs of "
+                    "token and expert. x is [N, H], expert_idx is [N, K]. Pairs of experts in active_expert_range, "
+                    "[start, end), by default [0, expert_num), are active. The others come last, those of experts from "
+                    "end on first. Results: (1) the rows of the active pairs, then zeros, [N * K, H] or at most "
+                    "active_num rows if that is positive; with drop_pad_mode 1 [experts, expert_capacity, H], where "
+                    "zeros fill up experts with fewer pairs and further pairs are dropped. (2) int32 [N * K]: with "
+                    "row_idx_type 0 the row of each pair, or -1 if it has none; with row_idx_type 1 the pairs in "
+                    "sorted order. (3) int64, the number of pairs of each active expert before drops: cumulative "
+                    "(expert_tokens_num_type 0), plain (1), or as rows [expert, number] of the experts that have any, "
+                    "followed by zeros (2). (4) float32, a scale for each row. quant_mode -1 keeps the type of x, and "
+                    "the scales are those of the tokens in scale [N], empty without scale. quant_mode 0 gives int8 "
+                    "round(x * scale + offset), and no scales. quant_mode 1 multiplies rows by scale, [experts, H] or "
+                    "[1, H], if given, and quantises each dynamically to int8 with the scale max(abs(row)) / 127. "
+                    "expert_tokens_num_flag and x_dtype are ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_init_routing_quant(Tensor x, Tensor expert_idx, *, Tensor? scale=None, Tensor? "
@@ -229,11 +233,11 @@ void define_moe_routing(OperatorLibrary& library) {
                 "expert_tokens_num_mode=0, bool expert_tokens_before_capacity_flag=False, int quant_mode=1) -> "
                 "(Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&moe_init_routing_quant),
-      .definition =
-          "npu_moe_init_routing_v2 of all experts, in int8. Results: rows, the row of each pair, the number of pairs "
-          "of "
-          "each "
-          "expert in int32 (mode 1 summed up, 2 plain; without capacity), the same before capacity, scales of rows",
+      .definition = "npu_moe_init_routing_v2 of all experts, with rows in int8 (quant_mode 0 or 1). Results: the rows; "
+                    "the row of each pair, or -1, in int32; the number of pairs of each expert in int32, cumulative "
+                    "with expert_tokens_num_mode 1 and plain with 2, empty with 0 or drop_pad_mode 1; the plain "
+                    "numbers before drops in int32 with drop_pad_mode 1 and expert_tokens_before_capacity_flag, else "
+                    "empty; and the scales of rows in float32, empty with quant_mode 0.",
   });
 }
 

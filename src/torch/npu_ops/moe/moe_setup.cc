@@ -140,13 +140,14 @@ void define_moe_setup(OperatorLibrary& library) {
                 "expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int quant_mode=0, int "
                 "global_bs=0, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&dispatch_setup>()),
-      .definition =
-          "The first half of npu_moe_distribute_dispatch_v2. Results: rows by the experts that they go to, with zeros "
-          "up "
-          "to a multiple of 256 values, or, where quant_mode is 2, in int8 with the bytes of their scales behind them, "
-          "from "
-          "a multiple of 32 on, and zeros up to a multiple of 512; the place of each pair among those of "
-          "its expert; the pair of each row, and the number of rows of each expert",
+      .definition = "First half of npu_moe_distribute_dispatch_v2, which orders and quantises rows; "
+                    "npu_moe_distribute_dispatch_teardown sends them, so that a program can compute something else in "
+                    "between. quant_mode is 0 or 2. Results: y, the rows ordered by destination rank and expert, with "
+                    "zeros up to a multiple of 256 values, or with quant_mode 2 int8 rows, each followed by the 4 "
+                    "bytes of its float32 scale at the next multiple of 32 and zeros up to a multiple of 512; the "
+                    "position of each pair among those of its expert, [N * K] in int32; and comm_cmd_info in int32, "
+                    "the pair of each row (-1 for none), then the number of rows for each rank of a shared expert and "
+                    "for each other expert.",
   });
   library.add({
       .schema =
@@ -155,9 +156,11 @@ void define_moe_setup(OperatorLibrary& library) {
           "shared_expert_num=1, int shared_expert_rank_num=0, int quant_mode=0, int global_bs=0, int "
           "expert_token_nums_type=1, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&dispatch_teardown>()),
-      .definition =
-          "The second half: results 1 to 4 of npu_moe_distribute_dispatch_v2, of what the set-up gave. The fourth "
-          "number of assist_info_for_combine is 1 for each row that came",
+      .definition = "Second half of npu_moe_distribute_dispatch_v2: sends the rows y that "
+                    "npu_moe_distribute_dispatch_setup ordered, with its comm_cmd_info. Results: expand_x, "
+                    "dynamic_scales, assist_info_for_combine and expert_token_nums of npu_moe_distribute_dispatch_v2. "
+                    "The fourth number of each row of assist_info_for_combine is 1 if the row arrived, because "
+                    "npu_moe_distribute_combine_setup needs it.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_setup(Tensor expand_x, Tensor expert_ids, Tensor "
@@ -165,10 +168,11 @@ void define_moe_setup(OperatorLibrary& library) {
                 "expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int global_bs=0, int "
                 "comm_quant_mode=0, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor)",
       .kernel = parts(boxed<&combine_setup>()),
-      .definition =
-          "The first half of npu_moe_distribute_combine_v2. Results: rows by the ranks that they came from, with "
-          "zeros up to a multiple of 512 values; token "
-          "and number of the token's expert of each row, and the number of rows of each rank",
+      .definition = "First half of npu_moe_distribute_combine_v2, which orders the results of experts, expand_x [A, "
+                    "H], by the ranks of their tokens; npu_moe_distribute_combine_teardown sends them. "
+                    "assist_info_for_combine is that of npu_moe_distribute_dispatch_teardown. Results: the rows, with "
+                    "zeros up to a multiple of 512 values; and comm_cmd_info in int32, the token and the index of the "
+                    "token's expert for each row, then the number of rows for each rank.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_teardown(Tensor expand_x, Tensor quant_expand_x, Tensor expert_ids, "
@@ -177,7 +181,10 @@ void define_moe_setup(OperatorLibrary& library) {
                 "expert_shard_type=0, int shared_expert_num=1, int shared_expert_rank_num=0, int global_bs=0, int "
                 "comm_quant_mode=0, int comm_type=0, str comm_alg=\"\") -> Tensor",
       .kernel = parts(boxed<&combine_teardown>()),
-      .definition = "The second half: npu_moe_distribute_combine_v2 of what the set-up gave",
+      .definition = "Second half of npu_moe_distribute_combine_v2: sends the rows quant_expand_x that "
+                    "npu_moe_distribute_combine_setup ordered, with its comm_cmd_info, and adds them up. The result is "
+                    "[N, H] in the type of expand_x, with rows of shared experts and shared_expert_x added. expand_idx "
+                    "and x_active_mask are ignored.",
   });
 }
 

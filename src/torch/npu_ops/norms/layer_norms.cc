@@ -204,80 +204,113 @@ void define_layer_norms(OperatorLibrary& library) {
       .schema = "npu::npu_add_layer_norm(Tensor x1, Tensor x2, Tensor gamma, Tensor beta, float epsilon=1e-05, bool "
                 "additional_output=False) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&add_layer_norm),
-      .definition =
-          "sum = x1 + x2 in their type; y = (sum - mean) * rstd * gamma + beta, over the last gamma.dim() "
-          "dimensions (Ba et al., 2016). Results: y, mean and rstd in float32, and sum, which is empty without "
-          "additional_output",
+      .definition = "Addition of a residual, followed by layer normalisation (Ba et al., 2016) over the last "
+                    "gamma.dim() dimensions: sum = x1 + x2, rounded to their type, and y = (sum - mean) * rstd * "
+                    "gamma + beta with rstd = 1 / sqrt(variance + epsilon). x1 and x2 have the same shape [..., "
+                    "*gamma.shape], and beta has that of gamma. Results: y in the type of sum; mean and rstd in "
+                    "float32, with size 1 in each normalised dimension; and sum, or an empty tensor unless "
+                    "additional_output is True.",
   });
   library.add({
       .schema = "npu::npu_add_layer_norm_backward(Tensor? dy_opt, Tensor x1, Tensor x2, Tensor rstd, Tensor mean, "
                 "Tensor gamma, Tensor? dsum_opt) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&add_layer_norm_backward),
-      .definition = "Gradients of npu_add_layer_norm for x1, x2 and, in float32, gamma and beta",
+      .definition = "Gradient of npu_add_layer_norm. dy_opt and dsum_opt are the gradients of y and of sum, where "
+                    "None counts as zero; mean and rstd are results of the forward call. Results: the gradients of x1 "
+                    "and of x2, which are equal, in the type of x1, and the gradients of gamma and beta in float32.",
   });
   library.add({
       .schema = "npu::npu_deep_norm(Tensor x, Tensor gx, Tensor beta, Tensor gamma, float alpha=0.3, float "
                 "epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&deep_norm),
-      .definition = "y = layer_norm(alpha * x + gx) (Wang et al., DeepNet, 2022). Results: mean and rstd in float32, y",
+      .definition = "Layer normalisation of a residual sum that weighs the skip connection (DeepNet: Wang et al., "
+                    "2022): with s = alpha * x + gx, y = (s - mean) * rstd * gamma + beta over the last gamma.dim() "
+                    "dimensions. gx is the output of the sublayer, of x's shape. Results: mean and rstd = 1 / "
+                    "sqrt(variance + epsilon) in float32, with size 1 in each normalised dimension, and y in the type "
+                    "of x.",
   });
   library.add({
       .schema = "npu::npu_deep_norm_backward(Tensor dy, Tensor x, Tensor gx, Tensor gamma, Tensor mean, Tensor rstd, "
                 "float alpha=0.3) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&deep_norm_backward),
-      .definition = "Gradients of npu_deep_norm for x, gx and, in float32, beta and gamma",
+      .definition = "Gradient of npu_deep_norm. dy is the gradient of y; mean and rstd are results of the forward "
+                    "call. Results: the gradients of x and gx in their types, and the gradients of beta and gamma, in "
+                    "this order, in float32.",
   });
   library.add({
       .schema = "npu::npu_layer_norm_eval(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
                 "bias=None, float eps=1e-05) -> Tensor",
       .kernel = parts(&layer_norm_eval),
-      .definition = "torch.nn.functional.layer_norm",
+      .definition = "torch.nn.functional.layer_norm (Ba et al., 2016): (input - mean) / sqrt(variance + eps) * weight "
+                    "+ bias over the last dimensions of input, whose sizes are normalized_shape. weight and bias have "
+                    "the shape normalized_shape and stand for 1 and 0 where they are None. The result has the shape "
+                    "and type of input.",
   });
   library.add({
       .schema = "npu::npu_layernorm_grad(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor "
                 "rstd, Tensor? weight, Tensor? bias) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&layernorm_grad),
-      .definition = "Gradients of layer_norm for input, weight and bias",
+      .definition = "Gradient of torch.nn.functional.layer_norm. grad_out is the gradient of its result; mean and "
+                    "rstd = 1 / sqrt(variance + eps) have size 1 in each normalised dimension. bias is ignored. "
+                    "Results: the gradient of input, in its type, and the gradients of weight and bias, in the type "
+                    "of weight, or of input where weight is None.",
   });
   library.add({
       .schema = "npu::npu_group_norm_silu(Tensor input, Tensor? weight, Tensor? bias, int group, float eps=0.00001) -> "
                 "(Tensor, Tensor, Tensor)",
       .kernel = parts(&group_norm_silu),
-      .definition = "y = silu(group_norm(input)) (Wu and He, 2018). Results: y, mean and rstd of each group",
+      .definition = "Group normalisation (Wu and He, 2018), followed by SiLU: y = "
+                    "silu(torch.nn.functional.group_norm(input, group, weight, bias, eps)). input is [N, C, ...], "
+                    "where C is a multiple of group; weight and bias are [C] and stand for 1 and 0 where they are "
+                    "None. Results: y, of the shape and type of input, and mean and rstd = 1 / sqrt(variance + eps) "
+                    "of each group, [N, group], in the type of input.",
   });
   library.add({
       .schema = "npu::npu_group_norm_swish(Tensor input, int num_groups, Tensor weight, Tensor bias, float? eps=1e-5, "
                 "float? swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&group_norm_swish),
-      .definition = "y = n * sigmoid(swish_scale * n), n = group_norm(input). Results: y, mean and rstd of each group",
+      .definition = "Group normalisation (Wu and He, 2018), followed by swish (Ramachandran et al., 2017): y = n * "
+                    "sigmoid(swish_scale * n) with n = torch.nn.functional.group_norm(input, num_groups, weight, "
+                    "bias, eps). input is [N, C, ...]; weight and bias are [C]. Results: y, of the shape and type of "
+                    "input, and mean and rstd = 1 / sqrt(variance + eps) of each group, [N, num_groups], in the type "
+                    "of input.",
   });
   library.add({
       .schema =
           "npu::npu_group_norm_swish_grad(Tensor grad, Tensor input, int num_groups, Tensor weight, Tensor bias, "
           "Tensor mean, Tensor rstd, bool[3] grad_input_mask, float? swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&group_norm_swish_grad),
-      .definition = "Gradients of npu_group_norm_swish for input, weight and bias; empty where the mask says no",
+      .definition = "Gradient of npu_group_norm_swish. grad is the gradient of y; mean and rstd are results of the "
+                    "forward call. Results: the gradients of input, weight and bias, each in the type of its tensor, "
+                    "or an empty tensor where grad_input_mask is False.",
   });
   library.add({
       .schema = "npu::npu_normalize_batch(Tensor input, Tensor seq_len, int normalize_type=0) -> Tensor",
       .kernel = parts(&normalize_batch),
       .traits = {.on_host = {"seq_len"}},
-      .definition =
-          "(x - mean) / (std + 1e-5) of (batch, features, time): mean and unbiased std of the first seq_len times, "
-          "of each feature or of all (normalize_batch of NeMo's speech features)",
+      .definition = "Normalises a batch of padded sequences to mean 0 and standard deviation 1 (normalize_batch of "
+                    "NeMo's speech features): (input - mean) / (std + 1e-5). input is [batch, features, time], and "
+                    "seq_len, [batch], has the length of each sequence. mean and the unbiased std are taken over the "
+                    "first seq_len time steps, of each feature (normalize_type 0) or of all features together (1). "
+                    "Time steps behind the sequence are normalised, too. The result has the shape and type of input.",
   });
   library.add({
       .schema = "npu::batch_norm_reduce(Tensor input, float eps) -> (Tensor, Tensor)",
       .kernel = parts(&batch_norm_reduce),
-      .definition = "Of each channel: the sum, and the sum of squares, in float32",
+      .definition = "First step of synchronised batch normalisation (torch.nn.SyncBatchNorm): sums of each channel "
+                    "over the batch of one process. input is [N, C, ...]; eps is ignored. Results: the sum and the "
+                    "sum of squares of each channel, [C], in float32.",
   });
   library.add({
       .schema = "npu::batch_norm_gather_stats_update(Tensor input, Tensor mean, Tensor invstd, Tensor? running_mean, "
                 "Tensor? running_var, float momentum, float eps, Tensor counts) -> (Tensor, Tensor)",
       .kernel = composite(&batch_norm_gather_stats_update),
-      .definition =
-          "Of sums (mean) and sums of squares (invstd) of several processes, each of counts values: the mean and "
-          "1 / sqrt(variance + eps) of all. Writes running_mean and running_var, as torch's batch_norm does",
+      .definition = "Second step of synchronised batch normalisation: the statistics of the whole batch from the "
+                    "results of batch_norm_reduce of P processes. mean and invstd hold their sums and sums of "
+                    "squares, [P, C], and counts has the number of values per channel of each process, [P]. "
+                    "running_mean and running_var are updated in place as by torch.nn.functional.batch_norm, with the "
+                    "unbiased variance. input is ignored. Results: mean and 1 / sqrt(variance + eps), [C], in "
+                    "float32.",
   });
 }
 

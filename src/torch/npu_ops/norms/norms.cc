@@ -94,42 +94,50 @@ void define_norms(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
       .kernel = parts(&rms_norm),
-      .definition = "y = x / sqrt(mean(x^2) + epsilon) * gamma, over the last gamma.dim() dimensions; rstd in float32 "
-                    "(Zhang and Sennrich, 2019)",
+      .definition = "Root mean square normalisation over the last gamma.dim() dimensions of input (Zhang and "
+                    "Sennrich, 2019): y = input / sqrt(mean(input^2) + epsilon) * gamma. input is [..., *gamma.shape] "
+                    "in float16, bfloat16 or float32; the mean is computed in float32. Results: y, of input's shape "
+                    "and type, and rstd = 1 / sqrt(mean(input^2) + epsilon) in float32, with size 1 in each "
+                    "normalised dimension.",
   });
   library.add({
       .schema = "npu::npu_rms_norm_backward(Tensor dy, Tensor input, Tensor gamma, Tensor rstd) -> (Tensor, Tensor)",
       .kernel = parts(&rms_norm_backward),
-      .definition = "Gradients of npu_rms_norm for x and, in float32, for gamma",
+      .definition = "Gradient of npu_rms_norm. dy is the gradient of y, and rstd is the second result of the forward "
+                    "call. Results: the gradient of input, in its type, and the gradient of gamma, in float32.",
   });
   library.add({
       .schema = "npu::npu_gemma_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
       .kernel = parts(&gemma_rms_norm),
-      .definition = "npu_rms_norm with 1 + gamma in the place of gamma",
+      .definition = "npu_rms_norm with the factor 1 + gamma in the place of gamma, as in the models of Gemma: y = "
+                    "input / sqrt(mean(input^2) + epsilon) * (1 + gamma).",
   });
   library.add({
       .schema =
           "npu::npu_add_rms_norm(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&add_rms_norm),
-      .definition = "sum = x1 + x2 in their type; y = npu_rms_norm(sum). Results: y, rstd in float32, sum",
+      .definition = "Addition of a residual, followed by npu_rms_norm: sum = x1 + x2, rounded to the type of the "
+                    "inputs, and y = npu_rms_norm(sum, gamma, epsilon). x1 and x2 have the same shape. Results: y in "
+                    "the type of x1, rstd in float32, and sum.",
   });
   library.add({
       .schema = "npu::npu_add_rms_norm_v2(Tensor(a!) x1, Tensor(b!) x2, Tensor gamma, float epsilon=1e-06) -> Tensor",
       .kernel = parts(&add_rms_norm_v2),
-      .definition = "npu_add_rms_norm that writes y into x1 and the sum into x2. Result: rstd",
+      .definition = "npu_add_rms_norm in place: writes y into x1 and sum into x2. Result: rstd in float32.",
   });
   library.add({
       .schema = "npu::npu_add_rms_norm_v2_functional(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> "
                 "(Tensor, Tensor, Tensor)",
       .kernel = parts(&add_rms_norm_v2_functional),
-      .definition = "npu_add_rms_norm. Results: rstd, y, sum",
+      .definition = "npu_add_rms_norm with its results in another order: rstd, y and sum. It is npu_add_rms_norm_v2 "
+                    "without writes to x1 and x2.",
   });
   library.add({
       .schema = "npu::npu_add_rms_norm_cast(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, "
                 "Tensor, Tensor, Tensor)",
       .kernel = parts(&add_rms_norm_cast),
-      .definition =
-          "npu_add_rms_norm, and a copy of y, after it was rounded, in float32. Results: the copy, y, rstd, sum",
+      .definition = "npu_add_rms_norm that returns y in float32 as well, converted after y was rounded to the type of "
+                    "x1. Results: y in float32, y in the type of x1, rstd in float32, and sum.",
   });
 }
 

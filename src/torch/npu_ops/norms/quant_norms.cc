@@ -146,57 +146,68 @@ void define_quant_norms(OperatorLibrary& library) {
                 "Tensor? beta=None, Tensor? scales2=None, Tensor? zero_points2=None, *, int axis=-1, float "
                 "epsilon=1e-06, bool div_mode=True, int? dst_type=None) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&add_rms_norm_quant),
-      .definition =
-          "sum = x1 + x2 in their type; t = npu_rms_norm(sum) + beta in that type; y = round(t / scale + "
-          "zero_point), or t * scale without div_mode; zero points of an integer type are added to round(t / scale). "
-          "Results: y of scales1, y of scales2 (zeros without them), sum",
+      .definition = "npu_add_rms_norm, followed by static quantisation: t = npu_rms_norm(x1 + x2, gamma, epsilon) + "
+                    "beta, rounded to the type of x1 + x2, and y = round(t / scales + zero_points), saturated. Zero "
+                    "points of an integer type are added after t / scales is rounded. If div_mode is False, y = "
+                    "round(t * scales + zero_points). scales and zero_points have one value or one per channel; axis "
+                    "must be the last dimension; dst_type is a type of npu_quantize, int8 by default. Results: y of "
+                    "scales1 and zero_points1, y of scales2 and zero_points2 (zeros if scales2 is None), and x1 + x2.",
   });
   library.add({
       .schema = "npu::npu_add_rms_norm_dynamic_quant(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? "
                 "smooth_scale1=None, Tensor? smooth_scale2=None, Tensor? beta=None, float epsilon=1e-6, bool[2]? "
                 "output_mask=None, int? y_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&add_rms_norm_dynamic_quant),
-      .definition =
-          "sum = x1 + x2 in their type; t = (npu_rms_norm(sum) + beta) * smooth_scale; scale = max(abs(t)) / 127 of "
-          "each "
-          "row; y = round(t / scale). Results: y1, y2, sum, scale1, scale2; those of output_mask False, and the second "
-          "ones by default unless both smooth scales are given, are empty",
+      .definition = "npu_add_rms_norm, followed by up to two dynamic quantisations per token: t = (npu_rms_norm(x1 + "
+                    "x2, gamma, epsilon) + beta) * smooth_scale in float32, scale = max(abs(t)) / 127 of each row, "
+                    "and y = round(t / scale). y_dtype is a type of npu_quantize, int8 by default, whose largest "
+                    "value takes the place of 127. output_mask chooses which of the two quantisations are computed; "
+                    "by default the second only if both smooth scales are given. Results: y1, y2, x1 + x2 in its "
+                    "type, scale1 and scale2 in float32, [...]; those that are not computed are empty.",
   });
   library.add({
       .schema = "npu::npu_rms_norm_quant(Tensor x, Tensor gamma, Tensor beta, Tensor scale, Tensor offset, float "
                 "epsilon=1e-06, *, int? dst_dtype=None) -> Tensor",
       .kernel = parts(&rms_norm_quant),
-      .definition = "round((npu_rms_norm(x) + beta) * scale + offset)",
+      .definition = "npu_rms_norm, followed by static quantisation: round((npu_rms_norm(x, gamma, epsilon) + beta) * "
+                    "scale + offset), saturated and computed in float32. gamma is [C] or [1, C]; scale and offset "
+                    "have one value or one per channel. The result is in dst_dtype, a type of npu_quantize, int8 by "
+                    "default.",
   });
   library.add({
       .schema = "npu::npu_rms_norm_quant_v2(Tensor x, Tensor gamma, Tensor scale, *, Tensor? offset=None, Tensor? "
                 "beta=None, float epsilon=1e-06, bool div_mode=True, int? dst_dtype=None) -> (Tensor, Tensor)",
       .kernel = parts(&rms_norm_quant_v2),
-      .definition =
-          "round((npu_rms_norm(x) + beta) / scale + offset), or times scale without div_mode; rstd in float32",
+      .definition = "npu_rms_norm_quant that divides by the scale: y = round((npu_rms_norm(x, gamma, epsilon) + beta) "
+                    "/ scale + offset), or with * scale if div_mode is False. offset and beta may be None. Results: y "
+                    "in dst_dtype, int8 by default, and the rstd of npu_rms_norm in float32.",
   });
   library.add({
       .schema = "npu::npu_rms_norm_dynamic_mx_quant(Tensor x, Tensor gamma, *, Tensor? beta=None, float epsilon=1e-06, "
                 "int scale_alg=0, str round_mode=\"rint\", int dst_type=296) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&rms_norm_dynamic_mx_quant),
-      .definition = "npu_dynamic_mx_quant of npu_rms_norm(x) + beta. Results: values, scales, rstd in float32",
+      .definition = "npu_rms_norm, followed by npu_dynamic_mx_quant along the last dimension of npu_rms_norm(x, "
+                    "gamma, epsilon) + beta, which is in float32. scale_alg, round_mode and dst_type are those of "
+                    "npu_dynamic_mx_quant. Results: the quantised values, their scales, and rstd in float32.",
   });
   library.add({
       .schema = "npu::npu_add_rms_norm_dynamic_mx_quant(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? beta=None, "
                 "float epsilon=1e-06, int scale_alg=0, str round_mode=\"rint\", int dst_type=296) -> (Tensor, Tensor, "
                 "Tensor, Tensor)",
       .kernel = parts(&add_rms_norm_dynamic_mx_quant),
-      .definition =
-          "sum = x1 + x2 in their type; npu_rms_norm_dynamic_mx_quant of it. Results: values, sum, scales, rstd",
+      .definition = "npu_rms_norm_dynamic_mx_quant of sum = x1 + x2, rounded to the type of the inputs. Results: the "
+                    "quantised values, sum, their scales, and rstd in float32.",
   });
   library.add({
       .schema =
           "npu::_npu_rms_norm_backward_quant(Tensor dy, Tensor x, Tensor rstd, Tensor gamma, Tensor scale_x, *, "
           "Tensor? offset_x=None, bool? div_mode=True, str quant_mode=\"static\", int? dst_type=1) -> (Tensor, Tensor)",
       .kernel = parts(&rms_norm_backward_quant),
-      .definition =
-          "npu_rms_norm_backward, its gradient for x as round(dx / scale_x + offset_x), or times scale_x without "
-          "div_mode",
+      .definition = "npu_rms_norm_backward, followed by static quantisation of the gradient of x: round(dx / scale_x "
+                    "+ offset_x), or round(dx * scale_x + offset_x) if div_mode is False, saturated. scale_x and "
+                    "offset_x have one value or one per channel; quant_mode must be static. Results: the quantised "
+                    "gradient in dst_type, a type of npu_quantize, int8 by default, and the gradient of gamma in "
+                    "float32.",
   });
 }
 

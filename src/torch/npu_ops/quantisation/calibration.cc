@@ -85,12 +85,14 @@ void define_calibration(OperatorLibrary& library) {
                 "float max_percentile, float search_start, float search_end, float search_step, bool with_offset) -> "
                 "(Tensor, Tensor)",
       .kernel = whole(&ifmr, &ifmr_meta),
-      .definition =
-          "Scale and offset of int8 with the least squared error of data: cumsum, of a histogram between data_min "
-          "and data_max, gives the range that min_percentile and max_percentile leave; it is tried times each of "
-          "search_start to search_end. Without offset scale = greatest / 127; with it (max - min) / 255, and -128 "
-          "stands for min (the calibration of CANN's AMCT by input feature maps; which edges of bins count is not "
-          "published)",
+      .definition = "Calibration of an int8 scale and offset for data, as CANN's AMCT does with input feature maps: a "
+                    "search for the range with the least squared error of quantisation. cumsum, in int32, is the "
+                    "cumulative histogram of data between data_min and data_max. The range begins at the first bin "
+                    "whose cumsum is above (1 - min_percentile) * total and ends at the first that reaches "
+                    "max_percentile * total; it is tried times each factor from search_start to search_end in steps "
+                    "of search_step. Its scale is max(abs) / 127 with offset 0, or, if with_offset is True, (max - "
+                    "min) / 255 with 0 in the range and an offset that maps min to -128. Which edges of bins count on "
+                    "the device is not published. Results: scale and offset, [1], in float32.",
   });
 }
 

@@ -62,7 +62,8 @@ Tensor largest_of_rows(const Tensor& sizes, const Tensor& block, const c10::SymI
 Blocks to_grouped_blocks(const char* op, const Tensor& exact, const Tensor& ends, const ElementType& type,
                          int64_t scale_alg);
 
-// Expands scales of blocks, float8_e8m0fnu or its bytes, or pairs of these as int16 or uint16, to one float32 for each of `size` values along `axis`.
+// Expands scales of blocks, float8_e8m0fnu or its bytes, or pairs of these as int16 or uint16, to one float32 for each
+// of `size` values along `axis`.
 Tensor scale_of_values(const Tensor& scale, int64_t axis, const c10::SymInt& size);
 void check_block_sizes(const char* op, int64_t rows, int64_t columns);
 // The largest |value| of each block of `rows` by `columns` values of the last two dimensions, [..., blocks, blocks].

@@ -126,35 +126,44 @@ void define_mx_gates(OperatorLibrary& library) {
                 "activate_left=True, str round_mode=\"rint\", int scale_alg=1, int dst_type=24, float dst_type_max=0) "
                 "-> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&swiglu_mx_quant_with_dual_axis),
-      .definition =
-          "silu(first half) * second half of the last dimension (the halves the other way round without "
-          "activate_left), as by npu_dynamic_mx_quant along the last dimension and along the one before; with "
-          "group_index there as by npu_grouped_dynamic_mx_quant",
+      .definition = "SwiGLU (Shazeer, 2020), followed by npu_dynamic_mx_quant_with_dual_axis: silu(a) * b, where a "
+                    "and b are the first and the second half of the last dimension of x, or the second and the first "
+                    "if activate_left is False. With group_index, the cumulative ends of groups of rows, the second "
+                    "quantisation is that of npu_grouped_dynamic_mx_quant. dst_type_max must be 0. Results: values "
+                    "and scales along the last dimension, and values and scales along the second to last.",
   });
   library.add({
       .schema = "npu::_npu_swiglu_backward_mx_quant_with_dual_axis(Tensor x, Tensor y_grad, *, Tensor? "
                 "group_index=None, bool activate_left=True, str round_mode=\"rint\", int scale_alg=1, int dst_type=24, "
                 "float dst_type_max=0) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&swiglu_backward_mx_quant_with_dual_axis),
-      .definition = "The gradient for x of the gated unit of npu_swiglu_mx_quant_with_dual_axis, quantised as there",
+      .definition = "Gradient of x of the SwiGLU of npu_swiglu_mx_quant_with_dual_axis, quantised as its result is. "
+                    "y_grad is the gradient of silu(a) * b, of half the last dimension of x. Results: values and "
+                    "scales along the last dimension, and values and scales along the second to last.",
   });
   library.add({
       .schema = "npu::npu_swiglu_group_quant(Tensor x, *, Tensor? weight=None, Tensor? group_index=None, Tensor? "
                 "scale=None, int dst_type=291, int quant_mode=0, int block_size=0, bool round_scale=False, float "
                 "clamp_limit=-1.0, float dst_type_max=15.0, bool output_origin=False) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&swiglu_group_quant),
-      .definition =
-          "y_origin = silu(a) * b, a and b the halves of the last dimension, with clamp_limit above 0 a cut to at "
-          "most that and b to [-limit, limit]; y_origin * weight of each row in blocks of block_size (128 where it "
-          "is 0): scale = max |.| / largest value of dst_type, with round_scale the next power of two (DeepSeek-AI, "
-          "2024, arXiv:2412.19437). Results: values, scales, y_origin. All rows count, of whatever group; "
-          "dst_type_max is for types that the host does not have",
+      .definition = "SwiGLU, followed by dynamic quantisation in blocks of block_size values of each row (128 if it "
+                    "is 0). y_origin = silu(a) * b, where a and b are the halves of the last dimension of x; a "
+                    "clamp_limit above 0 clamps a to at most clamp_limit and b to [-clamp_limit, clamp_limit]. "
+                    "y_origin * weight, with one weight per row, is quantised with scale = max(abs(block)) / largest "
+                    "value of dst_type, rounded up to a power of two if round_scale is True (DeepSeek-AI, 2024, "
+                    "arXiv:2412.19437). scale must be None and quant_mode 0. group_index is ignored, so that all rows "
+                    "are quantised, and so is dst_type_max, which is for types that the host does not have. Results: "
+                    "the values in dst_type, float8_e5m2 by default; their scales in float32, [..., ceil(size / "
+                    "block_size)]; and y_origin in the type of x, or an empty tensor unless output_origin is True.",
   });
   library.add({
       .schema = "npu::npu_swiglu_group_quant_backward(Tensor grad_y, Tensor x, *, Tensor? weight=None, Tensor? "
                 "y_origin=None, Tensor? group_index=None, float clamp_limit=0.0) -> (Tensor, Tensor)",
       .kernel = parts(&swiglu_group_quant_backward),
-      .definition = "Gradients of y_origin * weight of npu_swiglu_group_quant for x and weight",
+      .definition = "Gradient of y_origin * weight, the values that npu_swiglu_group_quant quantises. grad_y is the "
+                    "gradient of these values. y_origin is computed from x where it is None; group_index is ignored. "
+                    "Results: the gradient of x, in its type, and the gradient of weight, of its shape and type, or "
+                    "an empty tensor where weight is None.",
   });
 }
 

@@ -74,27 +74,31 @@ void define_mx_groups(OperatorLibrary& library) {
       .schema = "npu::npu_dynamic_block_mx_quant(Tensor input, *, str round_mode=\"rint\", int dst_type=296, int "
                 "scale_alg=0, float dst_type_max=0.0) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&dynamic_block_mx_quant),
-      .definition =
-          "as npu_dynamic_mx_quant, with one scale for 32 by 32 values of the last two dimensions, so that both "
-          "they and their transpose are blocks: the scales as of the last dimension, and as of the one before",
+      .definition = "npu_dynamic_mx_quant with one scale for each block of 32 by 32 values of the last two "
+                    "dimensions, so that the values are in MX format along both of them. input is [..., R, C]; "
+                    "dst_type_max must be 0. Results: the values; the scales as along the last dimension, [..., R, "
+                    "ceil(C / 64), 2]; and the scales as along the second to last, [..., ceil(R / 64), C, 2].",
   });
   library.add({
       .schema = "npu::npu_grouped_dynamic_mx_quant(Tensor x, Tensor group_index, *, str round_mode=\"rint\", int "
                 "dst_type=23, int blocksize=32, int? scale_alg=0, float? dst_type_max=0.0) -> (Tensor, Tensor)",
       .kernel = parts(&grouped_dynamic_mx_quant),
-      .definition =
-          "npu_dynamic_mx_quant along the rows of x, in groups that end at group_index: group g, from row s on, "
-          "begins pair s / 64 + g of rows / 64 + groups pairs of blocks",
+      .definition = "npu_dynamic_mx_quant along dimension 0 of x, [T, C], with blocks that begin anew at each group "
+                    "of rows. group_index, [groups], has the cumulative ends of the groups; rows after the last end "
+                    "belong to the last group. Results: the values, and the scales in pairs of blocks, [floor(T / 64) "
+                    "+ groups, C, 2]; the pairs of group g, whose first row is s, begin at floor(s / 64) + g.",
   });
   library.add({
       .schema = "npu::npu_grouped_dynamic_block_quant(Tensor x, Tensor group_list, *, float min_scale=0.0, str "
                 "round_mode=\"rint\", int dst_type=291, int row_block_size=1, int col_block_size=128, int "
                 "group_list_type=0, float dst_type_max=0.0) -> (Tensor, Tensor)",
       .kernel = parts(&grouped_dynamic_block_quant),
-      .definition =
-          "npu_dynamic_block_quant of groups of rows, of which group_list has the ends or, with group_list_type "
-          "1, the sizes: group g, from row s on, begins block s / row_block_size + g of rows / row_block_size + "
-          "groups; scales of blocks without rows are min_scale",
+      .definition = "npu_dynamic_block_quant of x, [T, C], with blocks that begin anew at each group of rows. "
+                    "group_list, [groups], has the cumulative ends of the groups (group_list_type 0) or their sizes "
+                    "(1); rows after the last end belong to the last group. Results: y in dst_type, float8_e5m2 by "
+                    "default, and scale in float32, [floor(T / row_block_size) + groups, ceil(C / col_block_size)]. "
+                    "The scales of group g, whose first row is s, begin at floor(s / row_block_size) + g; those of no "
+                    "rows are min_scale.",
   });
 }
 

@@ -88,24 +88,32 @@ void define_mx_quant(OperatorLibrary& library) {
           "npu::npu_dynamic_mx_quant(Tensor input, *, int axis=-1, str round_mode=\"rint\", int dst_type=296, int "
           "block_size=32, int? scale_alg=0, float dst_type_max=0.0, float max_low_bound=0.0) -> (Tensor, Tensor)",
       .kernel = parts(&dynamic_mx_quant),
-      .definition =
-          "blocks of 32 along axis with a scale of 2^(floor(log2 max) - exponent of the largest value of dst_type), "
-          "bytes of float8_e8m0fnu, in pairs of blocks; float4 values fill bytes (OCP Microscaling v1.0). With "
-          "scale_alg 1 "
-          "scales "
-          "are 2^ceil(log2(max / largest value)) (Mishra et al., 2025, arXiv:2506.08027)",
+      .definition = "Dynamic quantisation in the microscaling (MX) format, where blocks of 32 values along axis share "
+                    "a power of two as their scale (OCP Microscaling v1.0). With scale_alg 0 it is "
+                    "2^(floor(log2(max(abs(block)))) - exponent of the largest value of dst_type); with 1 it is "
+                    "2^ceil(log2(max(abs(block)) / largest value of dst_type)), so that nothing saturates (Mishra et "
+                    "al., 2025, arXiv:2506.08027). dst_type is float4_e2m1 (default; two values along the last "
+                    "dimension in a byte, the first in the lower bits), float8_e4m3fn or float8_e5m2. round_mode must "
+                    "be rint, block_size 32, and dst_type_max and max_low_bound 0. Results: the values, and the "
+                    "scales as bytes of float8_e8m0fnu in pairs of blocks: the shape of input with ceil(size / 64) "
+                    "along axis, and a last dimension of 2.",
   });
   library.add({
       .schema = "npu::npu_dynamic_mx_quant_with_dual_axis(Tensor input, *, str round_mode=\"rint\", int dst_type=296, "
                 "int scale_alg=0, float? dst_type_max=0.0) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&dynamic_mx_quant_with_dual_axis),
-      .definition = "npu_dynamic_mx_quant along the last dimension and along the one before",
+      .definition = "npu_dynamic_mx_quant twice: along the last dimension and along the second to last. Results: "
+                    "values and scales along the last dimension, and values and scales along the second to last.",
   });
   library.add({
       .schema = "npu::npu_anti_mx_quant(Tensor x, Tensor mxscale, *, int? axis=-1, int? dst_type=15, int? "
                 "src_type=292) -> Tensor",
       .kernel = parts(&anti_mx_quant),
-      .definition = "x times the scale of its block along axis (OCP Microscaling v1.0)",
+      .definition = "Dequantisation of microscaling (MX) values, the inverse of npu_dynamic_mx_quant: x times the "
+                    "scale of its block of 32 values along axis (OCP Microscaling v1.0). mxscale has the scales in "
+                    "the layout of npu_dynamic_mx_quant. x is of a float8 or float4 type, or else bytes that are read "
+                    "as src_type, float8_e4m3fn by default. The result has the shape of the unpacked values, in "
+                    "dst_type: bfloat16 (default), float16 or float32.",
   });
   library.add({
       .schema = "npu::npu_swiglu_mx_quant(Tensor x, *, Tensor? group_index=None, int activate_dim=-1, bool "
@@ -113,15 +121,25 @@ void define_mx_quant(OperatorLibrary& library) {
                 "glu_bias=1.0, int group_mode=0, int axis=-1, int dst_type=296, str round_mode=\"rint\", int "
                 "scale_alg=0, float max_dtype_value=0) -> (Tensor, Tensor)",
       .kernel = parts(&swiglu_mx_quant),
-      .definition = "npu_dynamic_mx_quant of the halves of x, gated",
+      .definition = "Gated linear unit over the two halves of dimension activate_dim of x, followed by "
+                    "npu_dynamic_mx_quant along axis. The gate a is the first half if activate_left is True, else the "
+                    "second; b is the other half. swiglu_mode 0 is SwiGLU (Shazeer, 2020): silu(a) * b. Modes 1 and 2 "
+                    "are the unit of gpt-oss (OpenAI, 2025): a * sigmoid(glu_alpha * a) * (b + glu_bias), with a "
+                    "clamped to at most clamp_limit and b to [-clamp_limit, clamp_limit]; in mode 1, a and b are the "
+                    "even and odd elements. group_index must be None, group_mode 0 and max_dtype_value 0. Results: "
+                    "the values, of half the size along activate_dim, and their scales.",
   });
   library.add({
       .schema =
           "npu::npu_dynamic_block_quant(Tensor x, *, float min_scale=0.0, str round_mode=\"rint\", int dst_type=1, int "
           "row_block_size=1, int col_block_size=128, float dst_type_max=0.0) -> (Tensor y, Tensor scale)",
       .kernel = parts(&dynamic_block_quant),
-      .definition =
-          "blocks of rows and columns; scale = max |x| / largest value of dst_type, at least min_scale; y = x / scale",
+      .definition = "Dynamic quantisation in blocks of row_block_size by col_block_size values of the last two "
+                    "dimensions with one scale each, as in DeepSeek-V3 (2024): scale = max(abs(block)) / top, at "
+                    "least min_scale, and y = x / scale, rounded. top is the largest value of dst_type, or "
+                    "dst_type_max unless that is 0. x is [R, C] or [B, R, C]; round_mode must be rint. Results: y in "
+                    "dst_type, a type of npu_quantize, int8 by default, and scale in float32, [..., ceil(R / "
+                    "row_block_size), ceil(C / col_block_size)].",
   });
 }
 

@@ -166,57 +166,75 @@ void define_quantise(OperatorLibrary& library) {
       .schema = "npu::npu_quantize(Tensor input, Tensor scales, Tensor? zero_points, int dtype, int axis=1, bool "
                 "div_mode=True) -> Tensor",
       .kernel = parts(&quantize),
-      .definition =
-          "div_mode: round(x / scale) + zero_point, else round(x * scale + zero_point), saturated; scales are one or "
-          "one per channel along axis (Jacob et al., 2018)",
+      .definition = "Static quantisation (Jacob et al., 2018): round(input / scales) + zero_points, or round(input * "
+                    "scales + zero_points) if div_mode is False, saturated. scales and zero_points have one value or "
+                    "one per channel along axis; without div_mode, axis -2 is the second to last dimension and any "
+                    "other the last one. dtype is int8, uint8, int32, int4, float8_e4m3fn, float8_e5m2 or hifloat8 "
+                    "(in bytes). The result has the shape of input, but for int4 (torch_npu.int4 or quint4x2): eight "
+                    "values along the last dimension are packed in an int32, the first in its lowest bits.",
   });
   library.add({
       .schema = "npu::npu_dynamic_quant(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None, int? "
                 "dst_type=None, str quant_mode=\"pertoken\", float dst_type_max=0.0) -> (Tensor, Tensor)",
       .kernel = parts(&dynamic_quant),
-      .definition =
-          "scale = max |x * smooth| / largest value of the type (dst_type_max where it is given), in float32, over "
-          "the last dimension (pertoken), the one before (perchannel) or all (pertensor); y = round(x * smooth / "
-          "scale). group_index: cumulative ends of the rows that take each row of smooth_scales",
+      .definition = "Symmetric dynamic quantisation: with t = input * smooth_scales, scale = max(abs(t)) / top and y "
+                    "= round(t / scale). top is the largest value of dst_type, or dst_type_max unless that is 0. The "
+                    "maximum is over the last dimension (quant_mode pertoken), the second to last (perchannel) or all "
+                    "(pertensor). dst_type is a type of npu_quantize, int8 by default. smooth_scales is [C]; with "
+                    "group_index, the cumulative ends of groups of rows such as the tokens of experts, it is [groups, "
+                    "C]. Results: y, of the shape of input but for packed int4, and scale in float32, of the shape of "
+                    "input without the reduced dimension, or [1].",
   });
   library.add({
       .schema =
           "npu::npu_dynamic_quant_asymmetric(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None, "
           "int? dst_type=None, str quant_mode=\"pertoken\", float dst_type_max=0.0) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&dynamic_quant_asymmetric),
-      .definition = "as npu_dynamic_quant, with scale = (max - min) / (number of values of the type - 1), 1 where that "
-                    "is 0; offset "
-                    "= largest value - max / scale; y = round(x * smooth / scale + offset). Results: y, scale, offset",
+      .definition = "Asymmetric variant of npu_dynamic_quant, with an offset: scale = (max - min) / (number of values "
+                    "of dst_type - 1), or 1 where that is 0; offset = largest value of dst_type - max / scale; y = "
+                    "round(input * smooth_scales / scale + offset). dst_type must be an integer type and dst_type_max "
+                    "0. Results: y, and scale and offset in float32, both of the shape of the scale of "
+                    "npu_dynamic_quant.",
   });
   library.add({
       .schema = "npu::npu_group_quant(Tensor x, Tensor scale, Tensor group_index, *, Tensor? offset=None, ScalarType? "
                 "dst_dtype=None) -> Tensor",
       .kernel = parts(&group_quant),
-      .definition = "round(x * scale + offset), the row of scale by group_index, cumulative ends of groups of rows",
+      .definition = "Static quantisation of groups of rows with a scale for each group, such as the tokens of each "
+                    "expert: round(x * scale[g] + offset), saturated. x is [T, C] and scale [groups, C]; group_index, "
+                    "[groups] in int32 or int64, has the cumulative ends of the groups, and rows after the last end "
+                    "belong to the last group. The result is in dst_dtype, a type of npu_quantize, int8 by default.",
   });
   library.add({
       .schema = "npu::_quantize_per_channel_impl.out(Tensor inputs, Tensor scales, Tensor zero_points, int axis, "
                 "ScalarType dtype, *, Tensor(a!) result) -> Tensor(a!)",
       .kernel = parts(&quantize_per_channel),
-      .definition = "round(inputs / scales) + zero_points, saturated, into result; scales are along axis",
+      .definition = "torch.quantize_per_channel into a plain tensor: writes round(inputs / scales) + zero_points, "
+                    "saturated, into result. scales and zero_points have one value per channel along axis. The type "
+                    "is that of result; dtype is ignored.",
   });
   library.add({
       .schema = "npu::_quantize_per_tensor_impl.out(Tensor inputs, Tensor scales, Tensor zero_points, ScalarType "
                 "dtype, *, Tensor(a!) result) -> Tensor(a!)",
       .kernel = parts(&quantize_per_tensor),
-      .definition = "round(inputs / scales) + zero_points, saturated, into result",
+      .definition = "torch.quantize_per_tensor into a plain tensor: writes round(inputs / scales) + zero_points, "
+                    "saturated, into result. The type is that of result; dtype is ignored.",
   });
   library.add({
       .schema = "npu::npu_anti_quant(Tensor x, Tensor scale, *, Tensor? offset=None, int? dst_dtype=None, int? "
                 "src_dtype=None) -> Tensor",
       .kernel = parts(&anti_quant),
-      .definition =
-          "(x + offset) * scale, in float16 where dst_dtype is None; x of int32 holds eight int4 values in a word",
+      .definition = "Dequantisation: (x + offset) * scale. x has int8 or float8 values, or int4 values, eight of "
+                    "which along the last dimension are packed in each int32; src_dtype is the type that its bytes "
+                    "are read as, by default its own. scale and offset broadcast with the unpacked values. The result "
+                    "has their shape, in dst_dtype: float16 (default), bfloat16 or float32.",
   });
   library.add({
       .schema = "npu::npu_convert_weight_to_int4pack(Tensor weight, int inner_k_tiles=0) -> Tensor",
       .kernel = parts(&convert_weight_to_int4pack),
-      .definition = "eight values of [-8, 7] along the last dimension to an int32, the first in the lowest bits",
+      .definition = "Packs int4 values: every eight values along the last dimension of weight, an int32 tensor [..., "
+                    "n] of values from -8 to 7, become one int32, the first in the lowest bits. inner_k_tiles is "
+                    "ignored. The result is [..., n / 8] in int32.",
   });
 }
 

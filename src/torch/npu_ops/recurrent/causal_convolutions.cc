@@ -263,18 +263,22 @@ void define_causal_convolutions(OperatorLibrary& library) {
                 "initial_state_idx=None, int? block_size=128, str? conv_mode=\"default\") -> Tensor",
       .kernel = parts(boxed<&fused_causal_conv1d>()),
       .traits = {.writes_rows_of = {"conv_states"}},
-      .definition =
-          "Each token and the K - 1 before it, by channel, times weight, [K, dim], plus bias, then silu, then, with "
-          "residual_connection, plus x. Before the first token of a sequence (query_start_loc; without it those of [B, "
-          "S, "
-          "dim], or one token each) are the rows of conv_states, [slots, places, dim], of its slot, cache_indices, "
-          "where "
-          "initial_state_mode is not 0 (without it: where run_mode is 1), else zeros; the last K - 1 rows are put "
-          "back. "
-          "With num_accepted_tokens the state begins with that of the last accepted token, and keeps all tokens. With "
-          "blocks, cache_indices is a table of them, and the state at the end of each is kept. As causal_conv1d_fn and "
-          "causal_conv1d_update of vLLM; the order of axes is not published. Tokens of no slot, pad_slot_id, give "
-          "zeros",
+      .definition = "Causal depthwise convolution of sequences of tokens with a cache of states, which it updates in "
+                    "place, as causal_conv1d_fn and causal_conv1d_update of vLLM do: y[t] = activation(bias + sum "
+                    "over k of weight[k] * x[t - K + 1 + k]), plus x[t] with residual_connection. weight is [K, dim], "
+                    "conv_states is [slots, places, dim], and activation is None, silu or swish. x is [tokens, dim] "
+                    "with query_start_loc, the starts of the sequences and the end of the last; otherwise [B, S, "
+                    "dim], or [B, dim] with one token per sequence. The order of the axes is not published. Each "
+                    "sequence has a slot in cache_indices, by default its number. The K - 1 rows before its first "
+                    "token are those of the slot where initial_state_mode is not 0 (without initial_state_mode: if "
+                    "run_mode is 1), and zeros otherwise. Its last K - 1 rows are written back. With "
+                    "num_accepted_tokens (speculative decoding), the state is read from place num_accepted_tokens - 1 "
+                    "on, and the K - 2 rows before the new tokens and all new tokens are written back. For states by "
+                    "blocks, cache_indices is [sequences, blocks]: initial_state_idx names the block that is read, "
+                    "and block_idx_last_scheduled_token the block that is written. With "
+                    "block_idx_first_scheduled_token and num_computed_tokens, the states at the ends of the blocks "
+                    "between, of block_size tokens each, are written too. max_query_len is ignored. Result: y in the "
+                    "shape and type of x, with 0 for tokens of slot pad_slot_id or of no sequence.",
   });
   library.add({
       .schema = "npu::npu_fused_causal_conv1d_v2(Tensor(a!) x, Tensor weight, Tensor(b!) conv_states, *, Tensor? "
@@ -285,20 +289,23 @@ void define_causal_convolutions(OperatorLibrary& library) {
                 "initial_state_idx=None, int? block_size=128, str? conv_mode=\"default\") -> ()",
       .kernel = parts(boxed<&fused_causal_conv1d_v2>()),
       .traits = {.writes_rows_of = {"conv_states"}},
-      .definition = "npu_fused_causal_conv1d into x, in which tokens of no slot stay as they are",
+      .definition = "npu_fused_causal_conv1d that writes its result into x. Tokens without a sequence or a slot stay "
+                    "as they are.",
   });
   library.add({
       .schema = "npu::npu_masked_causal_conv1d(Tensor input, Tensor weight, *, Tensor? mask=None) -> Tensor",
       .kernel = parts(&masked_causal_conv1d),
-      .definition =
-          "Each row of input, [S, B, H], and the K - 1 before it times weight, [K, H]; where mask, [B, S], is "
-          "False the result is 0 (axes, and that mask is of results, are not published)",
+      .definition = "Causal depthwise convolution over the first dimension of input: y[s] = sum over k of weight[k] * "
+                    "input[s - K + 1 + k], with zeros before the first row. input is [S, B, H], weight is [K, H], and "
+                    "y has the shape and type of input. Where mask, [B, S] in bool, is False, y is 0. The order of "
+                    "the axes, and that mask applies to y, are not published.",
   });
   library.add({
       .schema = "npu::npu_masked_causal_conv1d_backward(Tensor grad_output, Tensor input, Tensor weight, *, Tensor? "
                 "mask=None) -> (Tensor, Tensor)",
       .kernel = parts(&masked_causal_conv1d_backward),
-      .definition = "Gradients of input and weight of npu_masked_causal_conv1d",
+      .definition = "Gradients of npu_masked_causal_conv1d for input and weight, in their shapes and types, where "
+                    "grad_output is the gradient of its result.",
   });
 }
 

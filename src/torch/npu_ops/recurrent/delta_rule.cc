@@ -160,10 +160,15 @@ void define_delta_rule(OperatorLibrary& library) {
                 "ssm_state_indices=None, Tensor? num_accepted_tokens=None, Tensor? g=None, Tensor? gk=None) -> Tensor",
       .kernel = whole(&recurrent_gated_delta_rule, &recurrent_meta),
       .traits = {.writes_rows_of = {"state"}, .on_host = {"actual_seq_lengths"}},
-      .definition =
-          "Of each token: S = S * exp(g) * exp(gk); S += beta * outer(value - S key, key); S query * scale, scale 1 by "
-          "default. A sequence starts from state[ssm_state_indices] of its first token, or of the last that was "
-          "accepted, and S after each token is written to its own (Yang et al., Gated Delta Networks, 2024)",
+      .definition = "Linear attention by the gated delta rule (Yang et al., Gated Delta Networks, 2024), token by "
+                    "token, with states that are updated in place: S = S * exp(g) * exp(gk); S = S + beta * "
+                    "outer(value - S @ key, key); y = S @ query * scale. query and key are [T, Nk, Dk], value is [T, "
+                    "Nv, Dv], beta and g are [T, Nv], gk is [T, Nv, Dk], and state is [slots, Nv, Dv, Dk]. beta and "
+                    "scale are 1 by default. actual_seq_lengths has the lengths of the sequences and "
+                    "ssm_state_indices a slot for each token; both are required. A sequence starts from the state in "
+                    "the slot of its first token, or with num_accepted_tokens (speculative decoding) in that of its "
+                    "last accepted token. The state after each token is written into the slot of the token. Result: y "
+                    "in the shape and type of value, with 0 for tokens after the last sequence.",
   });
   library.add({
       .schema =
@@ -172,7 +177,8 @@ void define_delta_rule(OperatorLibrary& library) {
           "Tensor? num_accepted_tokens=None, Tensor? g=None, Tensor? gk=None) -> (Tensor, Tensor)",
       .kernel = whole(&recurrent_functional, &recurrent_functional_meta),
       .traits = {.on_host = {"actual_seq_lengths"}},
-      .definition = "npu_recurrent_gated_delta_rule of a copy of state, which is its second result",
+      .definition = "npu_recurrent_gated_delta_rule that leaves state unchanged, and returns an updated copy of it as "
+                    "its second result.",
   });
   library.add({
       .schema =
@@ -180,9 +186,11 @@ void define_delta_rule(OperatorLibrary& library) {
           "initial_state=None, Tensor? actual_seq_lengths=None, float? scale=None, Tensor? g=None) -> (Tensor, Tensor)",
       .kernel = whole(&chunk_gated_delta_rule, &chunk_meta),
       .traits = {.on_host = {"actual_seq_lengths"}},
-      .definition = "npu_recurrent_gated_delta_rule of whole sequences, each from its initial_state or zeros. Results: "
-                    "one row of "
-                    "each token, the last state of each sequence",
+      .definition = "npu_recurrent_gated_delta_rule, without gk, of whole sequences (prefill) with one state per "
+                    "sequence. initial_state is [sequences, Nv, Dv, Dk], by default zeros. actual_seq_lengths has the "
+                    "lengths of the sequences; without it all tokens are one sequence. Results: y in the shape and "
+                    "type of value, and the last state of each sequence in the type of initial_state, by default "
+                    "float32.",
   });
 }
 

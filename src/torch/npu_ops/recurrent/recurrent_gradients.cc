@@ -123,25 +123,29 @@ void define_recurrent_gradients(OperatorLibrary& library) {
                 "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&gru_backward),
       .traits = {.on_host = {"seq_length"}},
-      .definition =
-          "Gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx of npu_gru of steps of "
-          "[T, B, I] (the order is not published); gradh is of all steps",
+      .definition = "Gradients of npu_gru for an input [T, B, I], from the results of the forward call. grady and "
+                    "gradh are the gradients of y and of h of all steps. seq_length and y_output are ignored. "
+                    "Results: the gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx, in "
+                    "their shapes and types; this order is not published.",
   });
   library.add({
       .schema = "npu::npu_lstm_backward(Tensor? grady, Tensor? gradh, Tensor? gradc, Tensor input, Tensor weight, "
                 "Tensor bias, Tensor hx, Tensor cx, Tensor y_output, Tensor h_output, Tensor c_output, Tensor i, "
                 "Tensor j, Tensor f, Tensor o, Tensor tanhc) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&lstm_backward),
-      .definition =
-          "Gradients of input, weight, bias, h and c of npu_lstm of steps of [T, B, I], from the first on (the "
-          "order is not published); gradh and gradc are of all steps",
+      .definition = "Gradients of npu_lstm for an input [T, B, I] and steps from the first to the last, from the "
+                    "results of the forward call. grady, gradh and gradc are the gradients of y and of h and c of all "
+                    "steps. y_output is ignored. Results: the gradients of input, weight, bias, h and c, in their "
+                    "shapes and types; this order is not published.",
   });
   library.add({
       .schema = "npu::npu_lstm_cell_backward(Tensor? grady, Tensor? gradh, Tensor? gradc, Tensor input, Tensor w_ih, "
                 "Tensor w_hh, Tensor h, Tensor c, Tensor y_output, Tensor h_output, Tensor c_output, Tensor i, Tensor "
                 "j, Tensor f, Tensor o, Tensor tanhc) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&lstm_cell_backward),
-      .definition = "Gradients of input, w_ih, w_hh, b_ih, b_hh, h and c of npu_lstm_cell (the order is not published)",
+      .definition = "Gradients of npu_lstm_cell from the results of the forward call. grady, gradh and gradc are the "
+                    "gradients of y, h and c. y_output is ignored. Results: the gradients of input, w_ih, w_hh, b_ih, "
+                    "b_hh, h and c; this order is not published.",
   });
   library.add({
       .schema = "npu::npu_lstm_data_backward(Tensor? grady_opt, Tensor? gradh_opt, Tensor? gradc_opt, Tensor input, "
@@ -149,7 +153,9 @@ void define_recurrent_gradients(OperatorLibrary& library) {
                 "Tensor c, Tensor i, Tensor j, Tensor f, Tensor o, Tensor tanhc, bool flag_direction) -> (Tensor, "
                 "Tensor, Tensor, Tensor, Tensor)",
       .kernel = whole(&lstm_data_backward, &lstm_data_backward_meta),
-      .definition = "npu_lstm_backward of npu_lstm_data; flag_direction: from the last step on",
+      .definition = "npu_lstm_backward for npu_lstm_data: input is [rows, I], and batch_sizes are those of the packed "
+                    "sequences. flag_direction is the direction of the forward call; True means from the last step to "
+                    "the first.",
   });
 }
 

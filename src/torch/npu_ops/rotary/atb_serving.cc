@@ -62,30 +62,40 @@ void define_atb_serving(OperatorLibrary& library) {
                 "cos_sin_cache, bool is_neox_style) -> ()",
       .kernel = parts(&rotary_embedding),
       .traits = {.overwrites = true},
-      .definition = "npu_mrope of one row of positions, in place; in halves (neox style), or else in pairs",
+      .definition = "Rotary position embedding of query and key in place, as by the rotary_embedding kernel of vLLM. "
+                    "positions is [T], query and key are [T, N * head_size], and row positions[t] of cos_sin_cache, "
+                    "[positions, rotary_dim], has the cosines and then the sines of token t. The first rotary_dim "
+                    "elements of each head are rotated: elements i and i + rotary_dim / 2 together with "
+                    "is_neox_style, otherwise elements 2i and 2i + 1.",
   });
   library.add({
       .schema = "atb::_npu_matmul_add_fp32(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
       .kernel = parts(&matmul_add_fp32),
-      .definition = "C += transpose(x) @ weight, in float32",
+      .definition = "GEMM that accumulates in place: C += x^T @ weight. x is [k, m] and weight is [k, n], both "
+                    "converted to float32; C is [m, n] in float32.",
   });
   library.add({
       .schema = "atb::_npu_group_topk(Tensor self, int k=0, int group_num=1, int n=1) -> ()",
       .kernel = composite(&group_topk),
-      .definition =
-          "0 in the place of all scores but those of the k groups with the largest sums of their n largest scores, "
-          "in place (DeepSeek-V3, 2024)",
+      .definition = "Group-limited routing of tokens to experts (DeepSeek-V3, 2024), in place: the scores of the best "
+                    "k groups of experts stay, and all other scores become 0. The score of a group is the sum of the "
+                    "n largest scores in it. self has the scores, [tokens, experts] in a floating type, and each "
+                    "group consists of experts / group_num consecutive columns.",
   });
   library.add({
       .schema = "atb::_npu_quant_rms_norm(Tensor self, Tensor gamma, Tensor beta, Tensor scale, Tensor offset, "
                 "Tensor(a!) output, float eps=1e-05) -> ()",
       .kernel = parts(&quant_rms_norm),
-      .definition = "round((npu_rms_norm(self) + beta) / scale + offset) into output",
+      .definition = "npu_rms_norm with a shift, statically quantised to int8 and written into output: "
+                    "round((npu_rms_norm(self, gamma, eps) + beta) / scale + offset), rounded half to even and "
+                    "saturated. beta, scale and offset broadcast against self.",
   });
   library.add({
       .schema = "atb::_npu_quantize_per_tensor(Tensor x, Tensor scale, Tensor zero_point, Tensor(a!) y) -> ()",
       .kernel = parts(&atb_quantize_per_tensor),
-      .definition = "round(x / scale + zero_point) into y",
+      .definition = "Static quantisation to int8, written into y: round(x / scale + zero_point), rounded half to even "
+                    "and saturated. x is in a floating type; scale and zero_point have one element, or broadcast "
+                    "against x.",
   });
 }
 

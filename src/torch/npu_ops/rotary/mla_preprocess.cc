@@ -200,18 +200,20 @@ void define_mla_preprocess(OperatorLibrary& library) {
                 "quant_offset1=None, Tensor? bias1=None, Tensor? ctkv_scale=None, Tensor? q_nope_scale=None, str? "
                 "cache_mode=None, str? quant_mode=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&mla_preprocess),
-      .definition =
-          "d = (npu_rms_norm(input) * gamma0 + beta0) @ wdqkv^T, of the latent, the rope part of the key and the "
-          "query; "
-          "into "
-          "slots slotmapping: npu_rms_norm(latent) * gamma2 of kv_cache, npu_rotary_mul(rope) of kv_cache_rope; of "
-          "each "
-          "head "
-          "of (npu_rms_norm(query) * gamma1 + beta1) @ wuq^T the first part @ wuk and npu_rotary_mul(the rest) "
-          "(DeepSeek-V2, "
-          "2024; epsilon 1e-6). With weights in int8, rows are round(x / quant_scale + quant_offset), or by rows "
-          "(per_token_quant_symm), results (sums + bias) * descale; with int8_nzcache, latent and query are round(x / "
-          "ctkv_scale), round(x / q_nope_scale). Results: the query, kv_cache, its rotated part, kv_cache_rope",
+      .definition = "The projections before multi-head latent attention (DeepSeek-V2, 2024), with RMS normalisation "
+                    "(epsilon 1e-6), rotary position embedding of the mode half, and the writing of paged caches in "
+                    "place. (npu_rms_norm(input, gamma0) + beta0) @ wdqkv^T has the parts latent, key and query. "
+                    "npu_rms_norm(latent, gamma2) goes into the slots slotmapping of kv_cache, and the rotated key "
+                    "into those of kv_cache_rope; negative slots are skipped. In each head of (npu_rms_norm(query, "
+                    "gamma1) + beta1) @ wuq^T, the first D elements are multiplied by wuk of the head and the others "
+                    "are rotated. input is [T, H], wdqkv is [L + R + Q, H], wuq is [N * (D + R), Q], wuk is [N, D, "
+                    "L], and cos and sin are [T, R]; weights of 4 dimensions are in the layout NZ. If a weight is in "
+                    "int8, its input is quantised as round(x / quant_scale + quant_offset), or dynamically per token "
+                    "with quant_mode per_token_quant_symm, and its product is (sums + bias) * descale with bias in "
+                    "int32. With cache_mode nzcache and int8_nzcache the caches are in the layout NZ. int8_nzcache "
+                    "also quantises the latent, round(x / ctkv_scale), and the query, round(x / q_nope_scale) with "
+                    "one scale per head. Results: the query, [T, N, L]; kv_cache; the rotated part of the query, [T, "
+                    "N, R]; kv_cache_rope.",
   });
   library.add({
       .schema = "atb::npu_mla_preprocess.out(Tensor input, Tensor gamma0, Tensor beta0, Tensor wdqkv, Tensor descale0, "
@@ -222,7 +224,8 @@ void define_mla_preprocess(OperatorLibrary& library) {
                 "cache_mode=None, str? quant_mode=None, Tensor(a!) q_out0, Tensor(b!) kv_cache_out0, Tensor(c!) "
                 "q_out1, Tensor(d!) kv_cache_out1) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))",
       .kernel = composite(&mla_preprocess_out),
-      .definition = "npu_mla_preprocess into q_out0 and q_out1; kv_cache_out0 and kv_cache_out1 are the caches",
+      .definition = "npu_mla_preprocess that writes the query into q_out0 and its rotated part into q_out1. The "
+                    "caches are kv_cache_out0 and kv_cache_out1; kv_cache and kv_cache_rope are ignored.",
   });
 }
 

@@ -205,11 +205,17 @@ void define_rope_cache(OperatorLibrary& library) {
                 "k_rope_offset=None, Tensor? c_kv_offset=None, Tensor? v=None, float epsilon=1e-5, str "
                 "cache_mode='Norm', bool is_output_kv=False) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&kv_rmsnorm_rope_cache),
-      .definition =
-          "Of kv, (batch, heads, length, gamma + rope): c_kv = npu_rms_norm(first part), k_rope = "
-          "npu_interleave_rope(second part), both written into their caches at index: the place in the sequence "
-          "(Norm), the slot (PA) or the first slot of each page (PA_BLK). Into int8 caches round(x * scale + offset). "
-          "Results: the caches themselves, k_rope, c_kv, whatever is_output_kv says",
+      .definition = "RMS normalisation of the latent and rotary position embedding of the key of multi-head latent "
+                    "attention (DeepSeek-V2, 2024), written into caches in place. kv is [B, N, S, L + R], where L is "
+                    "the size of gamma: c_kv = npu_rms_norm(kv[..., :L], gamma) goes into ckv_cache, and k_rope = "
+                    "npu_interleave_rope(kv[..., L:], cos, sin) into k_cache. With cache_mode Norm, caches are [B, N, "
+                    "places, L or R] and index has the place of each token, [B, S]. With PA, PA_BNSD, PA_BSND and "
+                    "PA_NZ, caches are paged, [pages, rows of a page, N, L or R], and index has the slot of each "
+                    "token; with PA_BLK_BNSD, PA_BLK_BSND and PA_BLK_NZ it has the slot of the first token of each "
+                    "page of a sequence. The memory of a page is in the layout NZ in the modes that end in NZ. Tokens "
+                    "with a negative index are skipped. Caches in int8 hold round(x * scale + offset). is_output_kv "
+                    "is ignored, and v is not supported. Results: k_cache, ckv_cache, and k_rope and c_kv in the type "
+                    "of kv.",
   });
   library.add({
       .schema =
@@ -219,7 +225,8 @@ void define_rope_cache(OperatorLibrary& library) {
           "bool is_output_kv=False, int? k_cache_dtype=None, int? ckv_cache_dtype=None) -> (Tensor, Tensor)",
       .kernel = parts(&kv_rmsnorm_rope_cache_v2),
       .traits = {.writes_rows_of = {"k_cache", "ckv_cache"}},
-      .definition = "npu_kv_rmsnorm_rope_cache. Results: k_rope, c_kv",
+      .definition = "npu_kv_rmsnorm_rope_cache that returns only k_rope and c_kv. The caches keep their types; "
+                    "k_cache_dtype and ckv_cache_dtype are ignored.",
   });
   library.add({
       .schema = "npu::npu_kv_rmsnorm_rope_cache_v2_functional(Tensor kv, Tensor gamma, Tensor cos, Tensor sin, Tensor "
@@ -228,7 +235,8 @@ void define_rope_cache(OperatorLibrary& library) {
                 "cache_mode='Norm', bool is_output_kv=False, int? k_cache_dtype=None, int? ckv_cache_dtype=None) -> "
                 "(Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&kv_rmsnorm_rope_cache_v2_functional),
-      .definition = "npu_kv_rmsnorm_rope_cache of copies of the caches. Results: k_rope, c_kv, the copies",
+      .definition = "npu_kv_rmsnorm_rope_cache_v2 that leaves k_cache and ckv_cache unchanged. Results: k_rope, c_kv, "
+                    "and updated copies of k_cache and ckv_cache.",
   });
   library.add({
       .schema =
@@ -238,11 +246,15 @@ void define_rope_cache(OperatorLibrary& library) {
           "epsilon=1e-6, str cache_mode='PA_NZ', bool is_output_qkv=False) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(&qkv_rms_norm_rope_cache),
       .traits = {.writes_rows_of = {"k_cache", "v_cache"}},
-      .definition =
-          "Of qkv, (tokens, heads * dim): npu_rms_norm and npu_rotary_mul of each head of query and key; query into "
-          "q_out, key and value into slots index of their caches, of pages of (heads * dim / n, places, n) (PA_NZ) or "
-          "(places, heads, dim) (PA_BSND). Into int8 caches round(x / scale + offset). Results: query, key and value "
-          "before they are quantised, whatever is_output_qkv says",
+      .definition = "RMS normalisation and rotary position embedding of the heads of query and key, and writing of "
+                    "key and value into paged caches in place. qkv is [T, (Nq + Nk + Nv) * D] with head_nums = [Nq, "
+                    "Nk, Nv]. Each head of query and key passes through npu_rms_norm with q_gamma or k_gamma, [D], "
+                    "and then through npu_rotary_mul of the mode half with cos and sin, [T, D]. The query is written "
+                    "into q_out, and key and value into the slots index of k_cache and v_cache, where negative slots "
+                    "are skipped. Pages of the caches are [heads * D / n, rows, n] with cache_mode PA_NZ and [rows, "
+                    "heads, D] with PA_BSND. Caches in int8 hold round(x / scale + offset). qkv_size and "
+                    "is_output_qkv are ignored. Results: query, key and value before they are quantised, [T, heads * "
+                    "D] in the type of qkv.",
   });
   library.add({
       .schema = "npu::npu_qkv_rms_norm_rope_cache_functional(Tensor qkv, Tensor q_gamma, Tensor k_gamma, Tensor cos, "
@@ -251,8 +263,8 @@ void define_rope_cache(OperatorLibrary& library) {
                 "v_offset=None, float epsilon=1e-6, str cache_mode='PA_NZ', bool is_output_qkv=False) -> (Tensor, "
                 "Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&qkv_rms_norm_rope_cache_functional),
-      .definition =
-          "npu_qkv_rms_norm_rope_cache of copies of q_out and of the caches. Results: query, key, value, the copies",
+      .definition = "npu_qkv_rms_norm_rope_cache that leaves q_out, k_cache and v_cache unchanged. Results: query, "
+                    "key, value, and updated copies of q_out, k_cache and v_cache.",
   });
 }
 

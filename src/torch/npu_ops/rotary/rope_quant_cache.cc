@@ -101,11 +101,15 @@ void define_rope_quant_cache(OperatorLibrary& library) {
                 "offset_v=None, int quant_mode=0, str input_layout=\"BSND\", bool kv_output=False, str "
                 "cache_mode=\"contiguous\") -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&rope_quant_kvcache),
-      .definition =
-          "Of x, (batch, length, columns), split into query, key and value by size_splits: npu_rotary_mul of each head "
-          "of query and key; round(key / scale_k + offset_k) and the same of value into their caches: of sequences, "
-          "from indices[b] on (contiguous), or of pages, at slots indices (page). Results: query, key and value "
-          "(empty without kv_output), the caches themselves",
+      .definition = "Rotary position embedding of query and key, and writing of key and value into quantised caches "
+                    "in place. x is [B, S, columns], and size_splits has the columns of query, key and value. query "
+                    "and key pass through npu_rotary_mul of the mode half, where cos and sin broadcast against [B, S, "
+                    "N, D]. Caches in int8 get round(key / scale_k + offset_k) and round(value / scale_v + offset_v). "
+                    "With cache_mode contiguous they are [B, places, N, D], and sequence b is written from place "
+                    "indices[b] on; with page they are [pages, rows of a page, N, D], and indices has the slots of "
+                    "the tokens. Negative indices are skipped. quant_mode must be 0 and input_layout must be BSND. "
+                    "Results: query, key and value, [B, S, N, D] in the type of x, of which key and value are empty "
+                    "without kv_output; k_cache and v_cache.",
   });
   library.add({
       .schema = "npu::npu_dequant_rope_quant_kvcache(Tensor x, Tensor cos, Tensor sin, Tensor k_cache, Tensor v_cache, "
@@ -114,9 +118,11 @@ void define_rope_quant_cache(OperatorLibrary& library) {
                 "quant_mode=0, str input_layout=\"BSND\", bool kv_output=False, str cache_mode=\"contiguous\") -> "
                 "(Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&dequant_rope_quant_kvcache),
-      .definition =
-          "npu_rope_quant_kvcache of x * weight_scale * activation_scale + bias, or (x + bias) * both with a bias in "
-          "int32; results in the type of cos where x is in int32",
+      .definition = "npu_rope_quant_kvcache that first dequantises x, the result of a quantised GEMM: x * "
+                    "weight_scale * activation_scale + bias, or (x + bias) * weight_scale * activation_scale if bias "
+                    "is in int32. x is in int32 or a floating type. weight_scale has one scale per column, and "
+                    "activation_scale one per token, B * S in all. query, key and value have the type of cos if x is "
+                    "in int32.",
   });
 }
 

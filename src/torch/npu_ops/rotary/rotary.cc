@@ -114,36 +114,49 @@ void define_rotary(OperatorLibrary& library) {
       .schema = "npu::npu_rotary_mul(Tensor input, Tensor r1, Tensor r2, str rotary_mode='half', Tensor? rotate=None) "
                 "-> Tensor",
       .kernel = parts(&rotary_mul),
-      .definition =
-          "input * r1 + turned(input) * r2, r1 the cosines and r2 the sines: turned by a right angle in places i and i "
-          "+ n/2 (half) or 2i and 2i + 1 (interleave), or by the matrix rotate (Su et al., RoFormer, 2021)",
+      .definition = "Rotary position embedding (Su et al., RoFormer, 2021): input * r1 + turn(input) * r2, where r1 "
+                    "has the cosines, r2 has the sines, and both broadcast against input, [..., D]. With rotary_mode "
+                    "half, elements i and i + D / 2 are rotated together: turn(x) = cat(-x[..., D / 2:], x[..., :D / "
+                    "2]). With interleave, elements 2i and 2i + 1 are rotated together: turn(x) has -x[..., 2i + 1] "
+                    "and x[..., 2i] in their places. If the matrix rotate, [D, D], is given, turn(x) = x @ rotate. "
+                    "The result has the shape and type of input.",
   });
   library.add({
       .schema = "npu::npu_rotary_mul_backward(Tensor grad, Tensor input, Tensor r1, Tensor r2, str rotary_mode='half') "
                 "-> (Tensor, Tensor, Tensor)",
       .kernel = parts(&rotary_mul_backward),
-      .definition = "Gradients of npu_rotary_mul for input, r1 and r2",
+      .definition = "Gradients of npu_rotary_mul without rotate, for input, r1 and r2, in their shapes and types, "
+                    "where grad is the gradient of its result.",
   });
   library.add({
       .schema = "npu::npu_apply_rotary_pos_emb(Tensor query, Tensor key, Tensor cos, Tensor sin, str layout='BSND', "
                 "str rotary_mode='half') -> (Tensor, Tensor)",
       .kernel = composite(&apply_rotary_pos_emb),
-      .definition = "npu_rotary_mul of query and key, also in quarters: half in each half. Results in new tensors, and "
-                    "written into query and key",
+      .definition = "npu_rotary_mul of query and of key with the same cosines and sines. Both results are new tensors "
+                    "and are also written into query and key in place. rotary_mode is half, interleave or quarter, "
+                    "which applies half to each half of the last dimension. query and key have 4 dimensions in the "
+                    "layouts BSND, SBND and BNSD and 3 in TND; cos and sin broadcast against them.",
   });
   library.add({
       .schema = "npu::npu_interleave_rope(Tensor x, Tensor cos, Tensor sin) -> Tensor",
       .kernel = parts(&interleave_rope),
-      .definition = "npu_rotary_mul of the even places of x followed by its odd ones (DeepSeek-V2, 2024)",
+      .definition = "Rotary position embedding of elements 2i and 2i + 1 of the last dimension, with a result in "
+                    "halves (DeepSeek-V2, 2024): npu_rotary_mul, in the mode half, of x with its even elements before "
+                    "its odd ones. x is [B, N, S, D], and cos and sin broadcast against it. The result has the shape "
+                    "and type of x.",
   });
   library.add({
       .schema = "npu::npu_mrope(Tensor positions, Tensor query, Tensor key, Tensor cos_sin_cache, int head_size, *, "
                 "int[]? mrope_section=None, str? rotary_mode='half', str? cache_mode='default') -> (Tensor, Tensor)",
       .kernel = parts(&mrope),
-      .definition =
-          "npu_rotary_mul of the first places of each head of query and key, as many as cos_sin_cache has: for each "
-          "position cosines, then sines. Rows of positions have the places of mrope_section, one after the other "
-          "(Qwen2-VL, 2024) or, with cache_mode interleave, in turn (Qwen3-VL, 2025)",
+      .definition = "Rotary position embedding of query and key with angles from a cache, also multimodal. query and "
+                    "key are [T, N * head_size]. A row of cos_sin_cache, [positions, rotary_dim], has the cosines and "
+                    "then the sines of one position, and the first rotary_dim elements of each head are rotated, in "
+                    "the rotary_mode of npu_rotary_mul. positions is [T], or [rows, T] for multimodal positions. Then "
+                    "mrope_section[r] of the rotary_dim / 2 angles of a token come from row r: in consecutive "
+                    "sections (Qwen2-VL, 2024), or with cache_mode interleave in turn, angle i from row i % rows, "
+                    "until the section of that row is used up, and then from row 0 (Qwen3-VL, 2025). Results: query "
+                    "and key as new tensors of their shapes and types.",
   });
 }
 

@@ -119,13 +119,15 @@ void define_block_sparse_attention(OperatorLibrary& library) {
                 "float scale_value=0.0, int inner_precise=1, int[]? actual_seq_lengths=None, int[]? "
                 "actual_seq_lengths_kv=None, int? softmax_lse_flag=0) -> (Tensor, Tensor)",
       .kernel = parts(boxed<&block_sparse_attention>()),
-      .definition =
-          "attention of each block of block_shape[0] queries to the blocks of block_shape[1] keys for which "
-          "block_sparse_mask, [B, N, blocks of queries, blocks of keys], is not 0. A scale_value of 0 is 1 / "
-          "sqrt(size of a head). Results: this, and log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, N, 1], "
-          "whatever "
-          "softmax_lse_flag is. A row that sees nothing gives 0. Where rows are packed, lengths may be ends, the "
-          "last of which is the number of rows",
+      .definition = "Attention in which each block of block_shape[0] queries attends only to the blocks of "
+                    "block_shape[1] keys for which block_sparse_mask is not 0. query, key and value have the layout "
+                    "TND, BNSD or BSND, and key and value have num_key_value_heads heads (grouped-query attention). "
+                    "block_sparse_mask is [B, N, blocks of queries, blocks of keys], where B is the number of "
+                    "sequences. A scale_value of 0 stands for 1 / sqrt(D). In the layout TND, actual_seq_lengths and "
+                    "actual_seq_lengths_kv are lengths of sequences, or cumulative ends if the last number is the "
+                    "number of rows. inner_precise is ignored. Results: the attention in the layout and type of "
+                    "query, with 0 for queries that see no key, and the log-sum-exp of the scores in float32, [B, N, "
+                    "S, 1] or [T, N, 1], which is returned whatever softmax_lse_flag is.",
   });
   library.add({
       .schema = "npu::npu_block_sparse_attention_backward(Tensor d_out, Tensor query, Tensor key, Tensor value, Tensor "
@@ -133,9 +135,9 @@ void define_block_sparse_attention(OperatorLibrary& library) {
                 "actual_seq_lengths, int[]? actual_seq_lengths_kv, str q_input_layout, str kv_input_layout, int "
                 "num_key_value_heads, float scale_value) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&block_sparse_attention_backward>()),
-      .definition =
-          "gradients of npu_block_sparse_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-          "value",
+      .definition = "Gradients of npu_block_sparse_attention for query, key and value, in their shapes and types. "
+                    "They are computed from d_out, the gradient of attention_out, and from the results attention_out "
+                    "and softmax_lse (FlashAttention-2, Dao, 2023).",
   });
 }
 

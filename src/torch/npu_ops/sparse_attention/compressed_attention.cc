@@ -161,26 +161,32 @@ void define_compressed_attention(OperatorLibrary& library) {
       .schema = "npu::npu_nsa_compress(Tensor input, Tensor weight, int compress_block_size, int compress_stride, *, "
                 "int[]? actual_seq_len=None) -> Tensor",
       .kernel = parts(&compress),
-      .definition =
-          "each block of compress_block_size rows of a sequence, one every compress_stride rows, as one row: their "
-          "sum with a weight for each row of a block and each head (Yuan et al., 2025, equation 7, with a linear "
-          "map). Rows that fill no block are left out. actual_seq_len: the ends of sequences of packed rows",
+      .definition = "Compression of keys or values in Native Sparse Attention (Yuan et al., 2025, equation 7, with a "
+                    "linear map). A block of compress_block_size rows starts every compress_stride rows of a sequence "
+                    "and becomes one row, for each head: y[i] = sum over j of weight[j] * input[i * compress_stride + "
+                    "j]. input is [T, N, D] and weight is [compress_block_size, N]. actual_seq_len has the cumulative "
+                    "ends of the sequences that are packed in input; without it, input is one sequence. Rows at the "
+                    "end of a sequence that do not fill a block are left out. Result: [blocks of all sequences, N, D] "
+                    "in the type of input.",
   });
   library.add({
       .schema = "npu::npu_nsa_compress_grad(Tensor grad, Tensor input, Tensor weight, int compress_block_size, int "
                 "compress_stride, *, int[]? actual_seq_len=None) -> (Tensor, Tensor)",
       .kernel = parts(&compress_grad),
-      .definition = "gradients of npu_nsa_compress: of input and weight",
+      .definition = "Gradients of npu_nsa_compress for input and weight, in their shapes and types, where grad is the "
+                    "gradient of its result.",
   });
   library.add({
       .schema = "npu::npu_nsa_compress_infer.cache(Tensor input, Tensor weight, Tensor slot_mapping, int "
                 "compress_block_size, int compress_stride, int page_block_size, *, Tensor? block_table=None, int[]? "
                 "actual_seq_len=None, Tensor(a!) cache) -> Tensor(a!)",
       .kernel = composite(&compress_infer),
-      .definition =
-          "npu_nsa_compress of the last block of each sequence that ends with a block, into row slot_mapping of "
-          "cache, [slots, heads, size] or in pages. Input is pages, of which block_table names those of each "
-          "sequence; without it sequence i is page i. actual_seq_len: lengths of sequences",
+      .definition = "npu_nsa_compress for decoding. If the last compress_block_size rows of sequence i form a block, "
+                    "this block is compressed and written in place into row slot_mapping[i] of cache, which is "
+                    "[slots, N, D] or [pages, rows of a page, N, D]; other sequences are skipped. input is a paged "
+                    "cache, [pages, page_block_size, N, D], in which block_table names the pages of each sequence; "
+                    "without block_table, sequence i is page i. actual_seq_len has the lengths of the sequences and "
+                    "is required. Result: cache.",
   });
   library.add({
       .schema =
@@ -189,13 +195,16 @@ void define_compressed_attention(OperatorLibrary& library) {
           "topk_mask=None, Tensor? atten_mask=None, int[]? actual_seq_qlen=None, int[]? actual_cmp_seq_kvlen=None, "
           "int[]? actual_sel_seq_kvlen=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&compress_attention>()),
-      .definition =
-          "attention of packed queries to compressed rows, and the select_block_count most important blocks of "
-          "select_block_size rows before compression, -1 where there are fewer (Yuan et al., 2025, equations 8 to 10). "
-          "atten_mask and topk_mask drop compressed rows and blocks. actual_sel_seq_kvlen: ends of the blocks of each "
-          "sequence. Results: attention, blocks for each row and key head in int32, softmax maximum and sum, [T, N, 8] "
-          "in "
-          "float32",
+      .definition = "Attention of packed queries to the compressed keys and values of npu_nsa_compress, and the top-k "
+                    "selection of blocks of select_block_size original keys by the attention weights (Native Sparse "
+                    "Attention, Yuan et al., 2025, equations 8 to 10). query is [T, N, D] with N = head_num; key and "
+                    "value are [compressed rows, key heads, D]. actual_seq_qlen, actual_cmp_seq_kvlen and "
+                    "actual_sel_seq_kvlen are the cumulative ends of the queries, compressed rows and blocks of each "
+                    "sequence. atten_mask hides compressed rows, and topk_mask hides blocks, where they are not 0. "
+                    "Results: the attention; the numbers of the select_block_count most important blocks for each "
+                    "query and key head, [T, key heads, select_block_count] in int32, the most important first and -1 "
+                    "where there are fewer; the maximum and the sum of the softmax, [T, N, 8] in float32 with 8 equal "
+                    "copies.",
   });
   library.add({
       .schema = "npu::npu_nsa_compress_attention_infer(Tensor query, Tensor key, Tensor value, float scale_value, int "
@@ -204,10 +213,10 @@ void define_compressed_attention(OperatorLibrary& library) {
                 "block_table=None, Tensor? topk_mask=None, int[]? actual_seq_qlen=None, int[]? "
                 "actual_cmp_seq_kvlen=None, int[]? actual_sel_seq_kvlen=None) -> (Tensor, Tensor)",
       .kernel = parts(boxed<&compress_attention_infer>()),
-      .definition =
-          "the first two results of npu_nsa_compress_attention, in layouts BSH, BSND and TND, and of keys and values "
-          "in pages of page_block_size rows where there is a block_table; then actual_cmp_seq_kvlen and "
-          "actual_sel_seq_kvlen are lengths of sequences, and not their ends",
+      .definition = "npu_nsa_compress_attention for inference, with its first two results. layout is BSH, BSND or "
+                    "TND. With block_table, key and value are paged caches with pages of page_block_size rows and "
+                    "key_value_head_num heads. actual_cmp_seq_kvlen and actual_sel_seq_kvlen are cumulative ends in "
+                    "the layout TND without block_table, and lengths of sequences otherwise.",
   });
 }
 

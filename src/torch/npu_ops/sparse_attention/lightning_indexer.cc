@@ -120,10 +120,16 @@ void define_lightning_indexer(OperatorLibrary& library) {
       .kernel = parts_unless({"actual_seq_lengths_query", "actual_seq_lengths_key", "block_table"},
                              boxed<&lightning_indexer>(), boxed<&lightning_indexer_meta>()),
       .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
-      .definition =
-          "for each query the sparse_count keys with the largest sums over heads of weights * relu(query @ key^T), the "
-          "largest first, -1 where there are fewer. Results: their numbers in int32, and, with return_value, the sums. "
-          "sparse_mode 3: of keys up to the query's position",
+      .definition = "The lightning indexer of DeepSeek-V3.2 (2025): for each query, the positions of the sparse_count "
+                    "keys with the largest scores, score = sum over heads of weights * relu(query @ key^T). query is "
+                    "[B, S, N, D] or [T, N, D], weights is query's shape without D, and key has one head and is in "
+                    "the layout BSND or TND, or with layout_key PA_BSND a paged cache, [pages, rows of a page, 1, D], "
+                    "with a block_table. actual_seq_lengths_query and actual_seq_lengths_key are cumulative ends of "
+                    "sequences in the layout TND, and lengths otherwise. sparse_mode 3 is a causal mask that aligns "
+                    "the last query with the last key; 0 is no mask. pre_tokens and next_tokens are ignored. Results: "
+                    "the positions in int32, [B, S, 1, sparse_count] or [T, 1, sparse_count], the largest score first "
+                    "and -1 where there are fewer keys; with return_value also the scores in the type of query, "
+                    "otherwise an empty tensor.",
   });
   library.add({
       .schema = "npu::npu_quant_lightning_indexer(Tensor query, Tensor key, Tensor weights, Tensor "
@@ -134,9 +140,11 @@ void define_lightning_indexer(OperatorLibrary& library) {
                 "key_dtype=None) -> Tensor",
       .kernel = whole(boxed<&quant_lightning_indexer>(), boxed<&quant_lightning_indexer_meta>()),
       .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
-      .definition =
-          "the numbers that npu_lightning_indexer gives, of queries and keys in int8 or float8 times a scale for "
-          "each row of each head: modes of quantisation 0",
+      .definition = "npu_lightning_indexer of quantised queries and keys, with the positions as its only result. "
+                    "query and key are in int8 or float8 and are multiplied by query_dequant_scale and "
+                    "key_dequant_scale, which have one scale per token and head and therefore their shapes without "
+                    "the last dimension. query_dtype and key_dtype say how the elements of query and key are read, "
+                    "where this is not their own type. query_quant_mode and key_quant_mode must be 0.",
   });
   library.add({
       .schema =
@@ -144,9 +152,10 @@ void define_lightning_indexer(OperatorLibrary& library) {
           "SymInt[]? actual_seq_qlen=None, SymInt[]? actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, "
           "int? pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor)",
       .kernel = parts(boxed<&dense_softmax_lse>()),
-      .definition =
-          "of the scores of npu_lightning_indexer for all keys that a query sees: the largest, and the sum of "
-          "exp(score - largest), in float32, [B, 1, S] or [1, T]",
+      .definition = "Statistics of the softmax over the scores of npu_lightning_indexer, for each query over all keys "
+                    "that it sees. The arguments query_index, key_index and weights are the query, key and weights of "
+                    "that operator, in the layout BSND or TND. Results: the largest score, and the sum of exp(score - "
+                    "largest score), both in float32, [B, 1, S] or, in the layout TND, [1, T].",
   });
 }
 

@@ -70,11 +70,14 @@ void define_selected_attention(OperatorLibrary& library) {
                 "scale_value, int head_num, int select_block_size, int select_block_count, *, Tensor? atten_mask=None, "
                 "int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&select_attention>()),
-      .definition =
-          "attention of packed queries to the blocks of select_block_size keys that topk_indices name for each row "
-          "of each key head, [T, key heads, select_block_count], -1 for none, and within these to what atten_mask "
-          "lets a row see, which stands for the causal mask where it is smaller than a sequence (Yuan et al., "
-          "2025, equation 11). Results: this, softmax maximum and sum, [T, N, 8] in float32",
+      .definition = "Attention of packed queries to the blocks of keys that topk_indices selects (Native Sparse "
+                    "Attention, Yuan et al., 2025, equation 11). query is [T, N, D] with N = head_num; key and value "
+                    "are [rows, key heads, D]. topk_indices is [T, key heads, select_block_count]: number b selects "
+                    "the select_block_size keys of the sequence from b * select_block_size on, and -1 selects none. "
+                    "atten_mask hides keys where it is not 0; a mask that is smaller than a sequence stands for the "
+                    "causal mask. actual_seq_qlen and actual_seq_kvlen are the cumulative ends of the sequences. "
+                    "Results: the attention, and the maximum and the sum of the softmax, [T, N, 8] in float32 with 8 "
+                    "equal copies.",
   });
   library.add({
       .schema = "npu::npu_nsa_select_attention_grad(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor "
@@ -82,9 +85,9 @@ void define_selected_attention(OperatorLibrary& library) {
                 "head_num, int select_block_size, int select_block_count, *, Tensor? atten_mask=None, int[]? "
                 "actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&select_attention_grad>()),
-      .definition =
-          "gradients of npu_nsa_select_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-          "value",
+      .definition = "Gradients of npu_nsa_select_attention for query, key and value, in their shapes and types. They "
+                    "are computed from grad, the gradient of attention_out, and from the results attention_out, "
+                    "softmax_max and softmax_sum (FlashAttention-2, Dao, 2023).",
   });
   library.add({
       .schema = "npu::npu_nsa_select_attention_infer(Tensor query, Tensor key, Tensor value, Tensor topk_indices, "
@@ -92,9 +95,10 @@ void define_selected_attention(OperatorLibrary& library) {
                 "select_block_count, int page_block_size, *, str layout='BSND', Tensor? atten_mask=None, Tensor? "
                 "block_table=None, int[]? actual_seq_qlen=None, int[]? actual_seq_kvlen=None) -> Tensor",
       .kernel = parts(boxed<&select_attention_infer>()),
-      .definition =
-          "the first result of npu_nsa_select_attention, in layouts BSH, BSND and TND, and of keys and values in "
-          "pages of page_block_size rows where there is a block_table",
+      .definition = "npu_nsa_select_attention for inference, with the attention as its only result. layout is BSH, "
+                    "BSND or TND. With block_table, key and value are paged caches with pages of page_block_size rows "
+                    "and key_value_head_num heads. actual_seq_kvlen has cumulative ends in the layout TND without "
+                    "block_table, and lengths of sequences otherwise.",
   });
 }
 

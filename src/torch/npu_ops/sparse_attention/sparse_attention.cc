@@ -84,8 +84,15 @@ void define_sparse_attention(OperatorLibrary& library) {
       .kernel = parts_unless({"actual_seq_lengths_query", "actual_seq_lengths_kv", "block_table"},
                              boxed<&sparse_flash_attention>(), boxed<&sparse_flash_attention_meta>()),
       .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_kv"}},
-      .definition = "attention of each query to the blocks of keys that sparse_indices name. Results: this, and, with "
-                    "return_softmax_lse, maxima and sums of the softmax, [B, key heads, S, heads of each] or without B",
+      .definition = "Attention of each query to the blocks of keys that sparse_indices selects, the sparse attention "
+                    "of DeepSeek-V3.2 (2025). sparse_indices is [B, S, key heads, n] or [T, key heads, n]: number b "
+                    "selects the sparse_block_size keys from b * sparse_block_size on, and -1 selects none. Layouts, "
+                    "lengths, block_table and sparse_mode are those of npu_lightning_indexer. query_rope and key_rope "
+                    "are further elements of the heads of query and key. If value is None, key is the value as well. "
+                    "sinks, [N], adds one score without a value to the softmax of each head. attention_mode, "
+                    "pre_tokens and next_tokens are ignored. Results: the attention in the layout and type of query; "
+                    "and with return_softmax_lse the maximum and the sum of the softmax in float32, [B, key heads, S, "
+                    "N / key heads] or, in the layout TND, [key heads, T, N / key heads], otherwise empty tensors.",
   });
   library.add({
       .schema = "npu::npu_kv_quant_sparse_flash_attention(Tensor query, Tensor key, Tensor value, Tensor "
@@ -97,11 +104,14 @@ void define_sparse_attention(OperatorLibrary& library) {
                 "tile_size=128, int rope_head_dim=64, int? key_dtype=None, int? value_dtype=None) -> Tensor",
       .kernel = whole(boxed<&kv_quant_sparse_flash_attention>(), boxed<&kv_quant_sparse_flash_attention_meta>()),
       .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_kv"}},
-      .definition = "npu_sparse_flash_attention to keys in int8 or float8, each row of which holds, as bytes: its "
-                    "first elements, "
-                    "rope_head_dim more in the type of query, and scales in float32, one for each tile_size first "
-                    "elements, which "
-                    "are the value. Modes of quantisation 2 and quant_scale_repo_mode 1 name this",
+      .definition = "npu_sparse_flash_attention of quantised keys and values, with the attention as its only result. "
+                    "key and value are in int8 or float8, and for queries of D elements each of their rows holds, as "
+                    "bytes: D - rope_head_dim quantised elements, then rope_head_dim elements in the type of query, "
+                    "then one scale in float32 for each tile_size of the quantised elements. All D dequantised "
+                    "elements form the key, and the first D - rope_head_dim form the value. key_dtype and value_dtype "
+                    "say how the bytes are read, where this is not their own type. key_quant_mode and "
+                    "value_quant_mode must be 2 and quant_scale_repo_mode must be 1, which name this format. "
+                    "key_dequant_scale, value_dequant_scale and attention_mode are ignored.",
   });
 }
 

@@ -182,10 +182,10 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
       .kernel = parts_unless({"actual_seq_qlen", "actual_seq_kvlen"}, boxed<&sparse_flash_attention_grad>(),
                              boxed<&sparse_flash_attention_grad_meta>()),
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
-      .definition =
-          "gradients of npu_sparse_flash_attention from its results (FlashAttention-2, Dao, 2023): of query, key, "
-          "value, query_rope, key_rope; empty ones for what is not given. That of key is that of keys and values "
-          "where value is None",
+      .definition = "Gradients of npu_sparse_flash_attention for query, key, value, query_rope and key_rope, in this "
+                    "order. They are computed from d_out, the gradient of out, and from the results out, softmax_max "
+                    "and softmax_sum (FlashAttention-2, Dao, 2023). The gradient of an argument that is None is an "
+                    "empty tensor. If value is None, the gradient of key includes that of the value.",
   });
   library.add({
       .schema = "npu::npu_lightning_indexer_grad(Tensor query, Tensor key, Tensor dy, Tensor sparse_indices, Tensor "
@@ -195,9 +195,9 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
       .kernel = parts_unless({"actual_seq_lengths_query", "actual_seq_lengths_key"}, boxed<&lightning_indexer_grad>(),
                              boxed<&lightning_indexer_grad_meta>()),
       .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
-      .definition =
-          "gradients of the sums that npu_lightning_indexer gives with return_value, of which dy is the gradient: "
-          "of query, key, weights. relu has gradient 0 at 0",
+      .definition = "Gradients of the scores that npu_lightning_indexer returns with return_value, for query, key and "
+                    "weights, in their shapes and types. dy is the gradient of the scores and sparse_indices their "
+                    "positions, both [B, S, 1, n] or [T, 1, n]; -1 is skipped. The gradient of relu at 0 is 0.",
   });
   library.add({
       .schema =
@@ -207,12 +207,15 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
           "actual_seq_qlen=None, SymInt[]? actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, int? "
           "pre_tokens=9223372036854775807, int? next_tokens=9223372036854775807) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&grad_kl_loss>()),
-      .definition =
-          "the sum over queries of KL(p || softmax(scores of npu_lightning_indexer)), where p is the sum over "
-          "heads of softmax(query @ key^T * scale_value), over its own sum (DeepSeek-V3.2, 2025, equation 3), "
-          "after its gradients of query_index, key_index and weights. softmax_max and softmax_sum are those of "
-          "the attention, [B, key heads, S, heads of each] or without B; softmax_max_index and softmax_sum_index "
-          "those that npu_dense_lightning_indexer_softmax_lse gives",
+      .definition = "Loss for training the lightning indexer, with its gradients (DeepSeek-V3.2, 2025, equation 3): "
+                    "the sum over queries of the Kullback-Leibler divergence of q from p, sum(p * log(p / q)). q is "
+                    "the softmax of the scores of npu_lightning_indexer for query_index, key_index and weights. p is "
+                    "softmax(query @ key^T * scale_value), summed over heads and divided by its sum over keys; "
+                    "query_rope and key_rope are further elements of its heads. softmax_max and softmax_sum are the "
+                    "statistics of this attention, [B, key heads, S, N / key heads] or, in the layout TND, [key "
+                    "heads, T, N / key heads]. softmax_max_index and softmax_sum_index are the results of "
+                    "npu_dense_lightning_indexer_softmax_lse. Results: the gradients of query_index, key_index and "
+                    "weights, and the loss, [1] in float32.",
   });
   library.add({
       .schema =
@@ -222,10 +225,9 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
           "actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? "
           "next_tokens=9223372036854775807, Tensor? sinks=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&grad_kl_loss>()),
-      .definition =
-          "npu_dense_lightning_indexer_grad_kl_loss, of the keys alone that sparse_indices name (equation 4). "
-          "softmax_max and softmax_sum are those of npu_sparse_flash_attention, which hold what its sinks add: p "
-          "is the same with sinks and without",
+      .definition = "npu_dense_lightning_indexer_grad_kl_loss in which p and q are distributions over the keys that "
+                    "sparse_indices selects (DeepSeek-V3.2, 2025, equation 4). softmax_max and softmax_sum are "
+                    "results of npu_sparse_flash_attention. sinks is ignored, because these statistics include it.",
   });
 }
 

@@ -165,17 +165,22 @@ void define_compression(OperatorLibrary& library) {
       .schema = "npu::npu_hans_decode.out(Tensor mantissa, Tensor fixed, Tensor var, Tensor pdf, bool reshuff=False, "
                 "*, Tensor(a!) out) -> Tensor(a!)",
       .kernel = whole(&hans_decode, &hans_decode_meta),
-      .definition = "What npu_hans_encode was given, bit for bit; out has its type and shape",
+      .definition = "Restores the tensor that npu_hans_encode compressed, bit for bit, and writes it into out, which "
+                    "has its shape and type. mantissa, fixed, var and pdf are the results of npu_hans_encode. reshuff "
+                    "is ignored.",
   });
   library.add({
       .schema = "npu::npu_hans_encode.out(Tensor input, bool statistic=False, bool reshuff=False, *, Tensor[] out) -> "
                 "(Tensor, Tensor, Tensor, Tensor)",
       .kernel = whole(&hans_encode, &hans_encode_meta),
-      .definition =
-          "Lossless compression: out is pdf, how often each of 256 exponents occurs, which statistic counts; "
-          "mantissa, all other bytes of the elements; and an entropy code of the exponents by pdf (Duda, "
-          "Asymmetric numeral systems, 2013), as far as there is room in fixed, then in var. The bytes are not "
-          "those of an NPU; reshuff makes no difference",
+      .definition = "Compresses a tensor of floating-point numbers without loss, by an entropy code of the exponents "
+                    "(asymmetric numeral systems: Duda, 2013). A symbol is the most significant byte of an element "
+                    "after its sign bit is rotated to the end: the exponent, and for float16 the exponent and 3 bits "
+                    "of the mantissa. input is float32, float16 or bfloat16. out holds four tensors, which are written "
+                    "and returned: pdf, int32 with 256 elements, is the histogram of the symbols; mantissa holds all "
+                    "other bytes of the elements; the code fills fixed and continues in var. With statistic=True the "
+                    "histogram of input is counted into pdf, otherwise pdf is read as it is. The bytes are not those "
+                    "that an NPU writes. reshuff is ignored.",
   });
 }
 

@@ -43,8 +43,8 @@ struct Spare {
 
 // The k-th greatest element of `row`, 1 <= k <= its length.
 float kth_greatest(Row row, int64_t k, std::vector<float>& spare) {
-  // The maxima of disjoint parts of the row are elements of it, so their k-th greatest bounds the result from below. Few
-  // elements are above it, because there are many more parts than k.
+  // The maxima of disjoint parts of the row are elements of it, so their k-th greatest bounds the result from below.
+  // Few elements are above it, because there are many more parts than k.
   const int64_t n = static_cast<int64_t>(row.size()), parts = std::min(n, std::max<int64_t>(1024, 8 * k));
   spare.assign(row.begin(), row.begin() + parts);
   for (int64_t begin = parts; begin < n; begin += parts) {
@@ -59,8 +59,8 @@ float kth_greatest(Row row, int64_t k, std::vector<float>& spare) {
   return spare[k - 1];
 }
 
-// The first element that a row keeps if it drops, of those not less than `least`, the first ones whose masses sum up to at
-// most `share` of the masses of all of these. The last one is kept in any case.
+// The first element that a row keeps if it drops, of those not less than `least`, the first ones whose masses sum up to
+// at most `share` of the masses of all of these. The last one is kept in any case.
 First first_of_nucleus(Row row, Row masses, float least, double share, std::vector<Candidate>& candidates) {
   const int64_t n = static_cast<int64_t>(row.size());
   double total = 0;

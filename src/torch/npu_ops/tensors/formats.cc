@@ -131,12 +131,17 @@ int64_t change_data_ptr(const Tensor& dst, const Tensor& src, int64_t index) {
 }  // namespace
 
 void define_formats(OperatorLibrary& library) {
-  constexpr const char* kCast = "The values of input, plain in memory of their own, with the tag acl_format";
+  constexpr const char* kCast =
+      "Another name of npu_format_cast. customize_dtype and input_dtype are ignored here, too.";
   library.add({
       .schema = "npu::npu_format_cast(Tensor input, int acl_format, *, int? customize_dtype=None, int? "
                 "input_dtype=None) -> Tensor",
       .kernel = on_npu(&format_cast, &format_cast_meta),
-      .definition = kCast,
+      .definition = "Returns a contiguous copy of the npu tensor input, whose storage has the memory format acl_format "
+                    "(torch_npu.Format), for example 2 (ND) or 29 (FRACTAL_NZ). The format is only a tag, and the "
+                    "elements stay in plain order. While torch.npu.config.allow_internal_format is False, formats that "
+                    "only an NPU's kernels know are replaced by their plain formats, with a warning. customize_dtype "
+                    "and input_dtype are ignored.",
   });
   library.add({
       .schema = "npu::_npu_format_cast(Tensor input, int acl_format) -> Tensor",
@@ -158,50 +163,64 @@ void define_formats(OperatorLibrary& library) {
       .schema = "npu::npu_format_cast_(Tensor(a!) input, Tensor src, *, int? customize_dtype=None, int? "
                 "input_dtype=None) -> Tensor(a!)",
       .kernel = on_npu(&format_cast_like, &format_cast_like_meta),
-      .definition = "Gives the memory of input the tag of src",
+      .definition = "Gives the storage of input the memory format of the npu tensor src in place, and returns input. "
+                    "The format is only a tag, so no element moves. customize_dtype and input_dtype are ignored.",
   });
   library.add({
       .schema = "npu::npu_format_cast_.acl_format(Tensor(a!) input, int acl_format, *, int? customize_dtype=None, int? "
                 "input_dtype=None) -> Tensor(a!)",
       .kernel = on_npu(&format_cast_, &format_cast_meta_),
-      .definition = "Gives the memory of input the tag acl_format",
+      .definition = "npu_format_cast in place: gives the storage of input the memory format acl_format and returns "
+                    "input. customize_dtype and input_dtype are ignored.",
   });
   library.add({
       .schema = "npu::get_npu_format(Tensor input) -> int",
       .kernel = on_npu(&get_format),
-      .definition = "The tag of the memory of input; 2 (ND) if nobody gave it one",
+      .definition = "Returns the code of the memory format (torch_npu.Format) of input's storage. It is 2 (ND) if no "
+                    "format was set. Views have the format of their base.",
   });
   library.add({
       .schema = "npu::get_storage_size(Tensor input) -> int",
       .kernel = on_npu(&elements_of_storage),
-      .definition = "How many elements of the type of input its storage holds",
+      .definition = "Returns how many elements of input's type the whole storage of input holds. For a view this may "
+                    "be more than input.numel().",
   });
   library.add({
       .schema = "npu::copy_memory_(Tensor(a!) input, Tensor src, bool non_blocking=False) -> Tensor(a!)",
       .kernel = on_npu(&copy_memory_, &copy_memory_meta),
-      .definition = "Copies the whole storage of src into that of input",
+      .definition = "Copies the whole storage of src into the storage of input in place, whatever their shapes, "
+                    "strides and offsets are, and returns input. src is an npu tensor on the device of input and of "
+                    "its type, and both storages hold the same number of elements. non_blocking is that of "
+                    "torch.Tensor.copy_.",
   });
   library.add({
       .schema = "npu::npu_change_data_ptr(Tensor dst, Tensor src, int index) -> int",
       .kernel = on_npu(&change_data_ptr),
-      .definition = "Makes the storage of dst stand on that of src, from its element index on. Returns 0",
+      .definition = "Lets the storage of dst use the memory of src's storage, from element index of that storage on, "
+                    "without a copy. dst and its views then share this memory with src. They keep their sizes and "
+                    "their memory format, and keep the memory alive. src is on the device of dst and of its type, and "
+                    "its storage must hold all elements of dst's storage from index on. Returns 0.",
   });
   library.add({
       .schema = "npu::empty_with_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                 "device=None, bool? pin_memory=None, int acl_format=2, int? base_addr_aligned_kb=None) -> Tensor",
       .kernel = factory(&empty_with_format),
-      .definition = "torch.empty on npu, with the tag acl_format",
+      .definition = "torch.empty on npu with the memory format acl_format, which is a tag as in npu_format_cast. "
+                    "device is an npu, by default the current one. base_addr_aligned_kb is ignored.",
   });
   library.add({
       .schema = "npu::empty_with_swapped_memory(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
       .kernel = factory(&empty_with_swapped_memory),
-      .definition = "torch.empty on npu, in memory of the host, as all memory of npu is",
+      .definition = "torch.empty on npu, for tensors that an NPU keeps in memory of the host. All memory of npu is "
+                    "memory of the host here, so the result is an ordinary npu tensor.",
   });
   library.add({
       .schema = "npu::unsafe_empty_with_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                 "device=None, bool? pin_memory=None, int acl_format=2, bool keep_format=False) -> Tensor",
       .kernel = factory(&unsafe_empty_with_format),
-      .definition = "empty_with_format; with keep_format also where torch.npu.config.allow_internal_format is False",
+      .definition = "empty_with_format, with a choice for formats that only an NPU's kernels know. With "
+                    "keep_format=True such a format is kept even while torch.npu.config.allow_internal_format is "
+                    "False.",
   });
 }
 

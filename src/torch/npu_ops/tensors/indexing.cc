@@ -200,91 +200,109 @@ void define_indexing(OperatorLibrary& library) {
   library.add({
       .schema = "npu::_npu_index_add(Tensor input, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
       .kernel = parts(&index_add),
-      .definition = "torch.index_add along dimension 0",
+      .definition = "torch.index_add along dimension 0: adds alpha * source[i] to row index[i] of a copy of input. "
+                    "Repeated indices add up.",
   });
   library.add({
       .schema = "npu::_npu_index_add_(Tensor(a!) input, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
       .kernel = composite(&index_add_),
-      .definition = "torch.Tensor.index_add_ along dimension 0",
+      .definition = "torch.Tensor.index_add_ along dimension 0: adds alpha * source[i] to row index[i] of input in "
+                    "place, and returns input. Repeated indices add up.",
   });
   library.add({
       .schema = "npu::npu_gather_sparse_index(Tensor input, Tensor index) -> Tensor",
       .kernel = parts(&gather_sparse_index),
-      .definition = "Rows of input: out[i, j, ...] = input[index[i, j, ...]]",
+      .definition = "Gathers rows of input as an embedding table: result[i, j, ...] = input[index[i, j, ...]]. input "
+                    "is [N, ...] of any type with 1 to 8 dimensions. index is int32 or int64 of any shape, with values "
+                    "in [0, N). The result is [*index.shape, *input.shape[1:]] of input's type.",
   });
   library.add({
       .schema = "npu::npu_gather_sparse_index_backward(Tensor grad, SymInt[] self_sizes, Tensor index) -> Tensor",
       .kernel = parts(&gather_sparse_index_backward),
-      .definition = "The gradient of input of npu_gather_sparse_index",
+      .definition = "Gradient of npu_gather_sparse_index with respect to input: adds the rows of grad to the rows "
+                    "index of a tensor of zeros. self_sizes is the shape of input and of the result.",
   });
   library.add({
       .schema = "npu::npu_indexing(Tensor input, int[] begin, int[] end, int[] strides, int begin_mask=0, int "
                 "end_mask=0, int ellipsis_mask=0, int new_axis_mask=0, int shrink_axis_mask=0) -> Tensor",
       .kernel = parts(&indexing),
-      .definition =
-          "A copy of a strided slice, whose masks have a bit for each entry of begin: begin or end are not given, "
-          "the entry is "
-          "an ellipsis, a new dimension, or one place (tf.strided_slice)",
+      .definition = "Copies a strided slice of input (tf.strided_slice). Entry i of begin, end and strides describes "
+                    "one dimension by begin[i]:end[i]:strides[i], where negative numbers have the meaning that they "
+                    "have in NumPy. Bit i of a mask changes entry i: begin_mask and end_mask leave begin[i] and end[i] "
+                    "out, ellipsis_mask makes the entry an ellipsis (one at most), new_axis_mask makes it a new "
+                    "dimension of size 1, and shrink_axis_mask selects index begin[i] and drops the dimension. "
+                    "Dimensions without an entry are taken whole. The result is contiguous.",
   });
   library.add({
       .schema = "npu::npu_indexing.out(Tensor input, int[] begin, int[] end, int[] strides, int begin_mask=0, int "
                 "end_mask=0, int ellipsis_mask=0, int new_axis_mask=0, int shrink_axis_mask=0, *, Tensor(a!) out) -> "
                 "Tensor(a!)",
       .kernel = composite(&indexing_out),
-      .definition = "npu_indexing into out",
+      .definition = "npu_indexing that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema =
           "npu::npu_masked_fill_range(Tensor input, Tensor start, Tensor end, Tensor value, int axis=-1) -> Tensor",
       .kernel = parts(&masked_fill_range),
-      .definition =
-          "input, but value[i] at places [start[i, b], end[i, b]) along axis of row b of the first dimension, the "
-          "last i first",
+      .definition = "Copies input and fills ranges of indices along axis: for each range r and each index b of "
+                    "dimension 0, elements start[r, b] to end[r, b] - 1 along axis of result[b] become value[r]. Where "
+                    "ranges overlap, the one with the greatest r counts. input has 1 to 8 dimensions, and a 1-D input "
+                    "counts as a single item b = 0. start and end are [R, B], and value is [R]. Items of dimension 0 "
+                    "from B on stay as they are. axis is not 0 unless input is 1-D.",
   });
   library.add({
       .schema = "npu::npu_max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
       .kernel = parts(&max_dim),
-      .definition = "The greatest along dim, and their places in int32",
+      .definition = "torch.max along dim, with indices in int32. Results: values, of input's type, and indices, both "
+                    "with dim of size 1 if keepdim is True and without dim otherwise.",
   });
   library.add({
       .schema = "npu::npu_max_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
       .kernel = parts(&extremum_backward),
-      .definition = "The gradient of input of npu_max; sizes are those of input",
+      .definition = "Gradient of npu_max with respect to input: scatters grad to indices along dim of a tensor of "
+                    "zeros. sizes is the shape of input and of the result; keepdim is that of npu_max.",
   });
   library.add({
       .schema = "npu::npu_min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
       .kernel = parts(&min_dim),
-      .definition = "The least along dim, and their places in int32",
+      .definition = "torch.min along dim, with indices in int32. Results: values, of input's type, and indices, both "
+                    "with dim of size 1 if keepdim is True and without dim otherwise.",
   });
   library.add({
       .schema = "npu::npu_min_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
       .kernel = parts(&extremum_backward),
-      .definition = "The gradient of input of npu_min; sizes are those of input",
+      .definition = "Gradient of npu_min with respect to input: scatters grad to indices along dim of a tensor of "
+                    "zeros. sizes is the shape of input and of the result; keepdim is that of npu_min.",
   });
   library.add({
       .schema = "npu::npu_sign_bits_pack(Tensor input, int size) -> Tensor",
       .kernel = parts(&sign_bits_pack),
-      .definition =
-          "Bits that say which elements are at least 0, eight in a byte, the first in the lowest bit, zeros after "
-          "the last; in "
-          "size rows (1-bit Adam: Tang et al., 2021)",
+      .definition = "Packs the signs of a vector into bits (1-bit Adam: Tang et al., 2021). A bit is 1 for an element "
+                    "that is at least 0, and 0 otherwise. input is [n] in float32 or float16. The result is [size, "
+                    "ceil(n / 8) / size] in uint8. The first of eight elements is in the lowest bit of a byte, and the "
+                    "last byte is filled up with zeros. size must divide ceil(n / 8).",
   });
   library.add({
       .schema = "npu::npu_sign_bits_unpack(Tensor input, int size, ScalarType dtype) -> Tensor",
       .kernel = parts(&sign_bits_unpack),
-      .definition = "1 for a set bit and -1 for another, in size rows: npu_sign_bits_pack undone",
+      .definition = "Unpacks the signs that npu_sign_bits_pack packed: 1 for a bit of 1 and -1 for a bit of 0, from "
+                    "the lowest bit of each byte on. input is [n] in uint8. The result is [size, 8 * n / size] of type "
+                    "dtype. size must divide 8 * n.",
   });
   library.add({
       .schema =
           "npu::repeat_interleave_backward_int(Tensor grad, Tensor input, SymInt repeats, int? dim=None) -> Tensor",
       .kernel = parts(&repeat_interleave_backward_int),
-      .definition = "The gradient of input of torch.repeat_interleave by a number",
+      .definition = "Gradient of torch.repeat_interleave(input, repeats, dim) with respect to input, for an integer "
+                    "repeats: sums grad over the repetitions of each element. Without dim, input is taken as "
+                    "flattened. The result has the shape of input, of which only the shape is used.",
   });
   library.add({
       .schema =
           "npu::repeat_interleave_backward_tensor(Tensor grad, Tensor input, Tensor repeats, int? dim=None) -> Tensor",
       .kernel = parts(&repeat_interleave_backward_tensor),
-      .definition = "The gradient of input of torch.repeat_interleave by a tensor",
+      .definition = "repeat_interleave_backward_int for a tensor repeats, which has one number for each index of dim, "
+                    "or a single number for all.",
   });
 }
 

@@ -23,12 +23,18 @@ void define_marks(OperatorLibrary& library) {
   library.add({
       .schema = "npu::super_kernel_scope_begin(str? scope_name=None) -> ()",
       .kernel = mark(&begin),
-      .definition = "Marks where a scope of fused kernels begins; the host fuses without it",
+      .traits = {.has_effect = true},
+      .definition = "Marks where a super kernel scope begins in a graph, and computes nothing. With the option "
+                    "super_kernel_optimize of the backend npugraph_ex, adjacent tasks from here to the "
+                    "super_kernel_scope_end of the same scope_name become one task; without the option the mark has no "
+                    "effect. A scope without a name keeps its tasks out of the scope around it. scope_name must not be "
+                    "blank.",
   });
   library.add({
       .schema = "npu::super_kernel_scope_end(str? scope_name=None) -> ()",
       .kernel = mark(&end),
-      .definition = "Marks where a scope of fused kernels ends",
+      .traits = {.has_effect = true},
+      .definition = "Marks where the scope ends that super_kernel_scope_begin began with the same scope_name.",
   });
 }
 

@@ -27,18 +27,23 @@ void define_obfuscation(OperatorLibrary& library) {
           "npu::obfuscation_initialize(int hidden_size, int tp_rank, int cmd, *, ScalarType? data_type=None, int? "
           "model_obf_seed_id=0, int? data_obf_seed_id=0, int? thread_num=4, float? obf_coefficient=1.0) -> Tensor",
       .kernel = sizes_only(&initialize),
-      .definition = "",
+      .definition = "Opens a service outside of the NPU that obfuscates activations. The obfuscation is not published, "
+                    "so only the size of the result is known: it is [1] in int32 on npu, and stands for the file "
+                    "descriptor of the service.",
   });
   library.add({
       .schema =
           "npu::obfuscation_calculate(Tensor fd, Tensor x, Tensor param, *, float? obf_coefficient=1.0) -> Tensor",
       .kernel = sizes_only(&calculate),
-      .definition = "",
+      .definition = "Obfuscates the activations x by the service with the file descriptor fd, which "
+                    "obfuscation_initialize returned. The obfuscation is not published, so only the size of the result "
+                    "is known: it has the shape and the type of x.",
   });
   library.add({
       .schema = "npu::obfuscation_finalize(Tensor fd_to_close) -> Tensor",
       .kernel = sizes_only(&finalize),
-      .definition = "",
+      .definition = "Closes the service with the file descriptor fd_to_close, which obfuscation_initialize returned. "
+                    "The result has the shape and the type of fd_to_close.",
   });
 }
 

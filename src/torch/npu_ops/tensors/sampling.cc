@@ -91,10 +91,11 @@ void define_sampling(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_top_k_top_p(Tensor logits, Tensor? p=None, Tensor? k=None) -> Tensor",
       .kernel = parts(&top_k_top_p),
-      .definition =
-          "logits, with -inf for those below the k-th greatest of the row, and of the others for the smallest "
-          "whose probabilities "
-          "sum up to at most 1 - p, but for the greatest (Holtzman et al., 2020)",
+      .definition = "Top-k and top-p filtering of logits before sampling (nucleus sampling: Holtzman et al., 2020). In "
+                    "each row, logits below the k-th greatest become -inf, while those equal to it stay. Then the "
+                    "smallest remaining logits whose softmax probabilities sum up to at most 1 - p become -inf, but "
+                    "never the greatest one. logits is [B, V], p is [B], and k is [B] with values of at least 1. A "
+                    "step is skipped if its argument is None. The result has the shape and the type of logits.",
   });
   library.add({
       .schema =
@@ -102,14 +103,16 @@ void define_sampling(OperatorLibrary& library) {
           "bool? is_need_logits=False, int? top_k_guess=32, Tensor? min_ps=None, int? ks_max=1024, bool? "
           "input_is_logits=True, str? post_sample='qSample', Generator? generator=None) -> (Tensor, Tensor)",
       .kernel = parts(&top_k_top_p_sample),
-      .definition =
-          "Of the top_k greatest logits of a row (all where top_k <= 0), those before which the probabilities sum "
-          "up to less than "
-          "top_p, and that are at least min_ps times the greatest. Results: the place of the greatest probability "
-          "/ (|q| + eps) "
-          "(without q: of the greatest), which is a sample where q is exponentially distributed (Gumbel, 1954), "
-          "in int64; and the "
-          "logits, -inf where not allowed, in float32",
+      .definition = "Samples one token for each row of logits after top-k, top-p and min-p filtering. The top_k most "
+                    "probable tokens (all where top_k <= 0) are taken, and their probabilities are renormalised. Of "
+                    "these, a token stays if the more probable ones have a sum of less than top_p (no limit where "
+                    "top_p >= 1), and if its own probability is at least min_ps times the greatest. The most probable "
+                    "token always stays. logits is [B, V], and holds probabilities with input_is_logits=False. top_k, "
+                    "top_p and min_ps are [B]. Results: the tokens [B] in int64, and logits [B, V] in float32 with "
+                    "-inf for the tokens that do not stay. The token is the argmax of probability / (|q| + eps), which "
+                    "is a random sample if q [B, V] is exponentially distributed (Gumbel, 1954), and the most probable "
+                    "token without q. post_sample must be qSample. is_need_logits, top_k_guess, ks_max and generator "
+                    "are ignored.",
   });
 }
 

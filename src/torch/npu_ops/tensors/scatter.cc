@@ -133,58 +133,72 @@ void define_scatter(OperatorLibrary& library) {
   library.add({
       .schema = "npu::scatter_update_(Tensor(a!) input, Tensor indices, Tensor updates, int axis) -> Tensor(a!)",
       .kernel = composite(&scatter_update_),
-      .definition =
-          "Item i of updates into item i of input, from indices[i] on along axis; indices of shape (n, 2) name the "
-          "item, too. Indices below 0 are skipped",
+      .definition = "Writes updates into input in place, for example new keys into a KV cache: updates[i] goes to "
+                    "input[i], to the positions indices[i], indices[i] + 1, ... along axis. input has 2 to 8 "
+                    "dimensions. updates has the sizes of input except along dimension 0 and axis. indices is [n] for "
+                    "the first n items of input, or [n, 2] with pairs (item, position), where n is updates.shape[0]. "
+                    "axis is a dimension of input other than 0. Updates with a negative index are skipped. Returns "
+                    "input.",
   });
   library.add({
       .schema = "npu::scatter_update(Tensor input, Tensor indices, Tensor updates, int axis) -> Tensor",
       .kernel = composite(&scatter_update),
-      .definition = "scatter_update_ of a copy of input",
+      .definition = "scatter_update_ that writes into a copy of input and returns the copy.",
   });
   library.add({
       .schema = "npu::npu_scatter_nd_update_(Tensor(a!) input, Tensor indices, Tensor updates) -> Tensor(a!)",
       .kernel = composite(&scatter_nd_update_),
-      .definition =
-          "input[indices[i]] = updates[i], indices[i] for the first dimensions (scatter_nd of TensorFlow). Indices "
-          "below 0 are skipped",
+      .definition = "Writes slices into input in place: input[indices[i]] = updates[i], where indices[i] has one index "
+                    "for each of the first K dimensions of input (tf.scatter_nd_update). indices is [..., K], and "
+                    "updates is [*indices.shape[:-1], *input.shape[K:]]. Slices with a negative index are skipped. If "
+                    "several slices have the same indices, any of them may stay. Returns input.",
   });
   library.add({
       .schema = "npu::npu_scatter_nd_update(Tensor input, Tensor indices, Tensor updates) -> Tensor",
       .kernel = composite(&scatter_nd_update),
-      .definition = "npu_scatter_nd_update_ of a copy of input",
+      .definition = "npu_scatter_nd_update_ that writes into a copy of input and returns the copy.",
   });
   library.add({
       .schema = "npu::npu_quant_scatter_(Tensor(a!) input, Tensor indices, Tensor updates, Tensor quant_scales, "
                 "Tensor? quant_zero_points=None, int axis=-2, int quant_axis=-1, str reduce='update', int? "
                 "dst_type=None, str? round_mode='rint') -> Tensor(a!)",
       .kernel = composite(&quant_scatter_),
-      .definition = "scatter_update_ of round(updates / quant_scales + quant_zero_points), these along quant_axis",
+      .definition = "Quantises updates statically and writes them into input as scatter_update_ does: round(updates / "
+                    "quant_scales + quant_zero_points), rounded half to even and clamped to int8. input is int8, and "
+                    "updates is floating-point. quant_scales and quant_zero_points are 1-D along dimension quant_axis "
+                    "of updates (per channel), or broadcast against updates. reduce must be update, and round_mode "
+                    "must be rint. dst_type is ignored. Returns input.",
   });
   library.add({
       .schema = "npu::npu_quant_scatter(Tensor input, Tensor indices, Tensor updates, Tensor quant_scales, Tensor? "
                 "quant_zero_points=None, int axis=-2, int quant_axis=-1, str reduce='update', int? dst_type=None, str? "
                 "round_mode='rint') -> Tensor",
       .kernel = composite(&quant_scatter),
-      .definition = "npu_quant_scatter_ of a copy of input",
+      .definition = "npu_quant_scatter_ that writes into a copy of input and returns the copy.",
   });
   library.add({
       .schema = "npu::npu_scatter(Tensor input, Tensor indices, Tensor updates, int dim) -> Tensor",
       .kernel = parts(&scatter),
-      .definition = "torch.scatter of one value for each place of the other dimensions",
+      .definition = "torch.scatter of one value for each index of the other dimensions: with dim=1, a copy of input in "
+                    "which result[i, indices[i, j], j] = updates[i, j]. indices and updates have the shape of input "
+                    "without dim.",
   });
   library.add({
       .schema = "npu::npu_scatter_list_(Tensor(a!)[] input, Tensor indices, Tensor updates, Tensor? mask=None, str "
                 "reduce='update', int axis=-2) -> ()",
       .kernel = parts(&scatter_list_),
       .traits = {.writes_rows_of = {"input"}},
-      .definition = "updates[i] into input[i], from indices[i] on along axis, where mask[i] is not 0",
+      .definition = "Writes updates into a list of tensors in place, for example new keys into the KV cache of each "
+                    "sequence: updates[i] goes to input[i], to the positions indices[i], indices[i] + 1, ... along "
+                    "axis. updates is [len(input), ...] and has the sizes of input[i] except along axis. indices and "
+                    "mask are [len(input)]. Items whose mask is 0 or whose index is negative are skipped. reduce must "
+                    "be update.",
   });
   library.add({
       .schema = "npu::npu_scatter_list(Tensor[] input, Tensor indices, Tensor updates, Tensor? mask=None, str "
                 "reduce='update', int axis=-2) -> Tensor[]",
       .kernel = composite(&scatter_list),
-      .definition = "npu_scatter_list_ of copies of input",
+      .definition = "npu_scatter_list_ that writes into copies of the tensors of input and returns the copies.",
   });
 }
 

@@ -30,7 +30,7 @@ Tensor one_hot(const Tensor& input, int64_t axis, int64_t depth, const at::Scala
                const at::Scalar& off_value) {
   check_type("npu_one_hot", "input", input, {at::kInt, at::kLong, at::kByte});
   TORCH_CHECK(depth >= 1, "npu_one_hot: depth is ", depth, ", allowed are 1 and more");
-  const Tensor hot = input.unsqueeze(-1) == at::arange(depth, input.options());
+  const Tensor hot = input.unsqueeze(-1) == at::arange(depth, input.options().dtype(at::kLong));  // wider than uint8
   const auto options = input.options().dtype(at::kFloat);
   const Tensor out = at::where(hot, at::scalar_tensor(on_value, options), at::scalar_tensor(off_value, options));
   return out.movedim(-1, axis).contiguous();
@@ -140,113 +140,124 @@ void define_shapes(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_broadcast(Tensor input, int[] size) -> Tensor",
       .kernel = parts(&broadcast),
-      .definition = "input, expanded to size",
+      .definition = "Returns a contiguous copy of input.expand(size).",
   });
   library.add({
       .schema = "npu::npu_broadcast.out(Tensor input, int[] size, *, Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&broadcast_out),
-      .definition = "npu_broadcast into out",
+      .definition = "npu_broadcast that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema = "npu::npu_confusion_transpose(Tensor input, int[] perm, int[] shape, bool transpose_first) -> Tensor",
       .kernel = parts(&confusion_transpose),
-      .definition = "input permuted and then shaped (transpose_first), or shaped and then permuted",
+      .definition = "Permutes and reshapes input: input.permute(perm).reshape(shape) with transpose_first=True, and "
+                    "input.reshape(shape).permute(perm) with transpose_first=False. The result is contiguous.",
   });
   library.add({
       .schema = "npu::npu_confusion_transpose_backward(Tensor grad, int[] perm, SymInt[] shape, bool transpose_first) "
                 "-> Tensor",
       .kernel = parts(&confusion_transpose_backward),
-      .definition = "The gradient of npu_confusion_transpose; shape is that of its input",
+      .definition = "Gradient of npu_confusion_transpose with respect to input. shape is the shape of input and of the "
+                    "result; perm and transpose_first are those of npu_confusion_transpose.",
   });
   library.add({
       .schema = "npu::npu_one_hot(Tensor input, int num_classes=-1, int depth=1, Scalar on_value=1, Scalar "
                 "off_value=0) -> Tensor",
       .kernel = parts(&one_hot),
-      .definition = "on_value where the place along a new dimension of size depth is the element, off_value elsewhere, "
-                    "in float32; "
-                    "num_classes is the new dimension",
+      .definition = "One-hot encoding of input (tf.one_hot): along a new dimension of size depth, the result is "
+                    "on_value at the index that the element gives, and off_value elsewhere. An element outside of [0, "
+                    "depth) gives off_value everywhere. num_classes is the position of the new dimension in the "
+                    "result, not a number of classes. input is int32, int64 or uint8. The result is float32.",
   });
   library.add({
       .schema = "npu::npu_pad(Tensor input, int[] paddings) -> Tensor",
       .kernel = parts(&pad),
-      .definition = "Zeros around input: paddings has how many before and after, from the first dimension on",
+      .definition = "Pads input with zeros (tf.pad). paddings has two numbers for each dimension, the zeros before and "
+                    "after, from the first dimension on (torch.nn.functional.pad starts from the last).",
   });
   library.add({
       .schema = "npu::npu_prefetch(Tensor input, Tensor? dependency, int max_size, int offset=0) -> ()",
       .kernel = parts(&prefetch),
-      .definition = "Nothing: the host's caches fetch by themselves",
+      .definition = "Does nothing, because the caches of the host fetch by themselves. On an NPU it loads max_size "
+                    "bytes of input, from offset on, into the L2 cache. max_size must be above 0, and offset at least "
+                    "0.",
   });
   library.add({
       .schema = "npu::npu_reshape(Tensor input, int[] shape, bool can_refresh=False) -> Tensor",
       .kernel = parts(&reshape),
-      .definition = "A copy of input in another shape",
+      .definition = "Returns a contiguous copy of input.reshape(shape). can_refresh is ignored.",
   });
   library.add({
       .schema =
           "npu::npu_reshape.out(Tensor input, int[] shape, bool can_refresh=False, *, Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&reshape_out),
-      .definition = "npu_reshape into out",
+      .definition = "npu_reshape that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema = "npu::npu_slice(Tensor input, int[] offsets, int[] size) -> Tensor",
       .kernel = parts(&slice),
-      .definition = "size elements from offsets on; all that follow where size is -1",
+      .definition = "Copies a block of input (tf.slice): size[d] elements from offsets[d] on along each dimension d, "
+                    "or all that follow if size[d] is negative. offsets and size have one number for each dimension of "
+                    "input. The result is contiguous.",
   });
   library.add({
       .schema = "npu::npu_slice.out(Tensor input, int[] offsets, int[] size, *, Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&slice_out),
-      .definition = "npu_slice into out",
+      .definition = "npu_slice that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema = "npu::npu_sort_v2(Tensor input, int dim=-1, bool descending=False) -> Tensor",
       .kernel = parts(&sort_v2),
-      .definition = "The elements along dim in order, without their places",
+      .definition = "Returns the values of torch.sort(input, dim, descending), without the indices.",
   });
   library.add({
       .schema =
           "npu::npu_sort_v2.out(Tensor input, int dim=-1, bool descending=False, *, Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&sort_v2_out),
-      .definition = "npu_sort_v2 into out",
+      .definition = "npu_sort_v2 that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema =
           "npu::npu_stride_add(Tensor input, Tensor other, Scalar offset1, Scalar offset2, Scalar c1_len) -> Tensor",
       .kernel = parts(&stride_add),
-      .definition =
-          "The sum of c1_len groups of 16 channels of input from group offset1, and of other from group offset2 "
-          "on (NC1HWC0)",
+      .definition = "Adds ranges of channels of two tensors: input[:, 16 * offset1 : 16 * (offset1 + c1_len)] + "
+                    "other[:, 16 * offset2 : 16 * (offset2 + c1_len)]. offset1, offset2 and c1_len count groups of 16 "
+                    "channels, as in the memory format NC1HWC0. input and other are [N, C, ...] with 2 to 5 "
+                    "dimensions, each with a C of its own, and missing channels count as zeros. The result is [N, 16 * "
+                    "c1_len, ...].",
   });
   library.add({
       .schema = "npu::npu_stride_copy(Tensor input, int[] shape, int[] stride, Scalar storage_offset) -> Tensor",
       .kernel = parts(&stride_copy),
-      .definition = "A copy of torch.as_strided(input, shape, stride, storage_offset)",
+      .definition = "Returns a contiguous copy of torch.as_strided(input, shape, stride, storage_offset).",
   });
   library.add({
       .schema = "npu::npu_stride_copy.out(Tensor input, int[] shape, int[] stride, Scalar storage_offset, *, "
                 "Tensor(a!) out) -> Tensor(a!)",
       .kernel = composite(&stride_copy_out),
-      .definition = "npu_stride_copy into out",
+      .definition = "npu_stride_copy that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema = "npu::npu_transpose(Tensor input, int[] perm, bool require_contiguous=True) -> Tensor",
       .kernel = parts(&transpose),
-      .definition = "A contiguous copy of input with permuted dimensions",
+      .definition = "Returns a contiguous copy of input.permute(perm). require_contiguous is ignored.",
   });
   library.add({
       .schema = "npu::npu_transpose.out(Tensor input, int[] perm, bool require_contiguous=True, *, Tensor(a!) out) -> "
                 "Tensor(a!)",
       .kernel = composite(&transpose_out),
-      .definition = "npu_transpose into out",
+      .definition = "npu_transpose that writes its result into out, which has the shape of the result.",
   });
   library.add({
       .schema = "npu::npu_view_copy(Tensor(a!) input, Tensor other, bool non_blocking) -> Tensor(a!)",
       .kernel = composite(&view_copy),
-      .definition = "Writes other into input",
+      .definition = "Copies other into input in place, as torch.Tensor.copy_ does, and returns input. other is "
+                    "broadcast to the shape of input and converted to its type.",
   });
   library.add({
       .schema = "npu::one_(Tensor(a!) input) -> Tensor(a!)",
       .kernel = composite(&fill_with_ones),
-      .definition = "Writes ones",
+      .definition = "Fills input with ones in place and returns it.",
   });
 }
 

@@ -35,13 +35,20 @@ void define_spectra(OperatorLibrary& library) {
   library.add({
       .schema = "npu::fft_c2r_backward(Tensor grad, int[] dim, int normalization) -> Tensor",
       .kernel = parts(&fft_c2r_backward),
-      .definition = "The gradient of a transform from one half of a spectrum to real numbers",
+      .definition = "Gradient of a complex-to-real Fourier transform (torch.fft.irfftn) with respect to its input: the "
+                    "real-to-complex transform of grad over dim, in which each coefficient that also stands for its "
+                    "conjugate is doubled. grad is real, with n elements along the last of dim. The result is complex, "
+                    "with n // 2 + 1 elements there. normalization is the code of the forward transform: 0 for the "
+                    "factor 1, 1 for 1 / sqrt(N) and 2 for 1 / N, where N is the number of elements over dim.",
   });
   library.add({
       .schema = "npu::fft_r2c_backward(Tensor grad, int[] dim, int normalization, bool onesided, int last_dim_size) -> "
                 "Tensor",
       .kernel = parts(&fft_r2c_backward),
-      .definition = "The gradient of a transform of real numbers, last_dim_size of them along the last of dim",
+      .definition = "Gradient of a real-to-complex Fourier transform (torch.fft.rfftn) with respect to its input: the "
+                    "real part of the inverse transform of grad over dim. With onesided=True, grad is half of a "
+                    "spectrum, and is first extended with zeros to last_dim_size elements along the last of dim. The "
+                    "result is real. normalization is the code of the forward transform, as in fft_c2r_backward.",
   });
 }
 

@@ -94,26 +94,29 @@ void save_list_meta(at::TensorList, OptionalString, bool) {}
 
 void define_tensor_dumps(OperatorLibrary& library) {
   constexpr const char* kSave =
-      "Writes input to a file, which torch.load reads as tensors of cpu, and lists as tuples. For the save_path x.pt "
-      "it "
-      "is x_device_I_N.pt, with the number of the device and that of the file, counted from 0; with overwrite "
-      "x_device_I.pt; without save_path tensor_TIME_device_I_N.pt. Captured graphs write at replays only";
+      "Saves input, a tensor or a list of tensors, to a file. torch.load reads it as tensors of cpu, and a list as a "
+      "tuple. For the save_path x.pt the file is x_device_I_N.pt, where I is the index of the device, or cpu, and N "
+      "counts the files from 0 and skips names that are taken. With overwrite=True it is x_device_I.pt. Without "
+      "save_path it is tensor_TIME_device_I_N.pt in the working directory, with TIME as YYYYMMDDhhmmss. Missing "
+      "directories are made. Captured graphs save at replays only.";
   library.add({
       .schema = "npu::print_npugraph_tensor(Tensor input, *, str? tensor_name=None) -> ()",
       .kernel = whole(&print_tensor, &print_tensor_meta),
-      .definition =
-          "Prints tensor_name=values, shape and type of input by Python's print. Captured graphs print at replays "
-          "only",
+      .traits = {.has_effect = true},
+      .definition = "Prints input by Python's print in the form tensor_name=values, shape=..., dtype=... The part "
+                    "tensor_name= is left out if no name is given. Captured graphs print at replays only.",
   });
   library.add({
       .schema = "npu::save_npugraph_tensor(Tensor input, *, str? save_path=None, bool overwrite=False) -> ()",
       .kernel = whole(&save_tensor, &save_tensor_meta),
+      .traits = {.has_effect = true},
       .definition = kSave,
   });
   library.add({
       .schema =
           "npu::save_npugraph_tensor.tensor_list(Tensor[] input, *, str? save_path=None, bool overwrite=False) -> ()",
       .kernel = whole(&save_list, &save_list_meta),
+      .traits = {.has_effect = true},
       .definition = kSave,
   });
 }

@@ -28,23 +28,28 @@ void define_float_status(OperatorLibrary& library) {
   library.add({
       .schema = "npu::_amp_foreach_non_finite_check(Tensor[] scaled_grads) -> bool",
       .kernel = whole(&amp_foreach_non_finite_check, &amp_foreach_non_finite_check_meta),
-      .definition = "Whether an element of a tensor is infinite or no number",
+      .definition = "Returns True if any element of the tensors in scaled_grads is infinite or NaN. Gradient scalers "
+                    "of mixed precision use it to detect overflow. The result is a bool that depends on values, so "
+                    "calls on meta tensors raise an error.",
   });
   library.add({
       .schema = "npu::npu_alloc_float_status(Tensor input) -> Tensor",
       .kernel = parts(&alloc_float_status),
-      .definition = "Eight zeros in float32, a status without overflow",
+      .definition = "Allocates a float status: eight zeros in float32, which say that nothing has overflowed. input "
+                    "gives only the device.",
   });
   library.add({
       .schema = "npu::npu_clear_float_status(Tensor input, int mode=0) -> Tensor",
       .kernel = parts(&float_status),
-      .definition = "A status without overflow",
+      .definition = "Clears the float status: returns eight zeros in float32, as npu_alloc_float_status does. input "
+                    "gives only the device and is not written; mode is ignored.",
   });
   library.add({
       .schema = "npu::npu_get_float_status(Tensor input, int mode=0) -> Tensor",
       .kernel = parts(&float_status),
-      .definition =
-          "A status without overflow: the host's arithmetic does not saturate, so that infinities say what happened",
+      .definition = "Reads the float status: always returns eight zeros in float32, which say that nothing has "
+                    "overflowed. Arithmetic on the host does not saturate, so that an overflow shows as infinities in "
+                    "the values themselves. input gives only the device; mode is ignored.",
   });
 }
 

@@ -92,22 +92,27 @@ void define_gradients(OperatorLibrary& library) {
       .schema = "npu::npu_gather_backward(Tensor grad, SymInt[] self_size, int dim, Tensor index, bool sparse_grad) -> "
                 "Tensor",
       .kernel = parts(&gather_backward),
-      .definition = "The gradient of self of torch.gather",
+      .definition = "Gradient of torch.gather with respect to self: zeros of shape self_size, to which grad is added "
+                    "at the positions index along dim. grad and index have the same shape, and the result has the type "
+                    "of grad. sparse_grad must be False.",
   });
   library.add({
       .schema = "npu::npu_renorm_backward(Tensor grad, Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor",
       .kernel = parts(&renorm_backward),
-      .definition =
-          "The gradient of input of torch.renorm: where the norm n of what an index of dim leaves is over maxnorm, "
-          "grad * s - sum(grad * input) * s^2 / maxnorm * dn/dinput with s = maxnorm / (n + 1e-7)",
+      .definition = "Gradient of torch.renorm with respect to input, of the shape and type of input. It is computed "
+                    "for each slice of input along dim, whose p-norm is n: where n > maxnorm, it is grad * s - "
+                    "sum(grad * input) * s^2 / maxnorm * dn/dinput with s = maxnorm / (n + 1e-7). Elsewhere it is "
+                    "grad. p must be more than 0.",
   });
   library.add({
       .schema =
           "npu::stft_backward(Tensor grad_output, Tensor input, int n_fft, int? hop_length=None, int? win_length=None, "
           "Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None) -> Tensor",
       .kernel = parts(&stft_backward),
-      .definition = "The gradient of input of torch.stft with center=False: the inverse transform of each frame, times "
-                    "window, added up where frames overlap",
+      .definition = "Gradient of torch.stft with center=False with respect to input, which is [L] or [B, L]. The "
+                    "inverse transform of each frame of grad_output is multiplied by window and added up where frames "
+                    "overlap. grad_output is the gradient of the result, complex or as pairs of real numbers. The "
+                    "other arguments and their defaults are those of torch.stft; return_complex is ignored.",
   });
 }
 

@@ -161,65 +161,80 @@ void define_losses(OperatorLibrary& library) {
       .schema = "npu::kl_div_backward(Tensor grad_output, Tensor input, Tensor target, int reduction=Mean, *, bool "
                 "log_target=False) -> Tensor",
       .kernel = parts(&kl_div_backward),
-      .definition = "The gradient of input of torch.kl_div",
+      .definition = "Gradient of torch.nn.functional.kl_div with respect to input, from the gradient grad_output of "
+                    "the reduced loss. reduction is 0 (none), 1 (mean) or 2 (sum). With log_target, target contains "
+                    "logarithms. The result has the type of input.",
   });
   library.add({
       .schema = "npu::kl_div_target_backward(Tensor grad_output, Tensor input, Tensor target, int reduction=Mean, *, "
                 "bool log_target=False) -> Tensor",
       .kernel = parts(&kl_div_target_backward),
-      .definition = "The gradient of target of torch.kl_div",
+      .definition = "Gradient of torch.nn.functional.kl_div with respect to target, from the gradient grad_output of "
+                    "the reduced loss. reduction is 0 (none), 1 (mean) or 2 (sum). With log_target, target contains "
+                    "logarithms; otherwise the gradient is 0 where target is not positive. The result has the type of "
+                    "target.",
   });
   library.add({
       .schema = "npu::l1_loss_backward(Tensor grad_output, Tensor input, Tensor target, int reduction) -> Tensor",
       .kernel = parts(&l1_loss_backward),
-      .definition = "The gradient of input of torch.nn.functional.l1_loss",
+      .definition = "Gradient of torch.nn.functional.l1_loss with respect to input, from the gradient grad_output of "
+                    "the reduced loss. reduction is 0 (none), 1 (mean) or 2 (sum). The result has the type of input.",
   });
   library.add({
       .schema = "npu::npu_binary_cross_entropy_with_logits_backward(Tensor grad_output, Tensor input, Tensor target, "
                 "Tensor? weight_opt, Tensor? pos_weight_opt, int reduction) -> Tensor",
       .kernel = parts(&bce_with_logits_backward),
-      .definition = "The gradient of input of torch.nn.functional.binary_cross_entropy_with_logits",
+      .definition = "Gradient of torch.nn.functional.binary_cross_entropy_with_logits with respect to input, from the "
+                    "gradient grad_output of the reduced loss. weight_opt and pos_weight_opt are its weight and "
+                    "pos_weight. reduction is 0 (none), 1 (mean) or 2 (sum). The result has the type of input.",
   });
   library.add({
       .schema = "npu::npu_cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean', "
                 "int ignore_index=-100, float label_smoothing=0.0, float lse_square_scale_for_zloss=0.0, bool "
                 "return_zloss=False) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&cross_entropy_loss),
-      .definition =
-          "torch.nn.functional.cross_entropy, plus lse_square_scale_for_zloss * the reduction of "
-          "logsumexp(input)^2 over rows that "
-          "are not ignored (z-loss: Chowdhery et al., 2022). Results: loss, of one dimension also where reduced, "
-          "log_softmax(input), the z-loss (with "
-          "return_zloss), "
-          "logsumexp(input) (with either)",
+      .definition = "torch.nn.functional.cross_entropy of logits input [N, C] and class indices target [N], plus the "
+                    "z-loss (Chowdhery et al., 2022). The z-loss is lse_square_scale_for_zloss times the reduction of "
+                    "logsumexp(input)^2 over all rows, where those with target ignore_index count as 0. weight is [C]. "
+                    "Results, in the type of input: the loss with the z-loss, [N] with reduction 'none' and otherwise "
+                    "[1]; log_softmax(input) [N, C]; the z-loss alone, with return_zloss; and logsumexp(input) [N], "
+                    "with return_zloss or with a scale that is not 0. The last two are empty otherwise.",
   });
   library.add({
       .schema = "npu::npu_cross_entropy_loss_backward(Tensor grad_loss, Tensor log_prob, Tensor target, Tensor? "
                 "weight=None, Tensor? grad_zloss=None, Tensor? lse_for_zloss=None, str reduction='mean', int "
                 "ignore_index=-100, float label_smoothing=0.0, float lse_square_scale_for_zloss=0.0) -> Tensor",
       .kernel = parts(&cross_entropy_loss_backward),
-      .definition = "The gradient of input of npu_cross_entropy_loss from those of the loss and of the z-loss",
+      .definition = "Gradient of npu_cross_entropy_loss with respect to input, from the gradients grad_loss of the "
+                    "loss and grad_zloss of the z-loss. log_prob and lse_for_zloss are its second and fourth results, "
+                    "and the other arguments are those of the forward call. The z-loss has a part only with "
+                    "lse_for_zloss and a scale that is not 0. The result has the shape and type of log_prob.",
   });
   library.add({
       .schema = "npu::npu_fused_cross_entropy_loss_with_max_sum(Tensor logits_max, Tensor sum_exp_logits, Tensor "
                 "predicted_logits, *, float? label_smoothing=0.0, Tensor? input=None, Tensor? weight=None, Tensor? "
                 "vocab_parallel_logits=None) -> (Tensor, Tensor)",
       .kernel = parts(&fused_cross_entropy_loss),
-      .definition =
-          "log(sum_exp_logits) - predicted_logits; and exp(vocab_parallel_logits - logits_max) / sum_exp_logits, "
-          "empty without these "
-          "(Megatron-LM's cross entropy over a divided vocabulary: Shoeybi et al., 2019)",
+      .definition = "Cross entropy of logits whose vocabulary is divided among ranks, from statistics that are reduced "
+                    "over all ranks (Megatron-LM: Shoeybi et al., 2019). logits_max [N] is the largest logit of each "
+                    "token, sum_exp_logits [N] the sum of exp(logit - logits_max), and predicted_logits [N] the logit "
+                    "of the target minus logits_max. Results: the loss log(sum_exp_logits) - predicted_logits [N], and "
+                    "the softmax exp(vocab_parallel_logits - logits_max) / sum_exp_logits of this rank's logits [N, "
+                    "V], which is empty without vocab_parallel_logits. label_smoothing must be 0; input and weight are "
+                    "ignored.",
   });
   library.add({
       .schema = "npu::npu_softmax_cross_entropy_with_logits(Tensor input, Tensor labels) -> Tensor",
       .kernel = parts(&softmax_cross_entropy),
-      .definition = "-sum(labels * log_softmax(input)) over the last dimension",
+      .definition = "Cross entropy of logits input and probabilities labels, both [..., C]: -sum(labels * "
+                    "log_softmax(input)) over the last dimension. The result is [...] in the type of input.",
   });
   library.add({
       .schema =
           "npu::npu_softmax_cross_entropy_with_logits_backward(Tensor grad, Tensor input, Tensor labels) -> Tensor",
       .kernel = parts(&softmax_cross_entropy_backward),
-      .definition = "The gradient of input of npu_softmax_cross_entropy_with_logits",
+      .definition = "Gradient of npu_softmax_cross_entropy_with_logits with respect to input, from the gradient grad "
+                    "of its result. The result has the shape and type of input.",
   });
 }
 

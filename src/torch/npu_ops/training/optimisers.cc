@@ -102,51 +102,57 @@ void define_optimisers(OperatorLibrary& library) {
                 "beta2, Scalar epsilon, Tensor grad, bool? use_locking, bool? use_nesterov, *, Tensor[] out) -> "
                 "(Tensor, Tensor, Tensor)",
       .kernel = composite(&apply_adam),
-      .definition =
-          "A step of Adam (Kingma and Ba, 2015): out is var, m and v; var -= lr * sqrt(1 - beta2_power) / (1 - "
-          "beta1_power) * m / "
-          "(sqrt(v) + epsilon); with use_nesterov beta1 * m + (1 - beta1) * grad in the place of m",
+      .definition = "One step of Adam (Kingma and Ba, 2015). out is the list of var and its moments m and v, of the "
+                    "shape of grad, which are written and returned. m = beta1 * m + (1 - beta1) * grad, v = beta2 * v "
+                    "+ (1 - beta2) * grad^2, and var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) "
+                    "+ epsilon). beta1_power and beta2_power are beta1 and beta2 to the power of the number of this "
+                    "step. With use_nesterov, beta1 * m + (1 - beta1) * grad takes the place of m in the update of "
+                    "var. use_locking is ignored.",
   });
   library.add({
       .schema = "npu::npu_apply_adam_w.out(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar weight_decay, "
                 "Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, Tensor? max_grad_norm, bool? amsgrad, bool? "
                 "maximize, *, Tensor[] out) -> (Tensor, Tensor, Tensor)",
       .kernel = composite(&apply_adam_w),
-      .definition =
-          "A step of AdamW (Loshchilov and Hutter, 2019) as torch.optim.AdamW takes it: out is var, m and v; the "
-          "powers of the "
-          "betas are those of this step; with amsgrad max_grad_norm is the greatest v so far, and written",
+      .definition = "One step of AdamW (Loshchilov and Hutter, 2019), as torch.optim.AdamW computes it. out is the "
+                    "list of var and its moments m and v, of the shape of grad, which are written and returned. "
+                    "beta1_power and beta2_power are beta1 and beta2 to the power of the number of this step. maximize "
+                    "negates grad. With amsgrad, max_grad_norm is needed: it holds the largest v so far and is "
+                    "written, too.",
   });
   library.add({
       .schema = "npu::npu_bert_apply_adam.out(Scalar lr, Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, "
                 "Scalar max_grad_norm, Scalar global_grad_norm, Scalar weight_decay, Scalar? step_size=None, int "
                 "adam_mode=0, *, Tensor[] out) -> (Tensor, Tensor, Tensor)",
       .kernel = composite(&bert_apply_adam),
-      .definition =
-          "A step of BERT's Adam (Devlin et al., 2019): out is var, m and v; grad is scaled to max_grad_norm where "
-          "global_grad_norm is greater; var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * var), with no correction "
-          "of "
-          "bias",
+      .definition = "One step of BERT's Adam (Devlin et al., 2019), without correction of bias. out is the list of var "
+                    "and its moments m and v, of the shape of grad, which are written and returned. grad is multiplied "
+                    "by max_grad_norm / global_grad_norm where global_grad_norm is larger and max_grad_norm positive. "
+                    "With m and v as in npu_apply_adam.out, var -= lr * (m / (sqrt(v) + epsilon) + weight_decay * "
+                    "var). adam_mode must be 0; step_size is ignored.",
   });
   library.add({
       .schema = "npu::npu_apply_adam(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar beta1, Scalar beta2, "
                 "Scalar epsilon, Tensor grad, bool? use_locking, bool? use_nesterov) -> (Tensor, Tensor, Tensor)",
       .kernel = sizes_only(&apply_adam_sizes),
-      .definition = "",
+      .definition = "npu_apply_adam.out without the tensors var, m and v. Without these, only the sizes of the results "
+                    "are known: var, m and v have the shape and type of grad.",
   });
   library.add({
       .schema = "npu::npu_apply_adam_w(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar weight_decay, Scalar "
                 "beta1, Scalar beta2, Scalar epsilon, Tensor grad, Tensor? max_grad_norm, bool? amsgrad, bool? "
                 "maximize) -> (Tensor, Tensor, Tensor)",
       .kernel = sizes_only(&apply_adam_w_sizes),
-      .definition = "",
+      .definition = "npu_apply_adam_w.out without the tensors var, m and v. Without these, only the sizes of the "
+                    "results are known: var, m and v have the shape and type of grad.",
   });
   library.add({
       .schema = "npu::npu_bert_apply_adam(Scalar lr, Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, Scalar "
                 "max_grad_norm, Scalar global_grad_norm, Scalar weight_decay, Scalar? step_size=None, int adam_mode=0) "
                 "-> (Tensor var, Tensor m, Tensor v)",
       .kernel = sizes_only(&bert_apply_adam_sizes),
-      .definition = "",
+      .definition = "npu_bert_apply_adam.out without the tensors var, m and v. Without these, only the sizes of the "
+                    "results are known: var, m and v have the shape and type of grad.",
   });
 }
 

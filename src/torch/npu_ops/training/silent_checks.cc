@@ -30,20 +30,24 @@ void define_silent_checks(OperatorLibrary& library) {
                 "Tensor(d!) max_val, Tensor val_counter, int c_min_steps, float c_thresh_l1, float c_coeff_l1, float "
                 "c_thresh_l2, float c_coeff_l2) -> Tensor",
       .kernel = sizes_only(&silent_check),
-      .definition = "",
+      .definition = "Checks a gradient for silent data corruption, by statistics of earlier steps. The schema marks "
+                    "input_grad, pre_val, min_val and max_val as written in place; how they are computed is not "
+                    "published. The result is [1] in int32 and says whether the check found something.",
   });
   library.add({
       .schema = "npu::_npu_silent_check_v2(Tensor val, Tensor(a!) input_grad, Tensor(b!) sfda, Tensor(c!) step, int "
                 "c_min_steps, float c_thresh_l1, float c_coeff_l1, float c_thresh_l2, float c_coeff_l2, int "
                 "npu_asd_detect) -> Tensor",
       .kernel = sizes_only(&silent_check_v2),
-      .definition = "",
+      .definition = "_npu_silent_check with other statistics: the schema marks input_grad, sfda and step as written in "
+                    "place. How they are computed is not published. The result is [1] in int32.",
   });
   library.add({
       .schema = "npu::_npu_silent_check_v3(Tensor val, Tensor(a!) input_grad, Tensor(b!) step, Tensor(c!) max, "
                 "Tensor(d!) avg, float c_thresh_l1, float c_thresh_l2, float betal, int npu_asd_detect) -> Tensor",
       .kernel = sizes_only(&silent_check_v3),
-      .definition = "",
+      .definition = "_npu_silent_check with other statistics: the schema marks input_grad, step, max and avg as "
+                    "written in place. How they are computed is not published. The result is [1] in int32.",
   });
 }
 

@@ -84,25 +84,26 @@ void define_vocabulary_losses(OperatorLibrary& library) {
           "npu::npu_fused_linear_online_max_sum(Tensor input, Tensor weight, Tensor target, int vocab_start_index, int "
           "vocab_end_index, bool return_logits=False) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&linear_online_max_sum),
-      .definition =
-          "of logits = input @ weight^T, whose columns are those of the vocabulary from vocab_start_index up to "
-          "vocab_end_index (that of the last column, or the one after it), for each row: the largest, the sum of "
-          "exp(logit "
-          "- largest), the logit of target less the largest (0 where target is not among the columns); bits that are 1 "
-          "where it is not, the first in the lowest bit; the column of target (0 where there is none); and, with "
-          "return_logits, logits, else an empty tensor (Megatron-LM's cross entropy over a divided vocabulary: Shoeybi "
-          "et "
-          "al., 2019)",
+      .definition = "Logits of one rank's part of a divided vocabulary, and their statistics for the cross entropy "
+                    "(Megatron-LM: Shoeybi et al., 2019). logits = input @ weight^T, with input [N, H] and weight [V, "
+                    "H]. Its columns are the vocabulary entries from vocab_start_index to vocab_end_index (the last "
+                    "entry, or the one after it), and target [N] are indices into the whole vocabulary. Results, the "
+                    "first three in float32: logits_max [N], the largest logit of each row; sum_exp_logits [N], the "
+                    "sum of exp(logits - logits_max); predicted_logits [N], the logit of target minus logits_max, or 0 "
+                    "where target is on another rank; target_mask in uint8, bits that are 1 where target is on another "
+                    "rank, with the first row in the lowest bit; masked_target [N], the column of target, or 0 where "
+                    "it is on another rank; and logits [N, V] in the type of input, empty without return_logits.",
   });
   library.add({
       .schema = "npu::npu_fused_linear_cross_entropy_loss_with_max_sum_backward(Tensor grad, Tensor input, Tensor "
                 "weight, Tensor target_mask, Tensor masked_target, float label_smoothing=0.0, Tensor? logits_max=None, "
                 "Tensor? sum_exp_logits=None, Tensor? softmax=None) -> (Tensor, Tensor)",
       .kernel = parts(&linear_cross_entropy_backward),
-      .definition =
-          "gradients for input and weight of npu_fused_cross_entropy_loss_with_max_sum of "
-          "npu_fused_linear_online_max_sum: of logits, grad * (softmax - 1 at masked_target, where its bit of "
-          "target_mask is 0). softmax, or else exp(input @ weight^T - logits_max) / sum_exp_logits",
+      .definition = "Gradients of npu_fused_cross_entropy_loss_with_max_sum with respect to input and weight of "
+                    "npu_fused_linear_online_max_sum, in their types. grad [N] is the gradient of the loss, and that "
+                    "of the logits is grad * (softmax - one_hot(masked_target)), without the one_hot in rows whose bit "
+                    "in target_mask is 1. Without softmax [N, V], logits_max and sum_exp_logits are needed, and "
+                    "softmax is exp(input @ weight^T - logits_max) / sum_exp_logits. label_smoothing must be 0.",
   });
 }
 

@@ -99,27 +99,31 @@ void define_assignments(OperatorLibrary& library) {
                 "max_overlaps, Tensor argmax_overlaps, Tensor gt_max_overlaps, Tensor gt_argmax_overlaps, int num_gts, "
                 "float pos_iou_thr, float min_pos_iou, bool gt_max_assign_all) -> Tensor",
       .kernel = parts(&grid_assign_positive),
-      .definition =
-          "input with the number, from 1, of the box that an anchor with a flag answers for: argmax_overlaps where "
-          "max_overlaps is above pos_iou_thr; then the last of the first num_gts boxes with gt_max_overlaps above "
-          "min_pos_iou whose best anchor it is, by gt_argmax_overlaps, or with gt_max_assign_all by an equal overlap "
-          "(GridAssigner of MMDetection, Chen et al., 2019)",
+      .definition = "Assigns boxes to anchors as GridAssigner of MMDetection does (Chen et al., 2019). input [A] holds "
+                    "the assignment of each anchor so far, and overlaps [G, A] the IoU of each box with each anchor. "
+                    "Only anchors with box_responsible_flags [A] are assigned. First, anchors whose max_overlaps [A] "
+                    "is above pos_iou_thr get the box argmax_overlaps [A]. Then each of the first num_gts boxes whose "
+                    "gt_max_overlaps [G] is above min_pos_iou takes its best anchor gt_argmax_overlaps [G], or, with "
+                    "gt_max_assign_all, all anchors with an overlap of gt_max_overlaps; the last box wins. The result "
+                    "is input with the number of the box, from 1, for each of these anchors.",
   });
   library.add({
       .schema = "npu::npu_sub_sample(Tensor input, int per_images, float positive_fraction) -> Tensor",
       .kernel = parts(&sub_sample),
-      .definition =
-          "Labels with -1 at all places but per_images drawn ones: of those that are neither 0 nor -1 at most "
-          "int(per_images * positive_fraction), the rest of those that are 0 (Faster R-CNN: Ren et al., 2015)",
+      .definition = "Draws the anchors to train on (Faster R-CNN: Ren et al., 2015): keeps up to per_images random "
+                    "labels of input [A], int32 or int64, and sets all others to -1. At most int(per_images * "
+                    "positive_fraction) of the kept labels are positive (neither 0 nor -1), and the others are "
+                    "background (0). The result has the type of input.",
   });
   library.add({
       .schema = "npu::npu_yolo_boxes_encode(Tensor input, Tensor gt_bboxes, Tensor stride, bool "
                 "performance_mode=False) -> Tensor",
       .kernel = parts(&yolo_boxes_encode),
-      .definition =
-          "Distances of centres in strides, plus 0.5, within [1e-6, 1 - 1e-6], and logarithms of the ratios of sizes, "
-          "which are at least 1e-6, of boxes as corners (YOLOv3: Redmon and Farhadi, 2018); performance_mode has no "
-          "effect",
+      .definition = "Encodes gt_bboxes relative to the anchors input (YOLOv3: Redmon and Farhadi, 2018). Both are [N, "
+                    "4] as x0, y0, x1, y1, and stride is [N]. The result is [N, 4] in the type of input: the distances "
+                    "of the centres in x and y, divided by stride, plus 0.5, clamped to [1e-6, 1 - 1e-6], and the "
+                    "logarithms of the ratios of widths and of heights, which are at least 1e-6. performance_mode is "
+                    "ignored.",
   });
 }
 

@@ -177,93 +177,101 @@ void define_boxes(OperatorLibrary& library) {
       .schema = "npu::_npu_ciou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=True, int mode=0, bool "
                 "atan_sub_flag=False) -> (Tensor, Tensor)",
       .kernel = parts(&ciou_saving),
-      .definition = "npu_ciou, and the difference of the angles atan(w / h)",
+      .definition = "npu_ciou that also returns its difference of angles. Results: the CIoU, and atan(w / h) of "
+                    "gtboxes minus that of input, of the same shape, which npu_ciou_backward takes as atan_sub. "
+                    "atan_sub_flag is ignored.",
   });
   library.add({
       .schema = "npu::npu_anchor_response_flags(Tensor input, int[2] featmap_size, int[2] stride, int "
                 "num_base_anchors) -> Tensor",
       .kernel = parts(&anchor_response_flags),
-      .definition =
-          "1 for the num_base_anchors anchors of each cell of a map of featmap_size (height, width) where the "
-          "centre of a box "
-          "(corners) is, 0 elsewhere, in uint8 (YOLO: Redmon et al., 2016)",
+      .definition = "Marks the anchors of the cells of a feature map that contain the centre of a box (YOLO: Redmon et "
+                    "al., 2016). input is [N, 4] as x0, y0, x1, y1; featmap_size is height and width in cells, and "
+                    "stride the size of a cell in x and y. The result is uint8, [height * width * num_base_anchors], "
+                    "with 1 for all anchors of such a cell and 0 elsewhere.",
   });
   library.add({
       .schema = "npu::npu_bounding_box_decode(Tensor rois, Tensor deltas, float means0, float means1, float means2, "
                 "float means3, float stds0, float stds1, float stds2, float stds3, int[1] max_shape, float "
                 "wh_ratio_clip) -> Tensor",
       .kernel = parts(&bounding_box_decode),
-      .definition =
-          "Boxes (corners, sizes x1 - x0 + 1) from what npu_bounding_box_encode gives, within max_shape (height, "
-          "width); logarithms "
-          "of sizes are within |log(wh_ratio_clip)| (Girshick et al., 2014)",
+      .definition = "Decodes boxes from deltas relative to the anchors rois (Girshick et al., 2014), the inverse of "
+                    "npu_bounding_box_encode. Both are [N, 4], rois as x0, y0, x1, y1 with sizes x1 - x0 + 1 and y1 - "
+                    "y0 + 1. The logarithms of ratios of sizes, deltas[:, 2:] * stds + means, are clamped to "
+                    "+-|log(wh_ratio_clip)|. The result is [N, 4] as x0, y0, x1, y1 in the type of rois, clamped to an "
+                    "image of max_shape (height, width).",
   });
   library.add({
       .schema = "npu::npu_bounding_box_encode(Tensor anchor_box, Tensor ground_truth_box, float means0, float means1, "
                 "float means2, float means3, float stds0, float stds1, float stds2, float stds3) -> Tensor",
       .kernel = parts(&bounding_box_encode),
-      .definition =
-          "The distance of centres in sizes of the anchor and the logarithm of the ratio of sizes, less means, by "
-          "stds; boxes are "
-          "corners, sizes x1 - x0 + 1 (Girshick et al., 2014)",
+      .definition = "Encodes ground_truth_box relative to anchor_box (Girshick et al., 2014). Both are [N, 4] as x0, "
+                    "y0, x1, y1 with sizes x1 - x0 + 1 and y1 - y0 + 1. The result is (code - means) / stds, [N, 4] in "
+                    "the type of anchor_box, where code is the distances of the centres in x and y, divided by the "
+                    "width and height of the anchor, and the logarithms of the ratios of widths and of heights.",
   });
   library.add({
       .schema = "npu::npu_ciou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=True, int mode=0, bool "
                 "atan_sub_flag=False) -> Tensor",
       .kernel = parts(&ciou),
-      .definition =
-          "npu_diou less alpha * v, v = (4 / pi^2) * (difference of atan(w / h))^2, alpha = v / (1 - iou + v) "
-          "(Zheng et al., 2020)",
+      .definition = "Complete IoU (Zheng et al., 2020): npu_diou minus alpha * v, where v = (4 / pi^2) * (difference "
+                    "of atan(w / h))^2 and alpha = v / (1 - IoU + v). Gradients take alpha as a constant. The "
+                    "arguments and the result are those of npu_diou, but is_cross is True by default. atan_sub_flag is "
+                    "ignored.",
   });
   library.add({
       .schema = "npu::npu_ciou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, Tensor? atan_sub, bool "
                 "trans=False, bool is_cross=True, int mode=0) -> (Tensor, Tensor)",
       .kernel = parts(&ciou_backward),
-      .definition =
-          "Gradients of npu_ciou for both, where alpha is a number; atan_sub: the differences that _npu_ciou gives, "
-          "computed where it is None",
+      .definition = "Gradients of npu_ciou with respect to bboxes, its input, and gtboxes, from the gradient grad of "
+                    "its result, with alpha as a constant. atan_sub is the second result of _npu_ciou; where it is "
+                    "None, it is computed.",
   });
   library.add({
       .schema =
           "npu::npu_diou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor",
       .kernel = parts(&diou),
-      .definition =
-          "The overlap less (distance of centres / diagonal of the hull)^2 of boxes [4, N], as [1, N], with is_cross "
-          "[N, M]; trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Zheng et al., 2020)",
+      .definition = "Distance IoU (Zheng et al., 2020): the IoU of two boxes minus (distance of their centres)^2 / "
+                    "(diagonal of the smallest box around both)^2. input [4, N] and gtboxes [4, M] are x0, y0, x1, y1, "
+                    "or with trans the centre and size x, y, w, h. The result is [1, N] for the boxes with the same "
+                    "index, or with is_cross [N, M] for all pairs, in the type of input. With mode 1, IoU is the "
+                    "intersection divided by the area of the box in gtboxes alone.",
   });
   library.add({
       .schema = "npu::npu_diou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, bool trans=False, bool "
                 "is_cross=False, int mode=0) -> (Tensor, Tensor)",
       .kernel = parts(&diou_backward),
-      .definition = "Gradients of npu_diou for both",
+      .definition = "Gradients of npu_diou with respect to bboxes, its input, and gtboxes, from the gradient grad of "
+                    "its result.",
   });
   library.add({
       .schema =
           "npu::npu_giou(Tensor input, Tensor gtboxes, bool trans=False, bool is_cross=False, int mode=0) -> Tensor",
       .kernel = parts(&giou),
-      .definition =
-          "The overlap less the share of the hull that neither box covers; boxes are [N, 4], the result [N, 1], "
-          "with is_cross [N, M]; "
-          "trans: boxes are centre and size; mode 1: overlap in gtboxes alone (Rezatofighi et al., 2019)",
+      .definition = "Generalised IoU (Rezatofighi et al., 2019): the IoU of two boxes minus the share of the smallest "
+                    "box around both that neither covers. input [N, 4] and gtboxes [M, 4] are x0, y0, x1, y1, or with "
+                    "trans the centre and size x, y, w, h. The result is [N, 1] for the boxes with the same index, or "
+                    "with is_cross [N, M] for all pairs, in the type of input. With mode 1, IoU is the intersection "
+                    "divided by the area of the box in gtboxes alone.",
   });
   library.add({
       .schema = "npu::npu_giou_backward(Tensor grad, Tensor bboxes, Tensor gtboxes, bool trans=False, bool "
                 "is_cross=False, int mode=0) -> (Tensor, Tensor)",
       .kernel = parts(&giou_backward),
-      .definition = "Gradients of npu_giou for both",
+      .definition = "Gradients of npu_giou with respect to bboxes, its input, and gtboxes, from the gradient grad of "
+                    "its result.",
   });
   library.add({
       .schema = "npu::npu_iou(Tensor bboxes, Tensor gtboxes, int mode=0) -> Tensor",
       .kernel = parts(&iou),
-      .definition =
-          "intersection / union, or with mode 1 / gtboxes, of gtboxes [M, 4] with all bboxes [N, 4], corners, as "
-          "[M, N]; 0 where both "
-          "are empty",
+      .definition = "Intersection over union of all pairs of bboxes [N, 4] and gtboxes [M, 4], given as x0, y0, x1, "
+                    "y1. With mode 1, the intersection is divided by the area of the box in gtboxes instead of the "
+                    "union. The result is [M, N] in the type of bboxes, with 0 where the divisor is 0.",
   });
   library.add({
       .schema = "npu::npu_ptiou(Tensor bboxes, Tensor gtboxes, int mode=0) -> Tensor",
       .kernel = parts(&ptiou),
-      .definition = "npu_iou",
+      .definition = "Another name of npu_iou.",
   });
 }
 

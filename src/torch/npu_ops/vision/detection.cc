@@ -218,44 +218,45 @@ void define_detection(OperatorLibrary& library) {
       .schema = "npu::npu_nms_v4(Tensor input, Tensor scores, Scalar max_output_size, Tensor iou_threshold, Tensor "
                 "scores_threshold, bool pad_to_max_output_size=False) -> (Tensor, Tensor)",
       .kernel = whole(&nms_v4, &nms_v4_meta),
-      .definition = "Places of boxes (any two opposite corners) with a score above scores_threshold, in falling order, "
-                    "that overlap "
-                    "with none "
-                    "before them by more than iou_threshold; max_output_size of them, zeros after the last; and how "
-                    "many there are "
-                    "(tf.image.non_max_suppression)",
+      .definition = "Non-maximum suppression (tf.image.non_max_suppression): takes boxes in falling order of their "
+                    "scores and keeps a box if its score is above scores_threshold and its IoU with each box kept "
+                    "before is at most iou_threshold, until there are max_output_size. input is [N, 4], any two "
+                    "opposite corners as x0, y0, x1, y1; scores is [N], and the thresholds are tensors of one element. "
+                    "Results in int32: the indices of the kept boxes, [max_output_size] with zeros after the last, and "
+                    "their number, a scalar. pad_to_max_output_size is ignored: the indices are always padded.",
   });
   library.add({
       .schema = "npu::npu_nms_with_mask(Tensor input, Scalar iou_threshold) -> (Tensor, Tensor, Tensor)",
       .kernel = whole(&nms_with_mask, &nms_with_mask_meta),
-      .definition =
-          "Rows of corners and score in falling order of the score, their places, and 1 for those that overlap "
-          "with none before "
-          "them that has a 1 by more than iou_threshold, in uint8",
+      .definition = "Non-maximum suppression of all boxes: sorts the rows of input by falling score and keeps a row if "
+                    "its IoU with each row kept before is at most iou_threshold. input is [N, 5], any two opposite "
+                    "corners as x0, y0, x1, y1, and the score. Results: the sorted rows [N, 5] in the type of input, "
+                    "their indices in input [N] in int32, and [N] in uint8 with 1 for the rows that are kept.",
   });
   library.add({
       .schema = "npu::npu_batch_nms(Tensor input, Tensor scores, float score_threshold, float iou_threshold, int "
                 "max_size_per_class, int max_total_size, bool change_coordinate_frame=False, bool transpose_box=False) "
                 "-> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = whole(&batch_nms, &batch_nms_meta),
-      .definition =
-          "For each image the max_total_size best of all classes, by falling score: boxes (any two opposite corners), "
-          "scores, "
-          "classes, zeros after the last, and how many there are. Of a class these are scores above score_threshold "
-          "that "
-          "overlap with none of the class before them by more than iou_threshold, max_size_per_class of them; boxes "
-          "[B, N, 1, 4] are those of all classes (tf.image.combined_non_max_suppression)",
+      .definition = "Non-maximum suppression by classes, for a batch of images "
+                    "(tf.image.combined_non_max_suppression). input is [B, N, C, 4], or [B, N, 1, 4] with the same "
+                    "boxes for all C classes, any two opposite corners; scores is [B, N, C]. Of each class, boxes are "
+                    "kept as by npu_nms_v4 with score_threshold and iou_threshold, at most max_size_per_class; the "
+                    "result for an image is the max_total_size best of all classes by falling score. Results: the "
+                    "boxes [B, max_total_size, 4], their scores and their classes [B, max_total_size] in the type of "
+                    "scores, with zeros after the last, and their number [B] in int32. change_coordinate_frame and "
+                    "transpose_box must be False.",
   });
   library.add({
       .schema = "npu::npu_nms_rotated(Tensor input, Tensor scores, float iou_threshold, float scores_threshold=0, int "
                 "max_output_size=-1, int mode=0) -> (Tensor, Tensor)",
       .kernel = whole(&nms_rotated, &nms_rotated_meta),
-      .definition =
-          "Places of rotated boxes (x, y, w, h, angle in degrees; with mode 1 x0, y0, x1, y1, angle) with a score "
-          "above "
-          "scores_threshold, in falling order, that overlap with none before them by more than iou_threshold; at most "
-          "max_output_size of them, all with -1; and how many there are, [1]. The unit of angles and the size of the "
-          "second are the most probable",
+      .definition = "Non-maximum suppression of rotated boxes: keeps boxes as npu_nms_v4 does, by the IoU of rotated "
+                    "rectangles. input is [N, 5]: x, y, w, h and angle in degrees, or with mode 1 x0, y0, x1, y1 "
+                    "before the rotation and angle. At most max_output_size boxes are kept, or all if it is -1. "
+                    "Results in int32: the indices of the kept boxes, as many as there are, and their number [1]. The "
+                    "schema leaves the unit of angles and the shape of the second result open; these are the most "
+                    "probable.",
   });
 }
 

@@ -200,32 +200,39 @@ void define_region_pooling(OperatorLibrary& library) {
       .schema = "npu::npu_roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int "
                 "pooled_width, int sample_num, int roi_end_mode) -> Tensor",
       .kernel = parts(&roi_align),
-      .definition =
-          "Means of sample_num^2 bilinear samples in each of pooled_height * pooled_width bins of regions (image, "
-          "x0, y0, x1, y1): with roi_end_mode 0 their sizes are at least 1, with 1 their ends are one more, with 2 "
-          "they are half a pixel of the map before (He et al., 2017)",
+      .definition = "RoIAlign (He et al., 2017): divides each region into pooled_height * pooled_width bins, each the "
+                    "mean of sample_num^2 bilinear samples. Samples more than one pixel outside of the map count as 0. "
+                    "input is [N, C, H, W]; rois is [K, 5]: the index of the image, and x0, y0, x1, y1, which are "
+                    "multiplied by spatial_scale. With roi_end_mode 0, regions are at least one pixel of the map wide "
+                    "and high. With 1, x1 and y1 are increased by 1 before they are scaled. With 2, regions are "
+                    "shifted by -0.5 pixels of the map. The result is [K, C, pooled_height, pooled_width] in the type "
+                    "of input.",
   });
   library.add({
       .schema = "npu::npu_roi_alignbk(Tensor input, Tensor rois, int[] xdiff_shape, int pooled_width, int "
                 "pooled_height, float spatial_scale, int sample_num, int? roi_end_mode=None) -> Tensor",
       .kernel = parts(&roi_align_backward),
-      .definition = "The gradient of input of npu_roi_align; roi_end_mode None is 1",
+      .definition = "Gradient of npu_roi_align with respect to its input, of shape xdiff_shape. Here, input is the "
+                    "gradient of the result. roi_end_mode None is 1.",
   });
   library.add({
       .schema = "npu::npu_ps_roi_pooling(Tensor input, Tensor rois, float spatial_scale, int group_size, int "
                 "output_dim) -> Tensor",
       .kernel = parts(&ps_roi_pooling),
-      .definition =
-          "Means of group_size^2 bins of regions [B, 5, R] (image, x0, y0, x1, y1), as [B * R, output_dim, group_size, "
-          "group_size]; bin (i, j) of map d is of channel (d * group_size + i) * group_size + j; 0 for empty bins (Dai "
-          "et "
-          "al., R-FCN, 2016)",
+      .definition = "Position-sensitive pooling of regions (R-FCN: Dai et al., 2016): divides each region into "
+                    "group_size^2 bins, each the mean of the elements of one channel in it. input is [N, output_dim * "
+                    "group_size^2, H, W]; rois is [B, 5, R]: the index of the image, and x0, y0, x1, y1, which are "
+                    "rounded and multiplied by spatial_scale. The result is [B * R, output_dim, group_size, "
+                    "group_size] in the type of input. Bin (i, j) of channel d is taken from channel (d * group_size + "
+                    "i) * group_size + j of input; empty bins are 0.",
   });
   library.add({
       .schema = "npu::npu_ps_roi_pooling_backward(Tensor output_grad, Tensor rois, float spatial_scale, int "
                 "group_size, int output_dim, SymInt[] input_size) -> Tensor",
       .kernel = parts(&ps_roi_pooling_backward),
-      .definition = "The gradient of input of npu_ps_roi_pooling; input_size is the height and width of a map",
+      .definition = "Gradient of npu_ps_roi_pooling with respect to input, from the gradient output_grad of its "
+                    "result. input_size is the height and width of input, which has as many images as rois has rows in "
+                    "its first dimension.",
   });
 }
 

@@ -126,33 +126,36 @@ void define_rotated_boxes(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_rotated_box_encode(Tensor input, Tensor gt_bboxes, Tensor weight) -> Tensor",
       .kernel = parts(&rotated_box_encode),
-      .definition =
-          "The distance of centres in sizes of the anchor, logarithms of the ratios of sizes, and the difference of "
-          "the tangents of angles (degrees), times weight; boxes [B, 5, N] are x0, y0, x1, y1, angle (Girshick et "
-          "al., 2014, with an angle)",
+      .definition = "Encodes gt_bboxes relative to the anchors input (Girshick et al., 2014, with an angle). Both are "
+                    "[B, 5, N]: x0, y0, x1, y1 before the rotation, and the angle in degrees. The result is [B, 5, N] "
+                    "in the type of input: the distances of the centres in x and y, divided by the width and height of "
+                    "the anchor, the logarithms of the ratios of widths and of heights, and the difference of the "
+                    "tangents of the angles, each multiplied by its element of weight [5].",
   });
   library.add({
       .schema = "npu::npu_rotated_box_decode(Tensor input, Tensor deltas, Tensor weight) -> Tensor",
       .kernel = parts(&rotated_box_decode),
-      .definition = "Boxes from what npu_rotated_box_encode gives; angles are between -90 and 90 degrees",
+      .definition = "Decodes boxes from deltas relative to the anchors input, the inverse of npu_rotated_box_encode. "
+                    "All are [B, 5, N]. The angles of the result are between -90 and 90 degrees.",
   });
   library.add({
       .schema = "npu::npu_rotated_overlaps(Tensor input, Tensor query_boxes, bool trans=False) -> Tensor",
       .kernel = whole(&overlaps, &overlaps_meta),
-      .definition =
-          "Areas that boxes [B, N, 5] and query_boxes [B, K, 5] have in common, [B, N, K]; boxes are x, y, w, h, "
-          "angle (degrees), with trans x0, y0, x1, y1, angle (clipping of polygons: Sutherland and Hodgman, 1974). "
-          "The schema leaves the order of dimensions and the unit of angles open: these are the most probable",
+      .definition = "Areas of intersection of all pairs of rotated boxes, by clipping polygons (Sutherland and "
+                    "Hodgman, 1974). input [B, N, 5] and query_boxes [B, K, 5] are x, y, w, h and angle in degrees, or "
+                    "with trans x0, y0, x1, y1 before the rotation and angle. The result is [B, N, K] in the type of "
+                    "input. The schema leaves the order of dimensions and the unit of angles open; these are the most "
+                    "probable.",
   });
   library.add({
       .schema = "npu::npu_rotated_iou(Tensor input, Tensor query_boxes, bool trans=False, int mode=0, bool "
                 "is_cross=True, float v_threshold=0.0, float e_threshold=0.0) -> Tensor",
       .kernel = whole(&rotated_iou, &rotated_iou_meta),
-      .definition =
-          "npu_rotated_overlaps in the union of both boxes, or with mode 1 in the first; without is_cross for boxes "
-          "of one place, [B, N]. v_threshold and e_threshold have no effect: no vertex or edge is missed. What mode 1 "
-          "and "
-          "is_cross give is the most probable, by box_iou_rotated of MMCV",
+      .definition = "Intersection over union of rotated boxes, given as for npu_rotated_overlaps. With mode 1, the "
+                    "intersection is divided by the area of the box in input instead of the union. The result is [B, "
+                    "N, K] for all pairs, or [B, N] without is_cross, for the boxes with the same index. v_threshold "
+                    "and e_threshold are ignored: no vertex or edge is missed. The meaning of mode 1 and is_cross is "
+                    "the most probable one, by box_iou_rotated of MMCV.",
   });
 }
 

@@ -27,7 +27,7 @@ def test_states_say_what_calls_do() -> None:
     for row, state in rows:
         has = [torch._C._dispatch_has_kernel_for_dispatch_key(row.name, key) for key in KEYS]
         assert any(has) == (state in ("parts", "whole")), row.name
-        assert bool(row.definition) == (state in ("parts", "whole")), row.name
+        assert row.definition.endswith("."), row.name
 
 
 def test_operators_that_compute_are_named_in_tests() -> None:
@@ -35,5 +35,6 @@ def test_operators_that_compute_are_named_in_tests() -> None:
     stands for all overloads."""
     folder = Path(__file__).parents[1]
     words = {word for file in folder.rglob("*.py") for word in re.findall(r"\w+", file.read_text())}
-    computing = {re.split(r"::|\.", row.name)[1] for row in device.operators() if row.computation != device.Computation.SIZES}
+    without = device.Computation.SIZES
+    computing = {re.split(r"::|\.", row.name)[1] for row in device.operators() if row.computation != without}
     assert sorted(computing - words) == []
