@@ -140,11 +140,11 @@ std::tuple<Tensor, Tensor, Tensor> ring_attention_update(const Tensor& prev_out,
   TORCH_CHECK(layout == "SBH" || layout == "TND", op, ": input_layout is \"", layout, "\", allowed are SBH and TND");
   check_same_shape(op, "cur_attn_out", cur_out, "prev_attn_out", prev_out);
   const Axes axes = layout_of(op, layout).in;
-  const Tensor max = prev_max.maximum(cur_max);
-  const Tensor before = prev_sum * (prev_max - max).exp(), now = cur_sum * (cur_max - max).exp();
-  const Tensor sum = before + now;
+  const Tensor max = prev_max.maximum(cur_max), base = base_of(max);
+  const Tensor before = prev_sum * (prev_max - base).exp(), now = cur_sum * (cur_max - base).exp();
+  const Tensor sum = before + now, divisor = divisor_of(sum);
   const Tensor out =
-      wide(prev_out) * factor(before / sum, axes, prev_out) + wide(cur_out) * factor(now / sum, axes, prev_out);
+      wide(prev_out) * factor(before / divisor, axes, prev_out) + wide(cur_out) * factor(now / divisor, axes, prev_out);
   return {out.to(prev_out.scalar_type()), max, sum};
 }
 

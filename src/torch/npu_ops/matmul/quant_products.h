@@ -30,8 +30,9 @@ Tensor dequantised_weight(const char* op, const Tensor& weight, const Tensor& sc
 
 // The operations after a product `sums` [..., m, n] of integers (int32) or floats.
 struct Epilogue {
-  OptionalTensor
-      bias;  // [n] or [..., 1, n], also of more dimensions than the sums; an int32 one is added to the sums, another one after scaling
+  // [n] or [..., 1, n], also of more dimensions than the sums. An int32 bias is added to the sums, another one after
+  // scaling.
+  OptionalTensor bias;
   OptionalTensor scale;           // one, [n] or [..., 1, n]
   OptionalTensor pertoken_scale;  // [m] or [..., m], or [..., m, 1]
   OptionalTensor offset;          // added before rounding to an integer

@@ -145,7 +145,7 @@ Tensor anti_quant(const Tensor& x, const Tensor& scale, const OptionalTensor& of
                   OptionalInt src_dtype) {
   constexpr const char* kOp = "npu_anti_quant";
   const Tensor values = read_as(kOp, "src_dtype", x, src_dtype);
-  check_type(kOp, "x", values, {at::kChar, at::kInt, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
+  if (!src_dtype) check_type(kOp, "x", values, {at::kChar, at::kInt, at::kFloat8_e4m3fn, at::kFloat8_e5m2});
   const at::ScalarType type = type_of_code(kOp, "dst_dtype", dst_dtype, at::kHalf);
   TORCH_CHECK(type == at::kHalf || type == at::kBFloat16 || type == at::kFloat, kOp, ": dst_dtype is ", type,
               ", allowed are Half, BFloat16 and Float");

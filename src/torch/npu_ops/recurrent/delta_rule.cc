@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear attention by the gated delta rule (Yang et al., Gated Delta Networks, 2024), token by token, in float32.
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "torch/npu_ops/families.h"
@@ -65,18 +66,21 @@ Tensor recurrent(const char* op, const Tensor& query, const Tensor& key, const T
   const std::vector<int64_t> lengths = values_of(*actual_seq_lengths), places = values_of(*ssm_state_indices);
   const std::vector<int64_t> accepted = num_accepted_tokens ? values_of(*num_accepted_tokens) : std::vector<int64_t>{};
   const int64_t used = checked_sum(op, lengths, value.size(0));
-  announce_rows(state, {ssm_state_indices->to(at::kLong).flatten().slice(0, 0, used)});
+  const Tensor written = ssm_state_indices->to(at::kLong).flatten().slice(0, 0, used);
+  announce_rows(state, {written.masked_select(written.ge(0))});
   Tensor out = at::zeros(value.sizes(), value.options());
   int64_t start = 0;
   for (size_t sequence = 0; sequence < lengths.size(); ++sequence) {
     if (lengths[sequence] == 0) continue;
     const int64_t last = accepted.empty() ? 0 : accepted.at(sequence) - 1;
-    Tensor current = state[places.at(static_cast<size_t>(start + last))].to(tokens.value.scalar_type(), false, true);
-    for (int64_t token = start; token < start + lengths[sequence]; ++token) {
+    const int64_t begin = std::exchange(start, start + lengths[sequence]);
+    const int64_t from = places.at(static_cast<size_t>(begin + last));
+    if (from < 0) continue;  // a sequence that only fills the batch
+    Tensor current = state[from].to(tokens.value.scalar_type(), false, true);
+    for (int64_t token = begin; token < start; ++token) {
       out[token].copy_(step(current, tokens, token));
-      state[places.at(static_cast<size_t>(token))].copy_(current);
+      if (const int64_t to = places.at(static_cast<size_t>(token)); to >= 0) state[to].copy_(current);
     }
-    start += lengths[sequence];
   }
   return out;
 }

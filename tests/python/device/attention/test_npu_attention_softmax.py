@@ -127,6 +127,9 @@ def test_ring_attention_update(layout: str) -> None:
     op = torch_npu.npu_ring_attention_update
     check(op, args, lambda *_, **__: arranged(*merged()), compiled=layout == "SBH", input_layout=layout)
 
+    none = [torch.zeros_like(args[0]), torch.full_like(args[1], float("-inf")), torch.zeros_like(args[2])]
+    check(op, none + none, lambda *_, **__: none, input_layout=layout)  # no row sees a key
+
 
 def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     x = normal(*SIZE)

@@ -71,6 +71,14 @@ def test_recurrent_gated_delta_rule() -> None:
     short = GIVEN | {"actual_seq_lengths": torch.tensor([2, 1], dtype=torch.int32)}
     check(op, arguments(), recurrent, ssm_state_indices=places * torch.tensor([1, 1, 1, 99, 99]), **short, whole=True)
 
+    # Sequences whose places are negative fill the batch.
+    def of_the_first(q, k, v, state, *, ssm_state_indices, **given):
+        lengths = torch.tensor([3])
+        out = recurrent(q, k, v, state, ssm_state_indices=ssm_state_indices, **given | {"actual_seq_lengths": lengths})
+        return out
+
+    check(op, arguments(), of_the_first, ssm_state_indices=places.where(places != 4, -1), **GIVEN, whole=True)
+
     def functional(q, k, v, state, **given):
         state = state.clone()
         return recurrent(q, k, v, state, **given), state

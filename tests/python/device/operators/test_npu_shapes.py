@@ -38,6 +38,7 @@ def test_one_hot(axis: int) -> None:
     x = integers(-1, 7, 3, 4, dtype=torch.int32)
     check(torch_npu.npu_one_hot, (x, axis, 5), reference)
     check(torch_npu.npu_one_hot, (x, axis, 5, 2.5, -1), reference)
+    check(torch_npu.npu_one_hot, (x.clamp_min(0).to(torch.uint8), axis, 300), reference)  # more than uint8 can count
 
 
 def test_pad_and_its_gradient_match_the_reference() -> None:

@@ -382,6 +382,8 @@ def test_arguments_that_do_not_fit_are_refused_by_name() -> None:
     refused(product, r"scale is of type Int, allowed are Float", x, x.t(), one.int())
     refused(product, r"group_sizes is \[1\], allowed are three sizes", x, x.t(), one, group_sizes=[1])
     refused(product, r"a scale has 3 groups, which do not divide the 16 rows", x, x.t(), torch.ones(3, 4))
+    x8 = x.to(torch.float8_e4m3fn)
+    refused(product, r"results of type Int are the sums of int8", x8, x8.t(), one, output_dtype=torch.int32)
     refused("npu_trans_quant_param", r"scale is of type Char", x)
     refused("npu_trans_quant_param", r"round_mode is 2, allowed are 0", one, None, 2)
     refused("npu_weight_quant_batchmatmul", r"x is of type Char", x, x.t(), one)

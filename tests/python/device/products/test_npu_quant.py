@@ -132,6 +132,16 @@ def test_anti_quant(dtype: torch.dtype | None) -> None:
     kwargs = {} if dtype is None else {"dst_dtype": dtype}
     check(torch_npu.npu_anti_quant, (x, scale), lambda x, s, **_: x * s, **kwargs)
     check(torch_npu.npu_anti_quant, (x, scale), lambda x, s, offset, **_: (x + offset) * s, offset=offset, **kwargs)
+    floats = normal(4, 16, seed=3).to(torch.float8_e4m3fn)
+    of_bytes = {"src_dtype": torch.float8_e4m3fn, **kwargs}
+    check(
+        torch_npu.npu_anti_quant, (floats.view(torch.uint8), scale), lambda x, s, **_: floats.double() * s, **of_bytes
+    )
+    pairs = integers(0, 256, 4, 8, dtype=torch.uint8)
+    halves = torch.stack((pairs % 16, pairs // 16), -1).flatten(1).long()  # e2m1: a sign and three bits
+    exact = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6]).double()[halves % 8] * torch.where(halves < 8, 1, -1)
+    of_pairs = {"src_dtype": torch_npu.float4_e2m1fn_x2, **kwargs}
+    check(torch_npu.npu_anti_quant, (pairs, scale), lambda x, s, **_: exact * s, **of_pairs)
     words = integers(-(2**31), 2**31, 4, 2, dtype=torch.int32)
     check(torch_npu.npu_anti_quant, (words, scale), lambda x, s, **_: unpacked(x) * s, **kwargs)
 
