@@ -4,8 +4,8 @@
 //   scripts/build release ge_engine_example
 //   build/release/bin/ge_engine_example model.air 2x4 3x4
 //
-// The shapes are those of the inputs, in order. The inputs are of f32 and hold sines. The graph runs three times: with its
-// memory at one place, at another one, and on a stream. The results have to be equal.
+// The shapes are those of the inputs, in order. The inputs are of f32 and hold sines. The graph runs three times: with
+// its memory at one place, at another one, and on a stream. The results have to be equal.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# For scripts that prove something on a machine with nothing prepared: a bare Debian of debootstrap, which gets the package sources
-# of this machine (apt mirror and proxies, pip indexes and certificates). The script that sources it defines prepare_root, and calls
-# with_root. Its own `--inside` is run in the mount namespace.
+# For scripts that prove something on a machine with nothing prepared: a bare Debian of debootstrap, which gets the
+# package sources of this machine (apt mirror and proxies, pip indexes and certificates). The script that sources it
+# defines prepare_root, and calls with_root. Its own `--inside` is run in the mount namespace.
 
 source scripts/debian.sh
 
@@ -44,8 +44,8 @@ make_root() {
   [[ ! -f $kHostBundle ]] || install -D -m 644 "$kHostBundle" "$root$kBundle"
 }
 
-# Mounts what a root needs, in a mount namespace of its own, so that nothing stays mounted whatever happens. Afterwards "${inside[@]}"
-# runs a command in it.
+# Mounts what a root needs, in a mount namespace of its own, so that nothing stays mounted whatever happens. Afterwards
+# "${inside[@]}" runs a command in it.
 mount_root() {
   local root=$1 folder environment=()
   mount -t proc proc "$root/proc"

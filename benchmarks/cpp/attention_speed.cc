@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated attention of prefill and decode steps. Decode takes keys and values of one of many layers by turns, so that they
-// come from memory or the last cache, as in a model. Prints a line of JSON for each case; `gbs` counts keys and values.
+// Generated attention of prefill and decode steps. Decode takes keys and values of one of many layers by turns, so that
+// they come from memory or the last cache, as in a model. Prints a line of JSON for each case; `gbs` counts keys and
+// values.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated convolutions of one image: layers of ResNet-50, of MobileNetV2 and ConvNeXt (depthwise), and of ViT. Weights of
-// one of several layers are taken by turns. Prints a line of JSON for each case.
+// Generated convolutions of one image: layers of ResNet-50, of MobileNetV2 and ConvNeXt (depthwise), and of ViT.
+// Weights of one of several layers are taken by turns. Prints a line of JSON for each case.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much longer kernels take as the cost model chooses them than in the best of the candidates. Prints a line of JSON for each
-// kernel: microseconds per call of the one that is chosen and of the best one, over rounds in which all take turns. Which is
-// the best is told by the other half of the rounds, so that it is not the luckiest one.
+// How much longer kernels take as the cost model chooses them than in the best of the candidates. Prints a line of JSON
+// for each kernel: microseconds per call of the one that is chosen and of the best one, over rounds in which all take
+// turns. Which is the best is told by the other half of the rounds, so that it is not the luckiest one.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated loops on one core: bytes read and written per second, beside memcpy at the same size, and milliseconds to build
-// each kernel. Prints a table; NPUGRAPH_TARGET chooses a lower baseline.
+// Generated loops on one core: bytes read and written per second, beside memcpy at the same size, and milliseconds to
+// build each kernel. Prints a table; NPUGRAPH_TARGET chooses a lower baseline.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -69,7 +69,8 @@ constexpr int kRounds = 100000;
 constexpr int64_t kFlopsOfAmx = 4 * 2 * 16 * 16 * 32;  // of a round of multiply_amx()
 
 [[gnu::target("amx-tile,amx-bf16"), gnu::noinline]] void multiply_amx() {
-  // Palette 1, and of each register the bytes of a row and the rows. Static: the intrinsic does not say that it reads it all.
+  // Palette 1, and of each register the bytes of a row and the rows. Static: the intrinsic does not say that it reads
+  // it all.
   static const struct alignas(64) {
     uint8_t palette = 1, start = 0, reserved[14] = {};
     uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

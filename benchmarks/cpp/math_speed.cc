@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What generated mathematical functions cost on data in the first-level cache: nanoseconds per element on one core, the best
-// of several runs. Prints one line of JSON; NPUGRAPH_TARGET chooses a lower baseline.
+// What generated mathematical functions cost on data in the first-level cache: nanoseconds per element on one core, the
+// best of several runs. Prints one line of JSON; NPUGRAPH_TARGET chooses a lower baseline.
 #include <algorithm>
 #include <cstdio>
 

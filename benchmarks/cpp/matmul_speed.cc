@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated matrix products against what the machine can do (limits.h), measured in the same process on the same threads.
-// Weights come from memory, as between the layers of a model: each call takes another of many copies. Prints a line of
-// JSON for each product; `share` is of the limit that binds it, peak or bandwidth.
+// Generated matrix products against what the machine can do (limits.h), measured in the same process on the same
+// threads. Weights come from memory, as between the layers of a model: each call takes another of many copies. Prints a
+// line of JSON for each product; `share` is of the limit that binds it, peak or bandwidth.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library for LD_PRELOAD: no library that is loaded later sees that the processor has more than AVX2. Instructions that
-// ask the processor (CPUID) fault, and are then answered without AVX-512, AMX and what comes with them. Needs a processor
-// and a kernel with faults of CPUID (`cpuid_fault` in /proc/cpuinfo); ends the process where they are missing. The C
-// library was loaded before and keeps its choice of string functions.
+// A library for LD_PRELOAD: no library that is loaded later sees that the processor has more than AVX2. Instructions
+// that ask the processor (CPUID) fault, and are then answered without AVX-512, AMX and what comes with them. Needs a
+// processor and a kernel with faults of CPUID (`cpuid_fault` in /proc/cpuinfo); ends the process where they are
+// missing. The C library was loaded before and keeps its choice of string functions.
 #include <cstdint>
 #include <cstdlib>
 

@@ -59,8 +59,8 @@ program::Operand operand(int32_t buffer, Access access) {
       .buffer = buffer, .access = access, .dtype = DType::kF32, .byte_offset = {}, .sizes = {{1}}, .strides = {{1}}};
 }
 
-// `written` of the inputs are written, by a task each; then `tasks` tasks write two arena buffers by turns. No task waits for
-// another one, so that the cost of the runtime cannot hide behind the latency of the tasks.
+// `written` of the inputs are written, by a task each; then `tasks` tasks write two arena buffers by turns. No task
+// waits for another one, so that the cost of the runtime cannot hide behind the latency of the tasks.
 std::shared_ptr<program::Program> make_program(int32_t inputs, int32_t written, int32_t tasks) {
   auto program = std::make_shared<program::Program>();
   const auto add_task = [&](int32_t from, int32_t to) {
@@ -90,7 +90,8 @@ std::shared_ptr<program::Program> make_program(int32_t inputs, int32_t written, 
   return program;
 }
 
-// The median over rounds, in ns per call. Rounds are short against a time slice, so that other processes disturb few of them.
+// The median over rounds, in ns per call. Rounds are short against a time slice, so that other processes disturb few of
+// them.
 template <typename Call>
 double time_ns(Call call) {
   constexpr int kRounds = 301;

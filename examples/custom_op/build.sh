@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the library of kernels. usage: bash build.sh [FOLDER]      default: build; $PYTHON is the Python that has npugraph
+# Builds the library of kernels. usage: bash build.sh [FOLDER]      default: build; $PYTHON is the Python that has
+# npugraph
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${1:-$here/build}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Step 2: the kernels. Each is a C++ function, registered under the schema of step 1. Its parameters are the arguments of
-// the schema in order, and then the results. `bash build.sh` builds the library.
+// Step 2: the kernels. Each is a C++ function, registered under the schema of step 1. Its parameters are the arguments
+// of the schema in order, and then the results. `bash build.sh` builds the library.
 #include <npugraph/kernel.h>
 
 using namespace npugraph::kernel;

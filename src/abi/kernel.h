@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of users, in C++17. A kernel is a function over tensors and numbers, registered under the schema of its operator.
-// Captured Programs call it as a task, without a dispatcher and without Python, and npugraph-run calls it without torch.
+// Kernels of users, in C++17. A kernel is a function over tensors and numbers, registered under the schema of its
+// operator. Captured Programs call it as a task, without a dispatcher and without Python, and npugraph-run calls it
+// without torch.
 //
 //   #include <npugraph/kernel.h>
 //
@@ -30,12 +31,12 @@
 //   T?                      std::optional<parameter of T>
 //   T[]                     List<parameter of T>, not of bool, str and ScalarType
 //
-// The elements of Input, InOut and Output are adjacent and in row-major order. Tensors that are not so in the Program are
-// copied before the kernel, and back behind it. StridedInput, StridedInOut and StridedOutput come as they are. Outputs
-// hold no values before the kernel has written them.
+// The elements of Input, InOut and Output are adjacent and in row-major order. Tensors that are not so in the Program
+// are copied before the kernel, and back behind it. StridedInput, StridedInOut and StridedOutput come as they are.
+// Outputs hold no values before the kernel has written them.
 //
-// A kernel may run in several threads at once, on other tensors. It reports an error by an exception: the call fails with
-// its message, the operator's name and the user's line, and the next call works.
+// A kernel may run in several threads at once, on other tensors. It reports an error by an exception: the call fails
+// with its message, the operator's name and the user's line, and the next call works.
 #pragma once
 
 #include <algorithm>
@@ -284,7 +285,8 @@ class List {
 #include "kernel_parts.h"
 
 // Registers `function` as the kernel of the operator with this schema, at namespace scope. A function over the same
-// parameters, without Context, may follow: it returns the bytes of workspace for these sizes, and must not read elements.
+// parameters, without Context, may follow: it returns the bytes of workspace for these sizes, and must not read
+// elements.
 #define NPUGRAPH_KERNEL(schema, ...) NPUGRAPH_KERNEL_AT(__COUNTER__, schema, __VA_ARGS__)
 #define NPUGRAPH_KERNEL_AT(number, schema, ...) NPUGRAPH_KERNEL_NAMED(number, schema, __VA_ARGS__)
 #define NPUGRAPH_KERNEL_NAMED(number, schema, ...)              \

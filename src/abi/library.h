@@ -12,10 +12,10 @@ extern "C" {
 typedef struct ng_kernel {
   const char* schema;  // of its operator, in torch's notation: "ns::name.overload(Tensor x, float scale) -> Tensor"
   ng_make make;
-  // What the kernel takes, so that a library that does not fit its schemas is refused when it is loaded: the arguments of
-  // the schema in order, then "result" for each result that is not an argument. The words are "Tensor" (read), "Tensor!"
-  // (written), "int", "float", "bool", "str" and "ScalarType", with "?" if it may be absent, or "[]" for a list. Null: not
-  // checked.
+  // What the kernel takes, so that a library that does not fit its schemas is refused when it is loaded: the arguments
+  // of the schema in order, then "result" for each result that is not an argument. The words are "Tensor" (read),
+  // "Tensor!" (written), "int", "float", "bool", "str" and "ScalarType", with "?" if it may be absent, or "[]" for a
+  // list. Null: not checked.
   const char* const* parameters;
   uint32_t num_parameters;
   uint32_t reserved;  // 0

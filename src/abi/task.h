@@ -51,8 +51,8 @@ typedef enum ng_status {
 // after reading it.
 #define NG_BUFFER_DIES 1u
 
-// A strided view of memory. Sizes and strides are in elements. `data` points at the first element of the view and may be
-// null when the view has no elements.
+// A strided view of memory. Sizes and strides are in elements. `data` points at the first element of the view and may
+// be null when the view has no elements.
 typedef struct ng_buffer {
   void* data;
   // The host's object behind `data`. A task that allocates an output itself (a heap buffer) stores `data` and one owned
@@ -104,8 +104,8 @@ typedef struct ng_task {
   // Required. Runs the task. On NG_ERROR the runtime takes over nothing that the task stored in ng_buffer::object: the
   // task frees it.
   ng_status (*run)(void* context, void* state, ng_call* call);
-  // Optional. Makes or updates `*state` (null the first time) for the sizes, strides and scalars in `call`; data pointers
-  // may still change between runs.
+  // Optional. Makes or updates `*state` (null the first time) for the sizes, strides and scalars in `call`; data
+  // pointers may still change between runs.
   ng_status (*bind)(void* context, const ng_call* call, void** state);
   // Optional, required with bind. Frees a state.
   void (*unbind)(void* context, void* state);

@@ -9,9 +9,9 @@
 
 namespace npugraph {
 
-// Only the owner may write the file. Others may read a shared one, as far as the umask allows. Data goes to a temporary file in the same directory, which
-// commit() renames; without a commit() the destructor removes it. Every failure is a UserError "cannot write <what> to
-// <path>: <reason>".
+// Only the owner may write the file. Others may read a shared one, as far as the umask allows. Data goes to a temporary
+// file in the same directory, which commit() renames; without a commit() the destructor removes it. Every failure is a
+// UserError "cannot write <what> to <path>: <reason>".
 class AtomicFile {
  public:
   enum class Readers : uint8_t { kOwner, kShared };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every environment variable that the project reads in C++, parsed once. docs/env_vars.md is generated from environment_table().
+// Every environment variable that the project reads in C++, parsed once. docs/env_vars.md is generated from
+// environment_table().
 #pragma once
 
 #include <optional>
@@ -31,8 +32,8 @@ struct Environment {
   int soc_version = 220;
 };
 
-// The environment of the process, read at the first call; later changes of variables have no effect. Thread-safe.
-// The first call also logs one warning for each variable with a value that is not allowed (the default is used) and one for
+// The environment of the process, read at the first call; later changes of variables have no effect. Thread-safe. The
+// first call also logs one warning for each variable with a value that is not allowed (the default is used) and one for
 // unknown names that start with NPUGRAPH_.
 const Environment& environment();
 

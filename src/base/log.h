@@ -33,8 +33,8 @@ inline constexpr int kStdoutEvent = 4;
 void set_stdout_level(int least, bool events);
 bool is_printed(LogLevel level);
 
-// Receives every message that is not dropped, without a line end. Called in the thread that logs, possibly in several at
-// once and without a lock held, so that it may take locks of its own. Must not throw.
+// Receives every message that is not dropped, without a line end. Called in the thread that logs, possibly in several
+// at once and without a lock held, so that it may take locks of its own. Must not throw.
 using LogSink = std::function<void(LogLevel level, const std::string& message)>;
 
 // An empty sink means stderr, one line "npugraph: <level>: <message>" each.

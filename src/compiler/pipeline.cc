@@ -21,8 +21,8 @@ std::vector<std::string> default_passes() {
       // First, because every later pass then matches fewer forms.
       "canonicalise",
       "remove_noops",
-      // Equal computations once, so that the host folds equal creation operators once, and before anything becomes in-place
-      // and so harder to merge.
+      // Equal computations once, so that the host folds equal creation operators once, and before anything becomes
+      // in-place and so harder to merge.
       "cse",
       // Before fold_constants turns masks into constants, and before caches are updated in place. fuse_attention first:
       // it makes the masked attention that bound_attention matches.
@@ -39,8 +39,8 @@ std::vector<std::string> default_passes() {
       // Before dce: nodes that were read only for their sizes are dead afterwards.
       "detach_creations",
       "dce",
-      // Grouped-query repeats vanish while caches are still functional. The dead repeats go at once: they would count as
-      // readers of the old cache.
+      // Grouped-query repeats vanish while caches are still functional. The dead repeats go at once: they would count
+      // as readers of the old cache.
       "fold_repeat_kv",
       "dce",
       // These require the functional graph.
@@ -138,8 +138,8 @@ void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const
   }
 }
 
-// Makes the tasks again, after some of them became parts of others. The code of the parts is in the caches of machine code,
-// where generate_tasks() has put it.
+// Makes the tasks again, after some of them became parts of others. The code of the parts is in the caches of machine
+// code, where generate_tasks() has put it.
 void make_with_parts(const CompileHost& host, CompileResult& result) {
   result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
   NG_CHECK(result.generated->refused().empty(),

@@ -24,7 +24,8 @@ class StaticKernels {
   StaticKernels(std::shared_ptr<const program::Program> program, StaticKernelRequest request,
                 runtime::MakeTask make_task);
 
-  // For runtime::Hooks. A task that cannot be made stays as it is, with one warning; it is not tried again in this process.
+  // For runtime::Hooks. A task that cannot be made stays as it is, with one warning; it is not tried again in this
+  // process.
   runtime::Specialise for_symbols(std::span<const Scalar> symbols);
 
   struct Counts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of Ascend's graph engine (GE), as read from the protobuf messages of package ge.proto. Holds the fields that the
-// engine reads; the numbers are those of the wire format.
+// A model of Ascend's graph engine (GE), as read from the protobuf messages of package ge.proto. Holds the fields that
+// the engine reads; the numbers are those of the wire format.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,8 @@ struct TypeNumber {
   int64_t number = 0;
 };
 
-// ge.proto.AttrDef. `std::monostate`: not set, or a kind that the engine does not read (functions, graphs, expressions).
+// ge.proto.AttrDef. `std::monostate`: not set, or a kind that the engine does not read (functions, graphs,
+// expressions).
 struct AttrValue {
   std::variant<std::monostate, std::string_view, int64_t, float, bool, ListValue, TensorDesc, TensorValue,
                std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>, TypeNumber>

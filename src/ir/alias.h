@@ -18,7 +18,8 @@ class AliasInfo {
   ValueId root(ValueId id) const { return root_[id]; }
   // All values in the memory of `root`, itself included, in order of definition.
   const std::vector<ValueId>& members(ValueId root) const { return members_[root]; }
-  // Whether two values certainly name the same elements in the same shape: same root, and equal placement, sizes and strides.
+  // Whether two values certainly name the same elements in the same shape: same root, and equal placement, sizes and
+  // strides.
   bool same_view(ValueId a, ValueId b) const;
   // False only when the two certainly touch no common byte.
   bool may_overlap(ValueId a, ValueId b) const;

@@ -4,11 +4,12 @@
 // Semantics that every pass may rely on and must keep:
 // - Nodes run as if one after the other in `order`. A value is defined once, before its uses.
 // - A tensor value has the exact strides of eager; a compiled function returns eager's strides.
-// - Views are nodes: the result of an operator with Trait::kView shares memory with its first operand, and `View::offset`
-//   places it. All other results of functional operators are fresh memory that overlaps nothing.
+// - Views are nodes: the result of an operator with Trait::kView shares memory with its first operand, and
+//   `View::offset` places it. All other results of functional operators are fresh memory that overlaps nothing.
 // - Mutation is explicit: an operator with Trait::kMutates writes the operands that its schema marks; a result with the
 //   alias letter of a written argument *is* that argument afterwards (same memory, same view).
-// - Scalars are expressions, not values. A symbol comes from the graph's inputs or is defined by a node (`item`, `nonzero`).
+// - Scalars are expressions, not values. A symbol comes from the graph's inputs or is defined by a node (`item`,
+//   `nonzero`).
 // - Random and side-effecting nodes keep their order among themselves.
 // - In a graph of several streams, a node may run in parallel with the nodes of sections that its own section (below)
 //   does not come after, whatever `order` says: sections must order the accesses to values that both use. Passes then
@@ -77,8 +78,8 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-// A symbol that a node defines: the size of result `result` in dimension `dim`, or (dim kNone) the scalar that the schema
-// returns at position `result`.
+// A symbol that a node defines: the size of result `result` in dimension `dim`, or (dim kNone) the scalar that the
+// schema returns at position `result`.
 struct SymbolDef {
   std::string symbol;
   ScalarKind kind = ScalarKind::kInt;
@@ -126,8 +127,8 @@ struct Input {
   static constexpr int64_t kNowhere = int64_t{1} << 40;  // a storage offset that no tensor has
 };
 
-// Immutable bytes or a host object behind a constant. `owner` keeps `data` alive; `data` is null for an opaque constant, whose
-// owner is then the host's object itself.
+// Immutable bytes or a host object behind a constant. `owner` keeps `data` alive; `data` is null for an opaque
+// constant, whose owner is then the host's object itself.
 struct ConstantData {
   std::shared_ptr<void> owner;
   const void* data = nullptr;
@@ -176,14 +177,14 @@ class Graph {
   // Live and dead nodes in program order; skip `dead` ones while a pass runs, the driver compacts afterwards.
   const std::vector<NodeId>& order() const { return order_; }
 
-  // Adds a value without definition, for inputs and constants. An empty or taken name is made unique; characters outside
-  // [A-Za-z0-9_.] become '_'.
+  // Adds a value without definition, for inputs and constants. An empty or taken name is made unique; characters
+  // outside [A-Za-z0-9_.] become '_'.
   ValueId add_value(Type type, std::string_view name);
   // Gives a value another name, by the same rules.
   void rename(ValueId id, std::string_view name);
-  // Adds a node with results of these types at the end, or before `before` in the order. One result is called `name`, several
-  // `name`_0, `name`_1, ... When `node.results` is not empty, it says which results are undefined: those that are kNone; the
-  // others are filled in, in order.
+  // Adds a node with results of these types at the end, or before `before` in the order. One result is called `name`,
+  // several `name`_0, `name`_1, ... When `node.results` is not empty, it says which results are undefined: those that
+  // are kNone; the others are filled in, in order.
   NodeId append(Node node, std::vector<Type> result_types, std::string_view name);
   NodeId insert_before(NodeId before, Node node, std::vector<Type> result_types, std::string_view name);
   // Marks a node dead. Its results must have no uses left.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about an operator. They are stored once, in a row of the table in ops/; graphs refer to rows.
 //
-// Operator schemas are those of torch ("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"); the name
-// of a row is the schema's with a dot: "aten.add.Tensor", and "aten.mm" for a default overload (no ".default").
+// Operator schemas are those of torch ("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"); the
+// name of a row is the schema's with a dot: "aten.add.Tensor", and "aten.mm" for a default overload (no ".default").
 #pragma once
 
 #include <cstdint>

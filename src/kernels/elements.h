@@ -24,7 +24,8 @@ inline char* element_at(const ng_buffer& buffer, int64_t index, int64_t element_
   return at;
 }
 
-// body(first, last) for ranges of [0, count) of at least `grain`, below which a second thread costs more than it brings.
+// body(first, last) for ranges of [0, count) of at least `grain`, below which a second thread costs more than it
+// brings.
 template <typename Body>
 void for_ranges(const ng_call& call, int64_t count, int64_t grain, Body body) {
   if (count < 2 * grain) return body(0, count);

@@ -25,8 +25,8 @@ void add_row(const char* from, int64_t from_stride, char* to, int64_t to_stride,
   }
 }
 
-// Operands: grad [.., d], indices [..], y [rows, d]. Each thread has rows of its own, so that it adds in the order of the
-// indices.
+// Operands: grad [.., d], indices [..], y [rows, d]. Each thread has rows of its own, so that it adds in the order of
+// the indices.
 class EmbeddingBackward {
  public:
   struct State {

@@ -22,8 +22,10 @@
 //   kernel.linear_f32           x, w [, bias] [, relu: bool]  y[m, n] = x[m, k] . w[n, k]^T + bias[n], then relu
 //   kernel.mm_f32               x, w [, bias] [, relu: bool]  y[m, n] = x[m, k] . w[k, n] + bias[n], then relu
 //   kernel.embedding_dense_backward
-//                               grad, indices                 f32, f64; indices i32, i64; y[v, d] = the sum of grad[i, d]
-//                               [, padding_idx: scalar]       over all i with indices[i] = v, but 0 for v = padding_idx;
+//                               grad, indices                 f32, f64; indices i32, i64; y[v, d] = the sum of grad[i,
+//                               d]
+//                               [, padding_idx: scalar]       over all i with indices[i] = v, but 0 for v =
+//                               padding_idx;
 //                                                             indices outside of y count for nothing
 #pragma once
 

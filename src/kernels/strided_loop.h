@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop nest over several strided windows of one shape: broadcast, sorted and collapsed once, so that a run is a few long
-// rows.
+// A loop nest over several strided windows of one shape: broadcast, sorted and collapsed once, so that a run is a few
+// long rows.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class StridedLoop {
   void collapse(int leader);
 
   int64_t count() const;
-  // Calls `row(const Row&)` for the elements [begin, end) of the collapsed nest; `data` points at the first element of each
-  // window.
+  // Calls `row(const Row&)` for the elements [begin, end) of the collapsed nest; `data` points at the first element of
+  // each window.
   template <typename Fn>
   void run(const std::array<char*, kMaxWindows>& data, int64_t begin, int64_t end, Fn row) const;
 

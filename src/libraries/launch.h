@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as EXEC_NPU_CMD (torch/bridge/torch.h) calls them: by the names of functions of Ascend's operator library, with
-// all results given by the caller.
+// Kernels as EXEC_NPU_CMD (torch/bridge/torch.h) calls them: by the names of functions of Ascend's operator library,
+// with all results given by the caller.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ namespace npugraph::libraries {
 // It is a kernel in its own right, so that graphs call it as they call any other.
 std::unique_ptr<const Kernel> make_launch(const Kernel& kernel);
 
-// The kernel that a call with `count` arguments, results among them, means by `name`: "aclnnScaledAdd", where ScaledAdd is
-// the name of its operator in Ascend IR, or "my_ops::scaled_add". "aclnnInplaceAdd" is also the kernel of an operator
-// "add_" that writes an argument. UserError if there is none, or if there are several.
+// The kernel that a call with `count` arguments, results among them, means by `name`: "aclnnScaledAdd", where ScaledAdd
+// is the name of its operator in Ascend IR, or "my_ops::scaled_add". "aclnnInplaceAdd" is also the kernel of an
+// operator "add_" that writes an argument. UserError if there is none, or if there are several.
 const Kernel& find_launched(std::string_view name, size_t count);
 
 }  // namespace npugraph::libraries

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries of users: kernels of operators, written against abi/kernel.h or against the task ABI itself. A loaded library
-// stays loaded until the process ends, because Programs hold its functions. Thread-safe.
+// Libraries of users: kernels of operators, written against abi/kernel.h or against the task ABI itself. A loaded
+// library stays loaded until the process ends, because Programs hold its functions. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ struct Kernel {
 };
 
 // Loads a library and returns its kernels; those that it has already if it was loaded before. UserError if the file
-// cannot be loaded or is not such a library, if it was built for another version of the task ABI, if a kernel does not fit
-// its schema, or if another library or npugraph itself has the same operator. Nothing is added then.
+// cannot be loaded or is not such a library, if it was built for another version of the task ABI, if a kernel does not
+// fit its schema, or if another library or npugraph itself has the same operator. Nothing is added then.
 std::vector<const Kernel*> load(const std::string& path);
 
 // How users load one, for errors about kernels that are not there.
@@ -43,10 +43,10 @@ std::vector<const Kernel*> find_ir(std::string_view type);
 // All kernels of libraries, in the order in which they were loaded.
 std::vector<const Kernel*> loaded();
 
-// Gives a loaded kernel a second operator, which has this schema: the same parameters, under any names. It may take the new
-// results of the kernel as written arguments. Programs that use the second operator need this call before they run, too.
-// Again with the same schema, it returns the same. UserError if the kernel does not fit the schema, or if another library or
-// npugraph itself has the operator.
+// Gives a loaded kernel a second operator, which has this schema: the same parameters, under any names. It may take the
+// new results of the kernel as written arguments. Programs that use the second operator need this call before they run,
+// too. Again with the same schema, it returns the same. UserError if the kernel does not fit the schema, or if another
+// library or npugraph itself has the operator.
 const Kernel* add_alias(const std::string& schema, const Kernel& kernel);
 
 // Whether the arguments and results of two schemas are the same: types, names, and which arguments are written.

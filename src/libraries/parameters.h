@@ -10,8 +10,8 @@
 
 namespace npugraph::libraries {
 
-// The words of ng_kernel::parameters that a kernel of this schema has. UserError that names an argument or a result which
-// no kernel can take.
+// The words of ng_kernel::parameters that a kernel of this schema has. UserError that names an argument or a result
+// which no kernel can take.
 std::vector<std::string> parameters_of(const ir::Schema& schema);
 
 // UserError if the kernel says what it takes, and that is something else.

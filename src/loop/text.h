@@ -30,8 +30,8 @@ bool is_kernel_text(std::string_view text);
 // The first rule that `kernel` breaks, and where; empty if there is none.
 std::string verify(const Kernel& kernel);
 
-// Whether a kernel may use the expression as an index, if it knows the symbols: an integer that neither powers nor floats
-// are part of.
+// Whether a kernel may use the expression as an index, if it knows the symbols: an integer that neither powers nor
+// floats are part of.
 bool is_index(const Expr& expr);
 
 }  // namespace npugraph::loop

@@ -7,8 +7,8 @@
 //
 // Candidates are generated tasks that cannot fail and that one thread finishes soon. Legality: a task may move up over
 // tasks with which it shares no memory that one of them writes; it moves over nothing that the host runs, and what it
-// writes for the caller does not appear before a task that may fail. Score: the time that two threads save by it, by the
-// cost model.
+// writes for the caller does not appear before a task that may fail. Score: the time that two threads save by it, by
+// the cost model.
 #pragma once
 
 #include <string>

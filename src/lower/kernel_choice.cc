@@ -17,7 +17,8 @@ namespace npugraph::lower {
 
 namespace {
 
-// A call of a host operator costs about a microsecond, in which a kernel computes this many elements or multiplications.
+// A call of a host operator costs about a microsecond, in which a kernel computes this many elements or
+// multiplications.
 constexpr int64_t kMaxElements = 16 * 1024;
 constexpr int64_t kMaxMultiplications = 16 * 1024;
 

@@ -7,9 +7,9 @@
 // So weights that a program dequantises are read as they are stored, and never lie in memory as a whole. The product
 // computes a row when it reads it, for a few rows of y once.
 //
-// Candidates are loops that store one dense matrix of constant sizes, more bytes than they read, in slices that divide its
-// rows (loop/slices.h), which the product alone reads. Legality: a loop that cannot fail may move down over tasks of its
-// stream that write nothing it reads.
+// Candidates are loops that store one dense matrix of constant sizes, more bytes than they read, in slices that divide
+// its rows (loop/slices.h), which the product alone reads. Legality: a loop that cannot fail may move down over tasks
+// of its stream that write nothing it reads.
 #pragma once
 
 #include <vector>

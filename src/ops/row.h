@@ -58,8 +58,8 @@ struct ScalarRule {
   bool (*fits)(const Call& call) = nullptr;
 };
 
-// How numbers enter a formula that computes in a wider type than that of the tensors (bf16 and f16 in f32). Follows ATen,
-// where it is a property of each kernel.
+// How numbers enter a formula that computes in a wider type than that of the tensors (bf16 and f16 in f32). Follows
+// ATen, where it is a property of each kernel.
 enum class Numbers : uint8_t {
   kUnstated,   // the formula takes no numbers, or converts them to the type of the result
   kRounded,    // rounded to the common type first, as tensors are

@@ -71,8 +71,8 @@ class Replacements {
   bool any_ = false;
 };
 
-// Calls fn(id) for each live node in program order, its operands replaced, and finally applies the replacements. Nodes that
-// `fn` adds are not visited.
+// Calls fn(id) for each live node in program order, its operands replaced, and finally applies the replacements. Nodes
+// that `fn` adds are not visited.
 template <typename Fn>
 void walk(ir::Graph& graph, Replacements& replacements, Fn fn) {
   for (const ir::NodeId id : std::vector<ir::NodeId>(graph.order())) {
@@ -83,8 +83,8 @@ void walk(ir::Graph& graph, Replacements& replacements, Fn fn) {
   replacements.apply();
 }
 
-// The same for a pass whose `rewrite(id)` says whether it rewrote the node. Remarks `message` on each such node, and returns
-// their number.
+// The same for a pass whose `rewrite(id)` says whether it rewrote the node. Remarks `message` on each such node, and
+// returns their number.
 template <typename Fn>
 int rewrite_each(ir::Graph& graph, Replacements& replacements, PassContext& context, const char* message, Fn rewrite) {
   int hits = 0;

@@ -36,7 +36,8 @@ class CallSymbols {
 std::string input_name(const Program& program, size_t input);
 // What a symbol of an input stands for: "size 1 of input 0 (L['x'])".
 std::string symbol_source(const Program& program, const Symbol& symbol);
-// "s0 (size 1 of input 0 (L['x'])) is 6 and n (input 1 (L['n'])) is 2": the symbols of inputs in `e`, with their values.
+// "s0 (size 1 of input 0 (L['x'])) is 6 and n (input 1 (L['n'])) is 2": the symbols of inputs in `e`, with their
+// values.
 std::string symbols_text(const Program& program, const Expr& e, std::span<const Scalar> values);
 // A task for error messages: "aten.mm (model.py:12 in forward)".
 std::string place_of(const Task& task);

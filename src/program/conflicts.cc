@@ -39,8 +39,8 @@ Conflicts::Conflicts(std::span<const Lifetime> lifetimes) {
   if (num_pairs_ <= kMostPairsKept) list_pairs(by_start);
 }
 
-// A buffer that starts later overlaps `buffer` when it starts before `buffer` ends: the buffers after it in order of start, up
-// to the first that starts too late.
+// A buffer that starts later overlaps `buffer` when it starts before `buffer` ends: the buffers after it in order of
+// start, up to the first that starts too late.
 void Conflicts::count_pairs(std::span<const int32_t> by_start) {
   std::vector<int64_t> started(num_ranks_ + 1, 0);  // buffers with a start before rank i
   for (const int32_t buffer : by_start) ++started[first_[buffer] + 1];

@@ -10,8 +10,8 @@
 
 namespace npugraph::program {
 
-// Built from lifetimes alone; immutable. Time is counted in ranks of distinct starts: that keeps every overlap, and bounds the
-// axis by the number of buffers.
+// Built from lifetimes alone; immutable. Time is counted in ranks of distinct starts: that keeps every overlap, and
+// bounds the axis by the number of buffers.
 class Conflicts {
  public:
   explicit Conflicts(std::span<const Lifetime> lifetimes);

@@ -38,7 +38,8 @@ class ArenaSolver {
   ArenaSolver(ArenaSolver&&) noexcept;
   ArenaSolver& operator=(ArenaSolver&&) noexcept;
 
-  // `bytes` has one size per lifetime, which is rounded up to kArenaAlignment. UserError when they add up to 2^63 bytes or more.
+  // `bytes` has one size per lifetime, which is rounded up to kArenaAlignment. UserError when they add up to 2^63 bytes
+  // or more.
   Placement place(std::span<const int64_t> bytes);
 
  private:

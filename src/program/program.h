@@ -12,8 +12,8 @@
 //   defines.
 // - A buffer whose size depends on a task-defined symbol is never in the arena.
 // - Constants are never written. Outputs are never windows into the arena. Placed memory is written before it is read.
-// - A buffer's life covers every task that touches it; a heap buffer is released exactly once, after its last use, unless
-//   it is returned.
+// - A buffer's life covers every task that touches it; a heap buffer is released exactly once, after its last use,
+//   unless it is returned.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ enum class BufferClass : uint8_t {
   kConstant,   // bytes that the Program carries
   kArena,      // planned memory, offsets solved per Instance
   kOutput,     // fresh memory of the host for each replay, given to the caller
-  kHeap,  // allocated by the task that writes it first and adopted, see Buffer::preallocated; released after its last use
+  kHeap,  // allocated by the task that writes it first and adopted (Buffer::preallocated); released after its last use
 };
 
 struct Buffer {

@@ -10,12 +10,14 @@
 //     input 0 "L['x']" b0 : f32[4, s0]{s0, 1} at(8) mutated  // at: Input::storage_offset
 //     input 1 "L['n']" scalar
 //     require eq(0, mod(s0, 4))                              // Program::conditions
-//     task 0 aten "aten.mm.out" stream(1) {                  // kernel, aten, python; waits(0, 2) limits(1, 2) callable(3)
+//     task 0 aten "aten.mm.out" stream(1) {                  // kernel, aten, python; waits(0, 2) limits(1, 2)
+//     callable(3)
 //       read b0+0 : f32[4, s0]{s0, 1}                        // buffer and offset in bytes; write, readwrite
 //       write copied b1+0 : f32[4, 64]{64, 1}              // copied: what is written was only moved
 //       args(%0, [%0, none], 4*s0, "text") results(1, none)  // %1 is operand 1
 //       schema "aten::mm.out(...)"
-//       defines(u0 = size(1, 0), u1 = result(2))             // u0: size of operand 1 in dimension 0; u1: return 2, a scalar
+//       defines(u0 = size(1, 0), u1 = result(2))             // u0: size of operand 1 in dimension 0; u1: return 2, a
+//       scalar
 //       may_share(1 = 0)                                     // operand 1 may take the memory of operand 0
 //       origin "mm" source "model.py:12 in forward" reason "..." releases(b5)
 //     }

@@ -46,9 +46,9 @@ class Verifier {
 // the outputs has been checked. Throws a Violation.
 void verify_plan(const Program& program);
 
-// Checks that neither tasks nor the caller read elements of memory that the runtime places which no earlier task writes,
-// where sizes are known; of other memory, that some earlier task writes it. What one task writes it may read itself.
-// Requires what verify_plan() requires. Throws a Violation.
+// Checks that neither tasks nor the caller read elements of memory that the runtime places which no earlier task
+// writes, where sizes are known; of other memory, that some earlier task writes it. What one task writes it may read
+// itself. Requires what verify_plan() requires. Throws a Violation.
 void verify_reads(const Program& program);
 
 }  // namespace npugraph::program

@@ -243,8 +243,9 @@ class Executable {
   // is not kOk, no output holds a reference.
   RunResult run(const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
 
-  // Makes the Instance for the sizes and numbers of these inputs, whose memory is not read, unless there is one. Returns
-  // the bytes of the block that its arena needs. Takes no memory from Options::memory, and throws what run() reports.
+  // Makes the Instance for the sizes and numbers of these inputs, whose memory is not read, unless there is one.
+  // Returns the bytes of the block that its arena needs. Takes no memory from Options::memory, and throws what run()
+  // reports.
   int64_t prepare(const BoundInputs& inputs);
 
   // Counts a call that became part of a captured graph of the host, whose replays run it again.

@@ -21,9 +21,11 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to `*data`.
+  // A fresh object with `bytes` of 64-byte aligned memory; one reference, owned by the runtime. The address goes to
+  // `*data`.
   virtual void* allocate(int64_t bytes, void** data) = 0;
-  // Called at the end of a replay of `graph` with the bytes that it allocated: as many released bytes are worth keeping.
+  // Called at the end of a replay of `graph` with the bytes that it allocated: as many released bytes are worth
+  // keeping.
   virtual void expect(const void* /*graph*/, int64_t /*bytes*/) {}
   // Called when an Executable is destroyed or drops its captures: frees the memory kept for its calls.
   virtual void trim() {}

@@ -18,7 +18,8 @@ class TaskError : public std::runtime_error {
   const int32_t task;
 };
 
-// An input that a call must not use: a size out of its bounds, or memory that ends too early. Thrown before any task runs.
+// An input that a call must not use: a size out of its bounds, or memory that ends too early. Thrown before any task
+// runs.
 struct InputError : UserError {
   using UserError::UserError;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of operators: one typed variant, shared by graph nodes (where a TensorRef is a value) and Program tasks (where
-// it is an operand index).
+// Arguments of operators: one typed variant, shared by graph nodes (where a TensorRef is a value) and Program tasks
+// (where it is an operand index).
 #pragma once
 
 #include <complex>
@@ -42,9 +42,9 @@ using Attr = std::variant<None, TensorRef, std::vector<TensorRef>, Expr, std::ve
 
 // Text form: none, %name, [%a, none], 3, 1.5, true, [s0, 4], complex(1.0, 2.0), "text", f32, layout.strided,
 // memory_format.preserve, device("cpu", 0). `tensor_name` translates a present TensorRef to its name without the %.
-// Round-trips through parse_attr (tensor/lexer.h), with three rules: an empty list of expressions is [], of tensors tensors[],
-// of strings strings[]; an expression that starts with a word of this form stands in parentheses (the symbol u8 is (u8), the
-// element type u8); an absent single TensorRef reads back as None.
+// Round-trips through parse_attr (tensor/lexer.h), with three rules: an empty list of expressions is [], of tensors
+// tensors[], of strings strings[]; an expression that starts with a word of this form stands in parentheses (the symbol
+// u8 is (u8), the element type u8); an absent single TensorRef reads back as None.
 std::string to_text(const Attr& attr, const std::function<std::string(TensorRef)>& tensor_name);
 
 // Calls `fn` for every present TensorRef in `attr`, in order; the mutable form may renumber.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion between element types, as ATen converts: round to nearest even, float to integer truncates, anything but zero
-// is true. Values that do not fit an integer give the result of x86 on every processor.
+// Conversion between element types, as ATen converts: round to nearest even, float to integer truncates, anything but
+// zero is true. Values that do not fit an integer give the result of x86 on every processor.
 #pragma once
 
 #include <bit>

@@ -2,11 +2,12 @@
 // Symbolic scalars: sizes, strides and scalar arguments that are known only when a Program is bound to a call.
 //
 // An Expr is an immutable value (a constant without allocation, or a shared node); copying is cheap and thread-safe.
-// Constructors normalise: constants fold, sums and products are flat, sorted and collected, so that sizes which are equal
-// as polynomials compare equal. Integer arithmetic is 64-bit two's complement with an overflow check at evaluation;
-// floordiv and mod follow Python (round towards minus infinity, sign of the divisor), and so do round (half to even) and the
-// promotion of mixed arguments (bool to int to float). floor, ceil, trunc and round give integers. Division by zero is an
-// error for integers and floats; all other floating-point operators follow IEEE 754 and are never reassociated.
+// Constructors normalise: constants fold, sums and products are flat, sorted and collected, so that sizes which are
+// equal as polynomials compare equal. Integer arithmetic is 64-bit two's complement with an overflow check at
+// evaluation; floordiv and mod follow Python (round towards minus infinity, sign of the divisor), and so do round (half
+// to even) and the promotion of mixed arguments (bool to int to float). floor, ceil, trunc and round give integers.
+// Division by zero is an error for integers and floats; all other floating-point operators follow IEEE 754 and are
+// never reassociated.
 #pragma once
 
 #include <array>
@@ -50,8 +51,8 @@ enum class ExprOp : uint8_t {
 };
 // clang-format on
 
-// Expressions nest at most this deep and have at most this many parts, so that walking over one is always safe. Sums and
-// products are flat and count as one level.
+// Expressions nest at most this deep and have at most this many parts, so that walking over one is always safe. Sums
+// and products are flat and count as one level.
 inline constexpr int kMaxExprDepth = 200;
 inline constexpr int64_t kMaxExprSize = 100'000;
 
@@ -64,9 +65,9 @@ class Expr {
   static Expr constant(Scalar value);
   // `name` is [A-Za-z_][A-Za-z0-9_.]* and none of true, false, inf, nan, none.
   static Expr symbol(std::string name, ScalarKind kind = ScalarKind::kInt);
-  // Builds and normalises `op` over `args`. UserError if the number or the kinds of arguments do not fit the operator, if a
-  // coefficient overflows or if the result is too deep or too large. A constant division by zero is kept, and fails at
-  // evaluation.
+  // Builds and normalises `op` over `args`. UserError if the number or the kinds of arguments do not fit the operator,
+  // if a coefficient overflows or if the result is too deep or too large. A constant division by zero is kept, and
+  // fails at evaluation.
   static Expr make(ExprOp op, std::vector<Expr> args);
 
   bool is_constant() const { return node_ == nullptr; }

@@ -2,12 +2,12 @@
 // The internals of Expr, included only by expr*.cc and polynomial.cc.
 //
 // Invariants of every node, kept by Expr::make:
-// - The arguments of an arithmetic node have the node's own kind (conversions are explicit to_int and to_float nodes), those
-//   of a comparison have one kind.
+// - The arguments of an arithmetic node have the node's own kind (conversions are explicit to_int and to_float nodes),
+//   those of a comparison have one kind.
 // - An integer kAdd has at least two terms, in the order of compare_factors, no two with equal factors unless their
 //   coefficients overflow when added; the constant is last. Each term is a constant, a monomial or a factor.
-// - An integer kMul is either a monomial, [constant other than 1,] factor, factor..., factors in the order of compare(), or a
-//   product of two sums that is too large to expand (is_unexpanded), which counts as one factor.
+// - An integer kMul is either a monomial, [constant other than 1,] factor, factor..., factors in the order of
+//   compare(), or a product of two sums that is too large to expand (is_unexpanded), which counts as one factor.
 // - A factor is any other node.
 // - A floating-point kAdd or kMul is evaluated from left to right; its first argument is no node of the same operator.
 #pragma once

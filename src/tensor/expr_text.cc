@@ -34,7 +34,8 @@ std::string constant_text(Scalar value) {
 
 bool is_float(const Expr& e) { return e.kind() == ScalarKind::kFloat; }
 
-// The term with its sign changed if it prints with a leading minus sign that a sum can take over: "a - b", not "a + -b".
+// The term with its sign changed if it prints with a leading minus sign that a sum can take over: "a - b", not "a +
+// -b".
 std::optional<Expr> without_minus(const Expr& term) {
   if (is_float(term)) {
     if (term.op() == ExprOp::kNeg) return term.args()[0];

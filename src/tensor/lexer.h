@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens shared by every text form (Graph, Program, expressions, attributes), and the parsers of the pieces they share.
+// The tokens shared by every text form (Graph, Program, expressions, attributes), and the parsers of the pieces they
+// share.
 #pragma once
 
 #include <array>
@@ -15,8 +16,8 @@ namespace npugraph {
 
 enum class TokenKind : uint8_t { kIdentifier, kValue, kInteger, kFloat, kString, kPunctuation, kEnd };
 
-// kIdentifier: [A-Za-z_][A-Za-z0-9_.]*; kValue: % and then [A-Za-z0-9_.]+ (text without the %); kInteger and kFloat: without
-// sign; kString: unescaped text; kPunctuation: "->" or one character.
+// kIdentifier: [A-Za-z_][A-Za-z0-9_.]*; kValue: % and then [A-Za-z0-9_.]+ (text without the %); kInteger and kFloat:
+// without sign; kString: unescaped text; kPunctuation: "->" or one character.
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   std::string text;
@@ -24,8 +25,8 @@ struct Token {
   int column = 1;
 };
 
-// Reads tokens from `text`, which must outlive the lexer. `//` starts a comment that ends with the line. Every error is a
-// UserError that names `source`, line, column, what was found and what was expected.
+// Reads tokens from `text`, which must outlive the lexer. `//` starts a comment that ends with the line. Every error is
+// a UserError that names `source`, line, column, what was found and what was expected.
 class Lexer {
  public:
   Lexer(std::string_view text, std::string source);

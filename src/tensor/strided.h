@@ -12,8 +12,8 @@ namespace npugraph {
 // Bytes of a dense tensor. UserError if a size is negative, or if they do not fit 64 bits.
 int64_t dense_bytes(std::span<const int64_t> sizes, DType dtype);
 
-// Bytes of a tensor with these strides, from its first element on. UserError if a size or a stride is negative, or if they
-// do not fit 64 bits.
+// Bytes of a tensor with these strides, from its first element on. UserError if a size or a stride is negative, or if
+// they do not fit 64 bits.
 int64_t strided_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
 
 // Whether `strides` are those of a dense row-major tensor; dimensions of size 1 may have any stride, and so may all

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph-opt: runs named passes on graphs in text form, and lowers and plans them. The tests of the text form, of every pass, of
-// lowering and of planning are its main users.
+// npugraph-opt: runs named passes on graphs in text form, and lowers and plans them. The tests of the text form, of
+// every pass, of lowering and of planning are its main users.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

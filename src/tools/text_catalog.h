@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // An OperatorCatalog from text, for tools and tests without torch. Each line states one fact, and '#' begins a comment:
-//   out aten.exp aten::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)   aten.exp has this variant with out arguments
+//   out aten.exp aten::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)   aten.exp has this variant with out
+//   arguments
 //   rows aten.tril aten::tril.out(Tensor self, ...) -> Tensor(a!)               likewise, for row-major results alone
 //   refuse aten.topk                                                            the host cannot run the operator
-//   int4 64 halves                                                              the order of weights of 4 bits (loop/int4.h)
+//   int4 64 halves                                                              the order of weights of 4 bits
+//   (loop/int4.h)
 #pragma once
 
 #include <map>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes are either refused as a model with a UserError, or compiled into a Program that runs: with a named error of
-// the run, or with the results of the same graph without passes and fusion. Inputs end at pages that must not be touched.
+// the run, or with the results of the same graph without passes and fusion. Inputs end at pages that must not be
+// touched.
 //   air_fuzz MODELS [FIRST]       runs the seeds, and MODELS mutated models from number FIRST on
 //   air_fuzz --write NUMBER FILE  writes a mutated model
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of sequences of different lengths. Their keys and values are rows of tensors, or lie in pages of a cache, as
-// PagedAttention (Kwon et al., 2023) has them. Only the keys that queries see are read, each once for each block of rows.
+// Attention of sequences of different lengths. Their keys and values are rows of tensors, or lie in pages of a cache,
+// as PagedAttention (Kwon et al., 2023) has them. Only the keys that queries see are read, each once for each block of
+// rows.
 #pragma once
 
 #include <cstdint>

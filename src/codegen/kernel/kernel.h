@@ -27,8 +27,8 @@ ng_task make_kernel_task(const loop::Kernel& kernel, const target::Target& targe
 class SliceCode {
  public:
   SliceCode(const loop::Kernel& kernel, const target::Target& target);
-  // Computes slices [first, last). `data`: of the kernel's buffers; the result begins so that these slices lie where the
-  // caller wants them. Thread-safe.
+  // Computes slices [first, last). `data`: of the kernel's buffers; the result begins so that these slices lie where
+  // the caller wants them. Thread-safe.
   void run(void* const* data, int64_t first, int64_t last) const;
 
  private:

@@ -21,13 +21,13 @@ llvm::Value* multiply_add(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y
 // sum + the products of pairs of bf16 in two vectors of any type of 512 bits.
 llvm::Value* dot_bf16_pairs(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, llvm::Value* sum);
 
-// sum + the products of pairs of i16, which came from 8 bits. Sums are i32 and wrap. Vectors have 512, 256 or 128 bits on
-// x86-64.
+// sum + the products of pairs of i16, which came from 8 bits. Sums are i32 and wrap. Vectors have 512, 256 or 128 bits
+// on x86-64.
 llvm::Value* dot_i16_pairs(llvm::IRBuilderBase& b, const target::Target& target, llvm::Value* x, llvm::Value* y,
                            llvm::Value* sum);
 
-// sum + the products of quads of i8, of which those of x are taken as unsigned. Sums are i32 and wrap. Vectors have 512,
-// 256 or 128 bits on x86-64, and a multiple of 128 bits on AArch64. Target::int8_dot is one instruction for them.
+// sum + the products of quads of i8, of which those of x are taken as unsigned. Sums are i32 and wrap. Vectors have
+// 512, 256 or 128 bits on x86-64, and a multiple of 128 bits on AArch64. Target::int8_dot is one instruction for them.
 llvm::Value* dot_i8_quads(llvm::IRBuilderBase& b, const target::Target& target, llvm::Value* x, llvm::Value* y,
                           llvm::Value* sum);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products as tasks: C[.., m, n] = sum over k of A[.., m, k] * B. Sums are in f32 (exact in i32, which wraps, if both are integers),
-// and sizes are known at run time.
+// Matrix products as tasks: C[.., m, n] = sum over k of A[.., m, k] * B. Sums are in f32 (exact in i32, which wraps, if
+// both are integers), and sizes are known at run time.
 //
 // Leading dimensions are a batch, which A or B may lack or repeat. The strides of A and B are arbitrary, but products
 // are fast if A is contiguous along k and B along k or n. The order of a sum depends on sizes and strides of A and B
@@ -28,8 +28,8 @@ struct MatmulSpec {
   bool b_is_nk = true;    // the last two dimensions of B: [n, k], as in nn.Linear, or [k, n]
 
   // A kernel that computes B as slices (loop/slices.h) of a dense matrix [n, k], each of which is a row or divides one.
-  // The product runs it for the rows that it reads next, so B is never whole in memory. The buffers of the task are then
-  // A, those of this kernel except the result, and those that follow B. Its result is of type `b`, a float, and
+  // The product runs it for the rows that it reads next, so B is never whole in memory. The buffers of the task are
+  // then A, those of this kernel except the result, and those that follow B. Its result is of type `b`, a float, and
   // `b_is_nk` holds.
   std::optional<loop::Kernel> factor = {};
 

@@ -100,8 +100,8 @@ struct MatmulPlan : MatmulBlocks {
   int64_t workspace_before_b() const;
   int64_t workspace() const;
 
-  // Bytes from one dense row of that many steps to the next. Rows are no multiple of 1 KB apart, because they would share
-  // few places in a cache.
+  // Bytes from one dense row of that many steps to the next. Rows are no multiple of 1 KB apart, because they would
+  // share few places in a cache.
   static int64_t row_bytes(int64_t steps);
 };
 

@@ -274,8 +274,8 @@ class Run {
     }
   }
 
-  // Copies the first `count` of a tile's rows from `from` on to `staged`, staged_row_bytes() apart; missing rows repeat the
-  // last one.
+  // Copies the first `count` of a tile's rows from `from` on to `staged`, staged_row_bytes() apart; missing rows repeat
+  // the last one.
   void stage(const char* from, const MatrixPlace& place, WidenFunction* widen, int64_t row_stride, int64_t count,
              int64_t first, int64_t steps, char* staged) const {
     if (code_.copy != nullptr && steps % kCutSteps == 0 && elements_from(first, steps) == elements(steps))
@@ -434,8 +434,8 @@ class Run {
     } while (first < p_.steps);
   }
 
-  // Computes a part of the sums of some tiles of each panel. Writes the sums if it is the last part: those of few rows at
-  // a time, because rows far apart have few places in the cache to which they are prefetched.
+  // Computes a part of the sums of some tiles of each panel. Writes the sums if it is the last part: those of few rows
+  // at a time, because rows far apart have few places in the cache to which they are prefetched.
   void run_strip(const Block& block, int64_t begin, int64_t end, int64_t first, int64_t steps, const char* packed,
                  float* acc) {
     const int64_t rows = p_.shape.rows, columns = p_.shape.columns(), panels = divide_up(block.columns, columns);

@@ -3,13 +3,13 @@
 //
 // A tile is the product of `rows` rows of one operand, whose elements are broadcast in place, and a panel of the other
 // one, whose vectors are loaded: acc[r][j] (+)= sum over steps s of rows[r][s] * panel[s][j]. A step is 4 bytes of each
-// row and each column: one f32, or a pair of bf16 or i16 or four i8 that one instruction multiplies and adds. A panel is
-// packed: the `columns()` columns of one step, then those of the next one. Panels of kU8Quads are u8, their rows i8.
+// row and each column: one f32, or a pair of bf16 or i16 or four i8 that one instruction multiplies and adds. A panel
+// is packed: the `columns()` columns of one step, then those of the next one. Panels of kU8Quads are u8, their rows i8.
 // kI16Pairs is for integers of 8 bits, widened, on processors without an instruction for quads.
 //
-// Sums of integers are i32. That instruction takes one unsigned factor, so where both are signed, 128 is added to the elements
-// of rows: acc[r][j] is too large by 128 * the sum of column j of the panel, which the caller subtracts. AMX has an
-// instruction for two signed factors.
+// Sums of integers are i32. That instruction takes one unsigned factor, so where both are signed, 128 is added to the
+// elements of rows: acc[r][j] is too large by 128 * the sum of column j of the panel, which the caller subtracts. AMX
+// has an instruction for two signed factors.
 #pragma once
 
 #include <cstdint>
@@ -53,10 +53,10 @@ inline constexpr int kAmxRows = 32;       // of a tile on AMX: two registers
 inline constexpr int64_t kCutSteps = 16;
 inline constexpr int64_t kCutBytes = kCutSteps * kStepBytes;
 
-// acc is [rows][columns], rows acc_stride apart, which is a multiple of 64; with `accumulate` it is added to. Strides are in
-// bytes. Meanwhile memory is prefetched
-// into the L2 cache: in steps 16 * i to 16 * i + 15, the lines at prefetch + i * prefetch_step + r *
-// prefetch_stride for each r below fetched_rows. Any address is allowed. Sums of integers have the bits of i32.
+// acc is [rows][columns], rows acc_stride apart, which is a multiple of 64; with `accumulate` it is added to. Strides
+// are in bytes. Meanwhile memory is prefetched into the L2 cache: in steps 16 * i to 16 * i + 15, the lines at prefetch
+// + i * prefetch_step + r * prefetch_stride for each r below fetched_rows. Any address is allowed. Sums of integers
+// have the bits of i32.
 using TileFunction = void(const void* panel, const void* rows, int64_t row_stride, int64_t cut_stride, int64_t steps,
                           float* acc, int64_t acc_stride, int64_t accumulate, const void* prefetch,
                           int64_t prefetch_stride, int64_t prefetch_step);

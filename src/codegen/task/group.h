@@ -15,9 +15,10 @@ struct GroupTimes {
   double region = 0;          // of starting the threads and waiting for the last one
 };
 
-// No part may touch an element that another one writes, define symbols or allocate results. Each part runs in one thread
-// if all parts are then done earlier, by these times, than one after the other in all threads; results do not depend on
-// that. If parts fail, the error message is that of the first of them, and names it. The group owns the tasks.
+// No part may touch an element that another one writes, define symbols or allocate results. Each part runs in one
+// thread if all parts are then done earlier, by these times, than one after the other in all threads; results do not
+// depend on that. If parts fail, the error message is that of the first of them, and names it. The group owns the
+// tasks.
 ng_task make_group(std::vector<Part> parts, GroupTimes times);
 
 // Whether the parts take less time at the same time, each in one of `workers` threads, than one after the other.

@@ -20,13 +20,14 @@ ge::Status GeSessionExecuteGraphWithStreamAsync(ge::Session& session, uint32_t g
                                                 const std::vector<ge::Tensor>& inputs,
                                                 std::vector<ge::Tensor>& outputs);
 
-// Writes the tasks of a compiled graph to a file in the JSON format of chrome://tracing. Each stream is a thread, on which
-// each task takes a microsecond in its order; `operators` are those of the model that the task computes.
+// Writes the tasks of a compiled graph to a file in the JSON format of chrome://tracing. Each stream is a thread, on
+// which each task takes a microsecond in its order; `operators` are those of the model that the task computes.
 // GE_GRAPH_NOT_COMPILED before CompileGraph(), PARAM_INVALID if the file cannot be written.
 ge::Status GeSessionGraphDebugJSONPrint(ge::Session& session, uint32_t graph_id, const char* path);
 
 // The inputs, outputs and attributes of an operator of Ascend IR, in order. The second words are "required", "optional"
-// or "dynamic", and for attributes their type, such as "Int" or "ListFloat". PARAM_INVALID if there is no such operator.
+// or "dynamic", and for attributes their type, such as "Int" or "ListFloat". PARAM_INVALID if there is no such
+// operator.
 ge::Status GetRegisteredIrDef(const char* op_type, std::vector<std::pair<ge::AscendString, ge::AscendString>>& inputs,
                               std::vector<std::pair<ge::AscendString, ge::AscendString>>& outputs,
                               std::vector<std::pair<ge::AscendString, ge::AscendString>>& attrs);

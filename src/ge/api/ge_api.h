@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: compiles and runs graphs of Ascend IR. This header is all of its C++ API; docs/api/ge_engine.md describes it.
+// The engine: compiles and runs graphs of Ascend IR. This header is all of its C++ API; docs/api/ge_engine.md describes
+// it.
 //
-// Functions return a Status; a failure leaves everything as it was, so that the right call can follow. All functions are
-// thread-safe unless they say something else.
+// Functions return a Status; a failure leaves everything as it was, so that the right call can follow. All functions
+// are thread-safe unless they say something else.
 #pragma once
 
 #include <map>
@@ -19,8 +20,8 @@
 
 namespace ge {
 
-// Has to be called before functions of sessions. A second call changes nothing. `options` hold for all sessions that do not
-// say something else. PARAM_INVALID for a value that is not allowed.
+// Has to be called before functions of sessions. A second call changes nothing. `options` hold for all sessions that do
+// not say something else. PARAM_INVALID for a value that is not allowed.
 Status GEInitialize(const std::map<AscendString, AscendString>& options);
 // GE_SESSIONS_EXIST while there are sessions.
 Status GEFinalize();

@@ -49,35 +49,35 @@ class Session {
   // Waits for the runs of the graph and gives its memory back. Runs that come later do not find it.
   Status RemoveGraph(uint32_t graph_id);
 
-  // Compiles the graph, and leaves its memory to the caller. Reads the operators before it returns: GE_GRAPH_INVALID names
-  // the first one that is not allowed. Machine code is made in another thread; what needs it waits, and fails with
-  // GE_GRAPH_INVALID if there is none.
+  // Compiles the graph, and leaves its memory to the caller. Reads the operators before it returns: GE_GRAPH_INVALID
+  // names the first one that is not allowed. Machine code is made in another thread; what needs it waits, and fails
+  // with GE_GRAPH_INVALID if there is none.
   Status CompileGraph(uint32_t graph_id);
-  // Compiles the graph, waits for that, and loads it with memory of the engine. `inputs` may be empty; else the graph is
-  // prepared for their shapes, and their data is not read.
+  // Compiles the graph, waits for that, and loads it with memory of the engine. `inputs` may be empty; else the graph
+  // is prepared for their shapes, and their data is not read.
   Status BuildGraph(uint32_t graph_id, const std::vector<Tensor>& inputs);
   // Null on failure. GE_GRAPH_NOT_COMPILED before CompileGraph().
   CompiledGraphSummaryPtr GetCompiledGraphSummary(uint32_t graph_id);
   // Whether the graph was not compiled yet, or could not be. True for a graph that does not exist.
   bool IsGraphNeedRebuild(uint32_t graph_id);
 
-  // The four functions below may be called at any time after CompileGraph(), and again: they wait for the runs that began
-  // before. Memory is aligned to 64 bytes, has at least the size of the summary and belongs to the graph until it gets
-  // other memory or is removed. Null with size 0 means memory of the engine again. GE_GRAPH_NOT_COMPILED before
+  // The four functions below may be called at any time after CompileGraph(), and again: they wait for the runs that
+  // began before. Memory is aligned to 64 bytes, has at least the size of the summary and belongs to the graph until it
+  // gets other memory or is removed. Null with size 0 means memory of the engine again. GE_GRAPH_NOT_COMPILED before
   // CompileGraph(), PARAM_INVALID for memory that does not fit.
   //
   // Copies the constants there; runs read them there.
   Status SetGraphConstMemoryBase(uint32_t graph_id, const void* memory, size_t size);
-  // Runs keep all that lives between operators there, one run at a time. GE_GRAPH_NOT_STATIC if sizes of inputs decide how
-  // much there is.
+  // Runs keep all that lives between operators there, one run at a time. GE_GRAPH_NOT_STATIC if sizes of inputs decide
+  // how much there is.
   Status UpdateGraphFeatureMemoryBase(uint32_t graph_id, const void* memory, size_t size);
   // The same for the part that may move, which is all of it, and for the part that may not, which has 0 bytes.
   Status UpdateGraphRefreshableFeatureMemoryBase(uint32_t graph_id, const void* memory, size_t size);
   Status SetGraphFixedFeatureMemoryBase(uint32_t graph_id, const void* memory, size_t size);
 
-  // Memory that the user does not give comes from the external allocator of `stream` from now on, if there is one: const
-  // and feature memory, and outputs. A graph that is not loaded is loaded by its first run, on the stream of that.
-  // GE_GRAPH_NOT_COMPILED before CompileGraph(). Options have no effect here.
+  // Memory that the user does not give comes from the external allocator of `stream` from now on, if there is one:
+  // const and feature memory, and outputs. A graph that is not loaded is loaded by its first run, on the stream of
+  // that. GE_GRAPH_NOT_COMPILED before CompileGraph(). Options have no effect here.
   Status LoadGraph(uint32_t graph_id, const std::map<AscendString, AscendString>& options, void* stream);
 
   // Runs compile and load the graph if nothing did before. They write into inputs only if the graph assigns to them.
@@ -96,12 +96,12 @@ class Session {
   Status ExecuteGraphWithStreamAsync(uint32_t graph_id, void* stream, const std::vector<Tensor>& inputs,
                                      std::vector<Tensor>& outputs);
 
-  // The allocator of graphs that are loaded on `stream` from now on; null: of calls without a stream. The session keeps it
-  // alive until UnregisterExternalAllocator(), which has to come before the end of the stream. PARAM_INVALID if it is null
-  // or if the stream has one.
+  // The allocator of graphs that are loaded on `stream` from now on; null: of calls without a stream. The session keeps
+  // it alive until UnregisterExternalAllocator(), which has to come before the end of the stream. PARAM_INVALID if it
+  // is null or if the stream has one.
   Status RegisterExternalAllocator(const void* stream, AllocatorPtr allocator);
-  // Graphs that are loaded on the stream give back what they have from it: waits for their runs. Outputs keep theirs until
-  // they are destroyed. PARAM_INVALID if the stream has none.
+  // Graphs that are loaded on the stream give back what they have from it: waits for their runs. Outputs keep theirs
+  // until they are destroyed. PARAM_INVALID if the stream has none.
   Status UnregisterExternalAllocator(const void* stream);
 
   // For the engine.

@@ -12,9 +12,9 @@ class StreamQueue;
 
 namespace ge {
 
-// Runs that are put on a stream are done one after the other, in the order in which they were put there. Runs on different
-// streams may run at the same time. Functions that take a `void* stream` take the address of such an object; null means
-// no stream: the run is done when the function returns. Thread-safe.
+// Runs that are put on a stream are done one after the other, in the order in which they were put there. Runs on
+// different streams may run at the same time. Functions that take a `void* stream` take the address of such an object;
+// null means no stream: the run is done when the function returns. Thread-safe.
 class Stream {
  public:
   Stream();

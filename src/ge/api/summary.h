@@ -89,8 +89,8 @@ class CompiledGraphSummary {
   // Sizes that inputs decide are -1.
   Status GetOutputShapes(std::vector<Shape>& shapes) const;
   Status GetOutputDtypes(std::vector<DataType>& types) const;
-  // Pairs of an input and an output that are the same tensor. An output of such a pair that has the address of the input
-  // is not copied.
+  // Pairs of an input and an output that are the same tensor. An output of such a pair that has the address of the
+  // input is not copied.
   Status GetIOIndexesWithSameAddr(std::vector<std::pair<uint32_t, uint32_t>>& indexes) const;
 
  private:

@@ -67,8 +67,8 @@ class Tensor {
   // Copies the data to 64-byte aligned memory. Null with size 0: no data. PARAM_INVALID for null with another size,
   // FAILED if there is not enough memory; the tensor stays as it was.
   Status SetData(const uint8_t* data, size_t size);
-  // Uses memory of the caller. `deleter` is called when the last copy of the tensor goes; it may be empty. PARAM_INVALID
-  // for null with a size; the tensor stays as it was.
+  // Uses memory of the caller. `deleter` is called when the last copy of the tensor goes; it may be empty.
+  // PARAM_INVALID for null with a size; the tensor stays as it was.
   Status SetData(uint8_t* data, size_t size, const DeleteFunc& deleter);
 
   // A tensor with data of its own; without data if this one has none, or if there is not enough memory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small types of the engine's C++ API. Names and numbers are those of Ascend's graph engine, unless the comment of a
-// constant says otherwise.
+// The small types of the engine's C++ API. Names and numbers are those of Ascend's graph engine, unless the comment of
+// a constant says otherwise.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,8 @@
 
 namespace npugraph::ge {
 
-// The number of the fewest decimal digits that rounds to `value`. The model has 1e-5 as the float next to it; the user's
-// program had the double 1e-5.
+// The number of the fewest decimal digits that rounds to `value`. The model has 1e-5 as the float next to it; the
+// user's program had the double 1e-5.
 double decimal(float value);
 
 // Little-endian elements of a type that is not complex, each as a constant.

@@ -39,14 +39,15 @@ DType element_type(const TensorDesc& desc);
 // The strides that a descriptor states; nullopt if it states none.
 std::optional<std::vector<Expr>> stated_strides(Context& context, const TensorDesc& desc);
 
-// The sizes that a descriptor states as numbers or as expressions, with symbols of `context` for those that it does not.
+// The sizes that a descriptor states as numbers or as expressions, with symbols of `context` for those that it does
+// not.
 std::vector<Expr> sizes_of(Context& context, const TensorDesc& desc);
 
 // The bounds that a graph states. UserError if they are not a pair for each name.
 SizeBounds stated_bounds(const GraphDef& def);
 
-// Type of an input, with symbols of `context` for unknown sizes. UserError if its descriptor or its attributes contradict
-// each other.
+// Type of an input, with symbols of `context` for unknown sizes. UserError if its descriptor or its attributes
+// contradict each other.
 ir::TensorType input_type(Context& context, const OpDef& op);
 ir::InputKind input_kind(const OpDef& op);
 

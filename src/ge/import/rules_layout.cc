@@ -222,8 +222,8 @@ bool is_whole(const Context& context, ir::ValueId x, const Places& places) {
          is_contiguous(exprs(places.sizes), exprs(places.strides));
 }
 
-// Writes `src` into `written`, a view of a copy of what the operator writes. Passes remove the copies that nobody can tell
-// from the originals.
+// Writes `src` into `written`, a view of a copy of what the operator writes. Passes remove the copies that nobody can
+// tell from the originals.
 void write_part(const Call& call, ir::ValueId written, ir::ValueId src) {
   Context& context = call.context();
   if (context.sizes(written).size() != context.sizes(src).size())
@@ -264,7 +264,8 @@ std::vector<Operand> concatenate(const Call& call, int64_t axis) {
       if (d != dim) context.require_equal(first[d], sizes[d]);
     }
   }
-  // A result in row-major order, as that of several parts: an alias of a transposed part would be copied by each reader.
+  // A result in row-major order, as that of several parts: an alias of a transposed part would be copied by each
+  // reader.
   if (parts.size() == 1) return one(context.add(aten::clone::op(), {parts.front(), MemoryFormat::kContiguous}));
   return one(context.add(aten::cat::op(), {parts, Expr(static_cast<int64_t>(dim))}));
 }
@@ -281,7 +282,8 @@ std::vector<Operand> pack(const Call& call) {
   return one(call.context().add(aten::stack::op(), {parts, Expr(call.attr_int("axis"))}));
 }
 
-// An attribute that is the number of results. The limit is far above what graphs have, and bounds the memory of an import.
+// An attribute that is the number of results. The limit is far above what graphs have, and bounds the memory of an
+// import.
 int64_t number_of_results(const Call& call, const char* name) {
   constexpr int64_t kMost = 1 << 16;
   const int64_t number = call.attr_int(name);

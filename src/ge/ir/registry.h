@@ -60,14 +60,14 @@ struct IrOperator {
 
 // The operator of that name; null if there is none. The result lives as long as the process. Thread-safe.
 const IrOperator* find_operator(std::string_view name);
-// Adds an operator of the user, in the form that parse_operator reads. Does nothing if it is there already. UserError if
-// there is another one of that name. Thread-safe.
+// Adds an operator of the user, in the form that parse_operator reads. Does nothing if it is there already. UserError
+// if there is another one of that name. Thread-safe.
 void add_operator(std::string_view line);
 // All names, sorted.
 std::vector<std::string> operator_names();
 
-// Parses a line of operators.txt: Name(input:types, optional?:types, dynamic*:types) -> (outputs) [attribute:Kind=default].
-// UserError on malformed text.
+// Parses a line of operators.txt: Name(input:types, optional?:types, dynamic*:types) -> (outputs)
+// [attribute:Kind=default]. UserError on malformed text.
 IrOperator parse_operator(std::string_view line);
 
 // The name of a kind in operators.txt: "ListInt".

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kNoCluster = -1;
 
-// Whether dimension 1 is neighbours in memory and the columns of these sums, and their rows go through the others in order:
-// images in channels_last, whose pixels are rows.
+// Whether dimension 1 is neighbours in memory and the columns of these sums, and their rows go through the others in
+// order: images in channels_last, whose pixels are rows.
 bool has_pixels_in_rows(const ir::TensorType& type, const ir::TensorType& sums) {
   if (!is_dense(sums) || type.sizes[1] != sums.sizes.back()) return false;
   std::vector<Expr> sizes = type.sizes, strides = type.strides;

@@ -21,7 +21,8 @@ bool are_blocks(const ir::TensorType* type) {
 
 constexpr const char* kHead = "npugraph.quant 1 ";
 
-// Operands of a product that a rule looks at, and what the rule says of them: its first complaint, empty if there is none.
+// Operands of a product that a rule looks at, and what the rule says of them: its first complaint, empty if there is
+// none.
 class Obstacles {
  public:
   Obstacles(const ir::Graph& graph, std::initializer_list<std::pair<const char*, ir::ValueId>> operands) {

@@ -22,8 +22,8 @@ bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
 // i32.
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node);
 
-// Which operand keeps a product of the last three kinds from being generated; empty for products that are generated, and
-// for other nodes.
+// Which operand keeps a product of the last three kinds from being generated; empty for products that are generated,
+// and for other nodes.
 std::string product_obstacle(const ir::Graph& graph, const ir::Node& node);
 
 // Whether the host packs the weights of an int4 product in a way that generated code does not read.

@@ -75,8 +75,8 @@ std::vector<int> average_walk(const ir::Graph& graph, const ir::Node& node) {
   return counted(2, graph.value(node.results.front()).tensor().sizes.size());
 }
 
-// Terms of the first element of the window at each place of a dimension, and of what is behind its last one. Both may lie
-// in the padding.
+// Terms of the first element of the window at each place of a dimension, and of what is behind its last one. Both may
+// lie in the padding.
 struct Bounds {
   int begin = 0, end = 0;
 };

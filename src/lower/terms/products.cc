@@ -96,8 +96,8 @@ void write_matrices(TermWriter& w, const ir::Graph& graph, const ir::Node& node)
   w.result_without_row(node.results.front(), total);
 }
 
-// A convolution, whose numbers are constant. The space has the dimensions of the result, and behind them the channels of
-// a group of the input and the dimensions of the window.
+// A convolution, whose numbers are constant. The space has the dimensions of the result, and behind them the channels
+// of a group of the input and the dimensions of the window.
 struct ConvolutionWindow {
   std::vector<int64_t> stride, padding, dilation;
   int64_t groups = 1;

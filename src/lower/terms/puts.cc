@@ -106,8 +106,8 @@ std::vector<int> scatter_walk(const ir::Graph& graph, const ir::Node& node) {
   return counted(1, rank_of_self(graph, node));
 }
 
-// Whether the index has elements at a place of the other dimensions, in which it may be smaller than self; kNone: at all
-// places.
+// Whether the index has elements at a place of the other dimensions, in which it may be smaller than self; kNone: at
+// all places.
 int has_index(TermWriter& w, const ir::Graph& graph, const ir::Node& node, const Scatter& scatter) {
   const auto &self = self_type(graph, node)->sizes, &index = graph.value(scatter.index).tensor().sizes;
   int inside = ir::kNone;

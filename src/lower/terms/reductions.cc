@@ -347,7 +347,8 @@ constexpr RuleRow kReductionRules[] = {
     {aten::cumprod::kId, rows(fits_scan, write_scan<Combine::kProduct>)},
 };
 
-// Extremes of rows that may have no elements, of which eager has none either: their result is what no element is beyond.
+// Extremes of rows that may have no elements, of which eager has none either: their result is what no element is
+// beyond.
 constexpr LoneRule lone(decltype(Rule::write) write) { return {fits_any_extreme, write, space_of_self, walk_dims}; }
 constexpr LoneRuleRow kLoneReductionRules[] = {
     {aten::amax::kId, lone(write_extreme<Combine::kMax>)},

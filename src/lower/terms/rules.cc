@@ -32,8 +32,8 @@ bool has_simple_numbers(const ir::Node& node) {
 bool chooses_zeros(const ir::Op& op) {
   return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
 }
-// Whether each operand certainly has the size 1 or that of `space` in each dimension. A guard of the front end that makes
-// unequal expressions equal may also make the size of an operand 1, unless it is at least 2.
+// Whether each operand certainly has the size 1 or that of `space` in each dimension. A guard of the front end that
+// makes unequal expressions equal may also make the size of an operand 1, unless it is at least 2.
 bool fits_broadcast(const ir::Graph& graph, const ir::Node& node, const ir::TensorType& space) {
   return std::ranges::all_of(ir::operands(node), [&](ir::ValueId operand) {
     const auto* type = tensor_type(graph, operand);

@@ -19,8 +19,8 @@ struct Scatter {
   std::optional<Scalar> number;
 };
 
-// What a node scatters; nullopt if loops cannot. Index and source have as many dimensions as self; the index holds i32 or
-// i64, and the source elements of the type of self.
+// What a node scatters; nullopt if loops cannot. Index and source have as many dimensions as self; the index holds i32
+// or i64, and the source elements of the type of self.
 std::optional<Scatter> find_scatter(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace npugraph::lower

@@ -56,8 +56,8 @@ const ir::TensorType* index_type(const ir::Graph& graph, const ir::Node& node) {
   return tensor_type(graph, arg::index(node));
 }
 
-// A scatter that reads as many elements of the source as the index has: the whole source, or its first element along the
-// dimension.
+// A scatter that reads as many elements of the source as the index has: the whole source, or its first element along
+// the dimension.
 std::optional<Scatter> find_even_scatter(const ir::Graph& graph, const ir::Node& node) {
   const auto found = find_scatter(graph, node);
   if (!found || index_type(graph, node)->dtype != DType::kI64) return std::nullopt;

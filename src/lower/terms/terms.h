@@ -165,8 +165,8 @@ std::optional<std::vector<Expr>> space_of(const ir::Graph& graph, const ir::Node
 // The dimensions of its space that a node combines, ascending; empty if it combines none.
 std::vector<int> walk_of(const ir::Graph& graph, const ir::Node& node);
 
-// The loop nest of a node that runs by itself because nothing else can run it: its operands may have any strides, and it
-// may be slow. nullopt if there is none.
+// The loop nest of a node that runs by itself because nothing else can run it: its operands may have any strides, and
+// it may be slow. nullopt if there is none.
 struct LoneForm {
   std::vector<Expr> space;
   std::vector<int> walk;  // the dimensions that are combined, ascending

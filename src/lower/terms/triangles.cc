@@ -18,7 +18,8 @@ bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
          diagonal->kind() == ScalarKind::kInt;
 }
 
-// The place of the element in a dimension of the tensor. A reduced dimension has one place, wherever the loops are in it.
+// The place of the element in a dimension of the tensor. A reduced dimension has one place, wherever the loops are in
+// it.
 int place_in(TermWriter& w, const std::vector<Expr>& sizes, size_t dim) {
   if (!sizes[dim].is_int(1)) return w.place(static_cast<int>(dim));
   return w.map({}, 0, [](Builder& b, Values) { return b.constant(DType::kI64, 0); });

@@ -68,8 +68,8 @@ class TermWriter {
   void result(ir::ValueId value, int term);
   // The same for a result without the dimensions of the row.
   void result_without_row(ir::ValueId value, int term);
-  // Writes `term` into `operand` at the place in the space, or without the dimensions of the row. `value` then names the
-  // contents of the operand.
+  // Writes `term` into `operand` at the place in the space, or without the dimensions of the row. `value` then names
+  // the contents of the operand.
   void write(ir::ValueId operand, ir::ValueId value, int term);
   void write_without_row(ir::ValueId operand, ir::ValueId value, int term);
   // The same at elements from terms in the dimensions of `indices`; the other dimensions take the places of `dims`.

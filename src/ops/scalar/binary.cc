@@ -77,8 +77,8 @@ Value fmin(Args a) {
   return loop::select(keeps, a[0], a[1]);
 }
 
-// Uses products and roots for the same exponents as ATen, which rounds products of bf16 each time, and has none for f16:
-// there, products have the same bits as the power, but roots have not.
+// Uses products and roots for the same exponents as ATen, which rounds products of bf16 each time, and has none for
+// f16: there, products have the same bits as the power, but roots have not.
 Value power(Args a) {
   const auto is = [&](double exponent) { return a.is_number("exponent", exponent); };
   const auto rounded = [&](Value y) {

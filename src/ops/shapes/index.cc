@@ -72,9 +72,9 @@ void move_to_front(ir::TensorType& self, Indices& indices) {
   }
 }
 
-// The index as the iteration takes it: broadcast, and viewed with dimensions of size 1 before and after its own. The view
-// gives these dimensions strides, which count where the index orders the dimensions of the result. nullopt if symbols leave
-// them open.
+// The index as the iteration takes it: broadcast, and viewed with dimensions of size 1 before and after its own. The
+// view gives these dimensions strides, which count where the index orders the dimensions of the result. nullopt if
+// symbols leave them open.
 std::optional<ir::TensorType> between_ones(const ir::TensorType& index, const std::vector<Expr>& index_sizes,
                                            size_t before, size_t after) {
   const ir::TensorType given{index.dtype, index_sizes, broadcast_strides(index, index_sizes), index.device};

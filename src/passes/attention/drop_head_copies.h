@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lets attention read heads side by side in rows, as products write them, and write its result in the same layout.
 //
-//   %t : {.., 64, 512, 1} = aten.transpose.int(%x, 1, 2) view(0)    %t : {.., 64, 512, 1} = aten.transpose.int(%x, 1, 2) view(0)
+//   %t : {.., 64, 512, 1} = aten.transpose.int(%x, 1, 2) view(0)    %t : {.., 64, 512, 1} = aten.transpose.int(%x, 1,
+//   2) view(0)
 //   %q : {.., 96000, 64, 1} = aten.clone(%t, contiguous)        ->  %o : {.., 64, 512, 1} = flash_attention(%t, ...)
-//   %o : {.., 96000, 64, 1} = flash_attention(%q, ...)              %u : {.., 512, 64, 1} = aten.transpose.int(%o, 1, 2) view(0)
+//   %o : {.., 96000, 64, 1} = flash_attention(%q, ...)              %u : {.., 512, 64, 1} = aten.transpose.int(%o, 1,
+//   2) view(0)
 //   %u : {.., 64, 96000, 1} = aten.transpose.int(%o, 1, 2) view(0)  %c : {.., 512, 64, 1} = aten.clone(%u, contiguous)
 //   %c : {.., 512, 64, 1} = aten.clone(%u, contiguous)
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns convolutions of images in channels_last with kernels of one pixel into the products that they are. The pixels are
-// the rows of a matrix, where they lie.
+// Turns convolutions of images in channels_last with kernels of one pixel into the products that they are. The pixels
+// are the rows of a matrix, where they lie.
 //
 //   %y = aten.convolution(%x, %w, %b, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)      // %w [o, c, 1, 1]
 // ->

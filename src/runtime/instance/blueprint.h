@@ -99,8 +99,8 @@ struct Blueprint {
   std::vector<int32_t> owned_buffers;  // output and heap buffers: their memory lives for one replay
   // The strand of each task if the Program runs in strands (runtime/threads/strands.h), else empty.
   std::vector<int32_t> strand_of_task;
-  // With strands, for each of arena_buffers: the strand of its first task, and the last task of that strand that may run
-  // before all tasks that touch the buffer are done.
+  // With strands, for each of arena_buffers: the strand of its first task, and the last task of that strand that may
+  // run before all tasks that touch the buffer are done.
   std::vector<int32_t> strand_of_arena_buffer;
   std::vector<int32_t> last_in_strand;
   int32_t num_strands = 1;

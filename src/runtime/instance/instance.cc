@@ -313,8 +313,8 @@ void Instance::plan_red_zones(std::span<const int64_t> bytes) {
 }
 
 // Each strand has a part of the arena for the buffers that its tasks make, placed for the order of its tasks; the last
-// part is for inputs that are staged before any strand runs. `buffers` are the Blueprint's arena buffers, then the staged
-// inputs. `bytes` are the sizes of these buffers, then of the workspaces.
+// part is for inputs that are staged before any strand runs. `buffers` are the Blueprint's arena buffers, then the
+// staged inputs. `bytes` are the sizes of these buffers, then of the workspaces.
 void Instance::plan_arena_of_strands(std::span<const int32_t> buffers, std::span<const int64_t> bytes) {
   const size_t num_planned = blueprint_.arena_buffers.size();
   for (const int32_t b : buffers) arena_offsets_.emplace_back(b, 0);

@@ -56,9 +56,9 @@ class Instance {
 
   // Sets Blueprint::refreshed_symbols to `bits` and binds again the tasks that use them. False if none was bound.
   bool refresh(std::span<const int64_t> bits);
-  // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError when
-  // an input has other sizes or strides than symbols give it, or when its memory ends too early; TaskError when an input
-  // that has elements has no memory.
+  // Points the windows of every input that moved to its new address. kOk, kInputsOverlap or kInputElsewhere. InputError
+  // when an input has other sizes or strides than symbols give it, or when its memory ends too early; TaskError when an
+  // input that has elements has no memory.
   RunStatus bind_inputs(const BoundInputs& inputs);
   // The moves since the last call of this function.
   MovedInputs take_moved() { return std::exchange(moved_inputs_, {}); }
@@ -206,8 +206,8 @@ class Instance {
   std::vector<std::unique_ptr<std::byte[]>> zoned_constants_;
 
   std::vector<int64_t> workspace_;  // bytes per task
-  // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one task:
-  // (task, offset). Those of later epochs share the scratch of the lease.
+  // Workspaces of the tasks that are bound before the first one runs lie in the arena, as buffers that live for one
+  // task: (task, offset). Those of later epochs share the scratch of the lease.
   std::vector<std::pair<int32_t, int64_t>> workspace_offsets_;
   int64_t scratch_bytes_ = 0;  // bytes of that scratch: the largest of them, or with strands their sum
   uint64_t scratch_generation_ = 0;

@@ -23,8 +23,8 @@ Sizes::Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols)
   for (const int32_t s : blueprint.input_symbols) check_bounds(s, symbols_[s].i);
 }
 
-// The Program may have been simplified with the bounds, so it is wrong beyond them. Only integers have bounds; the bits of
-// other numbers are between the open ends.
+// The Program may have been simplified with the bounds, so it is wrong beyond them. Only integers have bounds; the bits
+// of other numbers are between the open ends.
 void Sizes::check_bounds(int32_t s, int64_t value) const {
   const program::Symbol& symbol = blueprint_.program->symbols[s];
   if (value >= symbol.min && value <= symbol.max) [[likely]]

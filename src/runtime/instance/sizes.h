@@ -22,7 +22,8 @@ class Sizes {
   Sizes(const Blueprint& blueprint, std::vector<Scalar> symbols);
 
   // Evaluates what becomes known at `epoch` and checks it: InputError when a condition of the Program is false,
-  // UserError when an expression cannot be evaluated, when a size is negative, or when a window does not fit its buffer.
+  // UserError when an expression cannot be evaluated, when a size is negative, or when a window does not fit its
+  // buffer.
   void evaluate(size_t epoch);
   // Sets the symbols that the segment before `epoch` defined. False if they are unchanged.
   bool define(size_t epoch, std::span<const ng_scalar> defined);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of planned memory, 64-byte aligned. Fresh memory costs many times what reused memory costs, so a block is kept
-// between replays and grows by at least half.
+// One block of planned memory, 64-byte aligned. Fresh memory costs many times what reused memory costs, so a block is
+// kept between replays and grows by at least half.
 //
 // Not thread-safe: a block belongs to one lease. Its size is visible in pools() if the process took it.
 #pragma once

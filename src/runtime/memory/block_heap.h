@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of different sizes cut from larger slabs of memory. Free neighbours within a slab become one, so that memory which
-// served some sizes can serve others: gradients take the memory of the activations that they were computed from.
+// Blocks of different sizes cut from larger slabs of memory. Free neighbours within a slab become one, so that memory
+// which served some sizes can serve others: gradients take the memory of the activations that they were computed from.
 //
 // A block comes from a range that it nearly fills, or else from the largest one: its rest is likely to become one with
 // what is freed next. Not thread-safe.
@@ -48,8 +48,8 @@ class BlockHeap {
   struct Range {
     int64_t bytes = 0;
     std::byte* slab = nullptr;
-    // Blocks are cut from its end. The other end is the one at which it grew last and is likely to grow next: a backward
-    // pass frees activations in order.
+    // Blocks are cut from its end. The other end is the one at which it grew last and is likely to grow next: a
+    // backward pass frees activations in order.
     bool from_end = false;
   };
   struct State {

@@ -13,8 +13,8 @@ class BlockSource {
  public:
   virtual ~BlockSource() = default;
 
-  // A block of at least `least` bytes that is 64-byte aligned; more than `wanted` bytes are of no use. Empty if there is
-  // none.
+  // A block of at least `least` bytes that is 64-byte aligned; more than `wanted` bytes are of no use. Empty if there
+  // is none.
   virtual std::span<std::byte> take(int64_t least, int64_t wanted) = 0;
   // Takes a block of take() back.
   virtual void give_back(std::span<std::byte> block) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tasks read the constants of a Program: in the bytes that the Program carries, or in copies in one block of memory
-// of the user.
+// Where tasks read the constants of a Program: in the bytes that the Program carries, or in copies in one block of
+// memory of the user.
 //
 // Not thread-safe: moves only while nothing reads it.
 #pragma once

@@ -25,8 +25,8 @@ class OverlapCheck {
   bool any_written() const { return num_written_ > 0; }
   void set(int32_t range, const void* data, int64_t bytes);
 
-  // Whether a written range overlaps another one; ranges that did not move are known to be free of overlaps. The cost is
-  // linear in the ranges for a few that moved, O(n log n) for many.
+  // Whether a written range overlaps another one; ranges that did not move are known to be free of overlaps. The cost
+  // is linear in the ranges for a few that moved, O(n log n) for many.
   bool overlaps(std::span<const int32_t> moved) const;
 
  private:

@@ -29,8 +29,8 @@ class RedZones {
 
   // Called before a task: writes the zones around the memory whose life begins with it.
   void begin(int32_t task);
-  // Called after a task: throws if a zone or what it only reads has changed; UserError for an operator of torch or of the
-  // user, else InternalError.
+  // Called after a task: throws if a zone or what it only reads has changed; UserError for an operator of torch or of
+  // the user, else InternalError.
   void check(int32_t task) const;
 
  private:

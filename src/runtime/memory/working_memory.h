@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory in which the tasks of one call at a time work, and the pools in which graphs share it.
 //
-// A pool has a handle that the user chose (option use_graph_pool). Calls take a block out of it and give it back, so graphs that
-// run one after the other need the memory of the largest of them; calls at the same time have a block each.
+// A pool has a handle that the user chose (option use_graph_pool). Calls take a block out of it and give it back, so
+// graphs that run one after the other need the memory of the largest of them; calls at the same time have a block each.
 #pragma once
 
 #include <memory>

@@ -89,8 +89,8 @@ class RangeQueue {
   }
 
  private:
-  // The ranges of a share that are left, in one word: its end, and the next range that is not taken. A range is taken by
-  // adding 1, so that a ticket shows whether it is valid before the region is read.
+  // The ranges of a share that are left, in one word: its end, and the next range that is not taken. A range is taken
+  // by adding 1, so that a ticket shows whether it is valid before the region is read.
   struct Ticket {
     uint32_t end;
     uint32_t next;

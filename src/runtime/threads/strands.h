@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs tasks of several streams at once, each stream by threads of its own, and keeps tasks within their core limits.
 //
-// A strand is the part of a replay that one stream runs. Strands share the workers evenly; if there are fewer workers than
-// strands, some strands share a crew. A crew runs its tasks in program order; a task first waits for the tasks of other
-// crews that it names. So the first task that is not done never waits, and there is no deadlock for any number of
+// A strand is the part of a replay that one stream runs. Strands share the workers evenly; if there are fewer workers
+// than strands, some strands share a crew. A crew runs its tasks in program order; a task first waits for the tasks of
+// other crews that it names. So the first task that is not done never waits, and there is no deadlock for any number of
 // workers.
 #pragma once
 

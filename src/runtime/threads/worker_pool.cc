@@ -180,8 +180,8 @@ bool WorkerPool::Impl::await_work(int32_t id, const std::atomic<bool>& over) {
 WorkerPool::WorkerPool() {
   const int32_t fixed = environment().threads;
   impl_ = new Impl(std::min(fixed > 0 ? fixed : processors(), kMaxThreads));
-  // Handlers run before a fork in the reverse order of their registration. That of fork.h locks mutexes, which threads of
-  // the team may want when they end, so it is registered first.
+  // Handlers run before a fork in the reverse order of their registration. That of fork.h locks mutexes, which threads
+  // of the team may want when they end, so it is registered first.
   fork_generation();
   pthread_atfork(
       [] {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's pool of worker threads for parallel_for. Workers spin while a replay is in progress and park between replays.
+// The process's pool of worker threads for parallel_for. Workers spin while a replay is in progress and park between
+// replays.
 //
 // If the host has a team of threads, regions run on the team: two pools whose threads spin for work would take the
 // processors from each other (BERT-base on two processors: 84 ms with a pool beside OpenMP's, 55 ms without).
 //
-// Thread-safe. One parallel region runs at a time: a region entered from inside a region, or while another thread holds the
-// pool, runs in the calling thread. Safe under fork: a child starts with an empty pool and makes its own threads on first use.
+// Thread-safe. One parallel region runs at a time: a region entered from inside a region, or while another thread holds
+// the pool, runs in the calling thread. Safe under fork: a child starts with an empty pool and makes its own threads on
+// first use.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +28,8 @@ struct Team {
   int32_t (*thread)() = nullptr;
   // Inside of run(): how many threads it runs in.
   int32_t (*count)() = nullptr;
-  // Ends the threads of the calling thread's team; its next run() makes new ones. False if that is impossible now. Called
-  // before a fork, so that the child has no team whose threads are missing. Null: no team outlives a fork.
+  // Ends the threads of the calling thread's team; its next run() makes new ones. False if that is impossible now.
+  // Called before a fork, so that the child has no team whose threads are missing. Null: no team outlives a fork.
   bool (*end_threads)() = nullptr;
 };
 
@@ -40,8 +42,8 @@ class WorkerPool {
   int32_t size() const;
   // Takes effect at the next region. Ignored when NPUGRAPH_THREADS is set.
   void set_size(int32_t threads);
-  // Takes effect at the next region. A child of fork() keeps the team if its threads were ended before the fork, and has
-  // threads of its own otherwise.
+  // Takes effect at the next region. A child of fork() keeps the team if its threads were ended before the fork, and
+  // has threads of its own otherwise.
   void set_team(Team team);
 
   // Runs body for disjoint ranges that cover [begin, end): at most min(4 * size(), (end - begin) / grain) ranges of one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observation of the runs of a process: the task log, the memory pools, the poisoning of memory without content, red zones.
-// Thread-safe. A switch that is off costs a relaxed load per replay.
+// Observation of the runs of a process: the task log, the memory pools, the poisoning of memory without content, red
+// zones. Thread-safe. A switch that is off costs a relaxed load per replay.
 #pragma once
 
 #include <atomic>

@@ -26,7 +26,8 @@ class Observer {
   // Whether the task log, the trace, the poisoning, the file of running tasks or a task watch is on.
   static bool wanted();
 
-  // `times`, if not null, gets the time span of every task. With `labels`, each task is a range of the process's profiler.
+  // `times`, if not null, gets the time span of every task. With `labels`, each task is a range of the process's
+  // profiler.
   Observer(const Blueprint& blueprint, const Instance& instance, const Lease& lease, const std::string& artifact,
            RunMode mode, const CallingStream& stream, std::vector<TimeSpan>* times, Host& host, bool labels);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables of Python tasks, the machine.
+// Task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables of Python
+// tasks, the machine.
 #include <exception>
 #include <memory>
 #include <string>

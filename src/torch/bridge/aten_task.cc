@@ -103,8 +103,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     throw UserError(
         cat("operator ", task.name, " takes ", counted(count, "argument"), " and was given ", task.args.size()));
   }
-  // Foreign operators may have a kernel of their own for npu, some of torch's have one only for accelerators, and random
-  // ones draw from npu's generator.
+  // Foreign operators may have a kernel of their own for npu, some of torch's have one only for accelerators, and
+  // random ones draw from npu's generator.
   const bool is_npu =
       std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
   const bool has_cpu_kernel = op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
@@ -135,8 +135,8 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
   direct_ = !any_opaque && !on_npu_ && has_cpu_kernel;
 }
 
-// Converts a constant argument at once, and remembers any other. Equal windows share one tensor, because kernels ask whether
-// out and self are the same object.
+// Converts a constant argument at once, and remembers any other. Equal windows share one tensor, because kernels ask
+// whether out and self are the same object.
 void AtenTask::note_arg(const program::Program& program, const program::Task& task, size_t arg, int32_t& next_scalar) {
   Variable variable{static_cast<int32_t>(arg), next_scalar, false};
   bool has_tensors = false;
@@ -224,8 +224,9 @@ void AtenTask::push_args(AtenState& state, const ng_call* call) const {
   }
 }
 
-// InternalError if the operator gave a tensor other sizes or another storage, and so did not write the operand's memory.
-// Out-variants may give it the strides that they prefer; then the elements are put where the Program reads them.
+// InternalError if the operator gave a tensor other sizes or another storage, and so did not write the operand's
+// memory. Out-variants may give it the strides that they prefer; then the elements are put where the Program reads
+// them.
 void AtenTask::check_written(AtenState& state, const ng_call* call) const {
   for (const int32_t i : written_) {
     const ng_buffer& buffer = call->buffers[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of torch's dispatcher as tasks: an out-variant or an in-place operator on planned memory, or a functional operator
-// whose results are adopted.
+// Operators of torch's dispatcher as tasks: an out-variant or an in-place operator on planned memory, or a functional
+// operator whose results are adopted.
 //
 // Tensors are CPU and dense unless opaque. Operators run below autograd, autocast and Python dispatch modes, directly
 // in the CPU kernel if the dispatcher has one. Random operators draw from torch's default generator.
@@ -22,8 +22,8 @@ struct FixedArgument {
   c10::IValue value;
 };
 
-// UserError when the dispatcher does not know `task.name`, has it with another schema than `task.schema`, or an argument does
-// not fit it.
+// UserError when the dispatcher does not know `task.name`, has it with another schema than `task.schema`, or an
+// argument does not fit it.
 ng_task build_aten_task(const program::Program& program, const program::Task& task,
                         std::span<const FixedArgument> fixed = {});
 

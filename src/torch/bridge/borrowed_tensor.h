@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tensor over memory that it does not own: an operand of a task, as ATen sees it.
 //
-// Invariants: the tensor has a storage of its own, of exactly the operand's bytes, which cannot be resized, so that a kernel
-// that wants other memory fails instead of writing past the operand. The tensor is dense, on the CPU, and never an inference
-// tensor. Not thread-safe; it belongs to one state of one task.
+// Invariants: the tensor has a storage of its own, of exactly the operand's bytes, which cannot be resized, so that a
+// kernel that wants other memory fails instead of writing past the operand. The tensor is dense, on the CPU, and never
+// an inference tensor. Not thread-safe; it belongs to one state of one task.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,8 +30,8 @@ class BorrowedTensor {
   bool is_disturbed(at::IntArrayRef sizes) const {
     return tensor_.sizes() != sizes || tensor_.storage().unsafeGetStorageImpl() != storage_;
   }
-  // If an operator gave the tensor other strides: gives it these again, with each element in its place. Returns the number
-  // of copied bytes.
+  // If an operator gave the tensor other strides: gives it these again, with each element in its place. Returns the
+  // number of copied bytes.
   int64_t restore_strides(at::IntArrayRef strides) { return tensor_.strides() == strides ? 0 : reorder(strides); }
   bool shares_storage_with(const at::Tensor& other) const {
     return other.has_storage() && other.storage().unsafeGetStorageImpl() == storage_;

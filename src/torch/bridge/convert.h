@@ -40,8 +40,8 @@ struct ArgumentSource {
   bool keeps_devices = false;  // false: npu devices become cpu, where their memory is
 };
 
-// The value that an operator takes for `argument` of its schema. A number for a Tensor argument becomes a wrapped number, as
-// in Python. UserError that names the argument when `attr` does not fit its type.
+// The value that an operator takes for `argument` of its schema. A number for a Tensor argument becomes a wrapped
+// number, as in Python. UserError that names the argument when `attr` does not fit its type.
 c10::IValue to_ivalue(const Attr& attr, const c10::Argument& argument, const ArgumentSource& source);
 
 // The inverse of to_ivalue. `tensor` gives the reference of a tensor that is defined. Returns nullopt for values that a

@@ -2,8 +2,8 @@
 // The operands and results of a task as the Program declares them, in the form that ATen and Python tasks need at every
 // run. Immutable once made, so thread-safe.
 //
-// Results are numbered as the operator returns them: every return is one result, a list of tensors is one result per tensor,
-// and scalars and absent tensors count. Task::results is indexed by that number.
+// Results are numbered as the operator returns them: every return is one result, a list of tensors is one result per
+// tensor, and scalars and absent tensors count. Task::results is indexed by that number.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of users' libraries in torch: definitions, and kernels for eager mode. Those run on the CPU, and so on npu
-// tensors, too.
+// The operators of users' libraries in torch: definitions, and kernels for eager mode. Those run on the CPU, and so on
+// npu tensors, too.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace npugraph::bridge {
 
-// Defines the operators of these kernels that torch does not know yet, and gives those a CPU kernel that have none. Both
-// stay until the process ends. An eager call asks the operator's Meta function for the types of its results, runs the
-// kernel in the calling thread, and splits its loops over torch's threads.
+// Defines the operators of these kernels that torch does not know yet, and gives those a CPU kernel that have none.
+// Both stay until the process ends. An eager call asks the operator's Meta function for the types of its results, runs
+// the kernel in the calling thread, and splits its loops over torch's threads.
 //
 // UserError if torch knows one of the operators with another schema; the others are not defined then.
 // The launches of these kernels (libraries/launch.h) are defined, too, with a kernel on meta that does nothing.

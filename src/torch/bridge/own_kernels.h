@@ -11,8 +11,8 @@ namespace npugraph::bridge {
 
 using StackKernel = void (*)(torch::jit::Stack&);
 
-// The kernel that replaces ATen's for an operator on CPU tensors, or on those over the memory of tensors of npu; null for
-// nearly all operators.
+// The kernel that replaces ATen's for an operator on CPU tensors, or on those over the memory of tensors of npu; null
+// for nearly all operators.
 NPUGRAPH_EXPORT StackKernel own_kernel(const c10::OperatorName& name, bool is_npu);
 
 }  // namespace npugraph::bridge

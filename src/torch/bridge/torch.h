@@ -56,9 +56,9 @@ inline void run_kernel(const char* name, c10::impl::GenericList arguments) {
 
 }  // namespace detail
 
-// Runs the kernel of the operator "ns::name" ("ns::name.overload"), or what EXEC_NPU_CMD calls "aclnnName", on tensors of
-// npu or cpu. The arguments are those of the operator's schema, and behind them a tensor for each result that is not an
-// argument: the kernel writes it. While a stream is captured, the call becomes a task of the graph. c10::Error or
+// Runs the kernel of the operator "ns::name" ("ns::name.overload"), or what EXEC_NPU_CMD calls "aclnnName", on tensors
+// of npu or cpu. The arguments are those of the operator's schema, and behind them a tensor for each result that is not
+// an argument: the kernel writes it. While a stream is captured, the call becomes a task of the graph. c10::Error or
 // std::exception if no loaded library has the kernel, if the arguments do not fit, or if the kernel reports an error.
 template <typename... Arguments>
 void run_kernel(const char* name, const Arguments&... arguments) {

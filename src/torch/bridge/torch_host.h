@@ -43,8 +43,8 @@ class TorchHost : public runtime::Host {
   TorchHost() = default;
 };
 
-// Callables of Python tasks. `python_object` is a PyObject*, called as python_task.h says; the table, and every task built
-// from it, owns a reference. Ids are never reused. Both take the GIL.
+// Callables of Python tasks. `python_object` is a PyObject*, called as python_task.h says; the table, and every task
+// built from it, owns a reference. Ids are never reused. Both take the GIL.
 int32_t register_callable(void* python_object);
 void unregister_callable(int32_t id);
 

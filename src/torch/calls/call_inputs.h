@@ -53,9 +53,9 @@ class CallInputs {
   void take_out_of(PyObject* list, const std::vector<InputSpec>& specs);
   // Binds the arguments of a call. UserError as above.
   void take(std::span<PyObject* const> arguments, const std::vector<InputSpec>& specs);
-  // Frees the memory of a tensor that nobody else has, and of which the call needs no element any more; if several inputs
-  // lie in it, when all of them are done. The tensors stay, and are empty. Needs no GIL, but the caller must hold it or
-  // run on behalf of the thread that released it.
+  // Frees the memory of a tensor that nobody else has, and of which the call needs no element any more; if several
+  // inputs lie in it, when all of them are done. The tensors stay, and are empty. Needs no GIL, but the caller must
+  // hold it or run on behalf of the thread that released it.
   void free_memory(size_t index);
   // Drops the references to the arguments; bound() is invalid afterwards.
   void clear();

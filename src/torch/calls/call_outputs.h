@@ -13,7 +13,8 @@
 
 namespace npugraph::calls {
 
-// A tuple with one entry per output: a new reference. Takes over the references that `outputs` hold, also when it throws.
+// A tuple with one entry per output: a new reference. Takes over the references that `outputs` hold, also when it
+// throws.
 PyObject* wrap_outputs(const program::Program& program, std::span<runtime::BoundOutput> outputs,
                        const CallInputs& inputs);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An Executable as a function of Python objects: takes arguments, runs, and wraps results. It decides whether a run keeps the GIL,
-// follows torch's number of threads, becomes part of a graph that is captured on the calling stream, and counts writes to inputs
-// as autograd does. bindings/callable.h has the Python type around it.
+// An Executable as a function of Python objects: takes arguments, runs, and wraps results. It decides whether a run
+// keeps the GIL, follows torch's number of threads, becomes part of a graph that is captured on the calling stream, and
+// counts writes to inputs as autograd does. bindings/callable.h has the Python type around it.
 // Used under the GIL. Calls may overlap, since a run may release the GIL: each has a Frame of its own.
 #pragma once
 
@@ -45,9 +45,9 @@ class CompiledFunction {
   CompiledFunction(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
                    std::unique_ptr<InputTemplate> inputs, std::string label);
 
-  // Returns a new reference to the tuple of the outputs, or null with a Python exception set. Takes the arguments of a vectorcall.
-  // UserError names an input that does not fit the Program. MisplacedInput, unless there is a fallback. Exceptions of
-  // operators pass through.
+  // Returns a new reference to the tuple of the outputs, or null with a Python exception set. Takes the arguments of a
+  // vectorcall. UserError names an input that does not fit the Program. MisplacedInput, unless there is a fallback.
+  // Exceptions of operators pass through.
   PyObject* run(PyObject* const* arguments, size_t positional, PyObject* names);
   // Returns the nanoseconds that the tasks alone take in such a call: the mean of `times` runs.
   double time_tasks(int64_t times, PyObject* const* arguments, size_t positional, PyObject* names);

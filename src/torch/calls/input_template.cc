@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kDictsAhead = 12;  // distance in entries between prefetching a dict and comparing its version
 
-// Python 3.12 calls the version number of dicts deprecated, and changes it as before. 3.13 does not change it where the values of
-// attributes lie in their object. 3.14 has none.
+// Python 3.12 calls the version number of dicts deprecated, and changes it as before. 3.13 does not change it where the
+// values of attributes lie in their object. 3.14 has none.
 #if PY_VERSION_HEX < 0x030d0000
 constexpr bool kDictsCountVersions = true;
 #pragma GCC diagnostic push

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the inputs of a graph in the few objects that its function was given: tensors, caches of keys and values, the model.
+// Finds the inputs of a graph in the few objects that its function was given: tensors, caches of keys and values, the
+// model.
 //
 // The path to an input (`.layers[0].keys`) is walked when its object is first seen; later calls only check whether
-// anything on the path has changed, by the version number that Python keeps in each dict until 3.13. If that is impossible
-// (properties, objects without weak references, later versions of Python), paths are walked at each call.
+// anything on the path has changed, by the version number that Python keeps in each dict until 3.13. If that is
+// impossible (properties, objects without weak references, later versions of Python), paths are walked at each call.
 //
 // Used under the GIL. Keeps the model alive, and other objects only until release().
 #pragma once

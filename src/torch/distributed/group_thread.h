@@ -25,7 +25,7 @@ class GroupThread {
   using Job = std::function<void()>;  // throws nothing
 
   GroupThread();
-  // Waits until all jobs have run, unless the last job destroys the lane itself.
+  // Waits until all jobs have run, unless the last job destroys the thread itself.
   ~GroupThread();
   void run(Job job);
   // Waits until all jobs have run. Returns at once if called by a job.

@@ -58,7 +58,8 @@ TEST(Import, ProductsTransposeByViews) {
   EXPECT_TRUE(contains(text, "f32[d0, 5]{5, 1} = aten.mm(%x, ")) << text;
 }
 
-// A number of the user's program is an input without a tensor. A scalar tensor stays a tensor, so that it can be written.
+// A number of the user's program is an input without a tensor. A scalar tensor stays a tensor, so that it can be
+// written.
 TEST(Import, OnlyMarkedInputsAreNumbers) {
   const auto scalar = [](const char* type, const char* name, int64_t index) {
     return Op(type, name).attr("index", index).output(desc("y", WireType::kInt64, {}).text(14, "CPU"));

@@ -78,7 +78,8 @@ inline Sizes random_strides(Random& random, const Sizes& sizes, bool input) {
   return strides;
 }
 
-// Runs ranges on threads, cut as runtime::WorkerPool cuts them. Each thread gets its share, however fast the others are.
+// Runs ranges on threads, cut as runtime::WorkerPool cuts them. Each thread gets its share, however fast the others
+// are.
 class ThreadHost {
  public:
   explicit ThreadHost(int32_t threads)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random valid kernels with inputs, for which any order of sums gives the same result: floats are small integers, so that
-// all arithmetic on them is exact. Outputs of functions (exp, division, ...) are stored and not used again; they have a
-// tolerance. The same seed gives the same case everywhere.
+// Random valid kernels with inputs, for which any order of sums gives the same result: floats are small integers, so
+// that all arithmetic on them is exact. Outputs of functions (exp, division, ...) are stored and not used again; they
+// have a tolerance. The same seed gives the same case everywhere.
 #pragma once
 
 #include <bit>

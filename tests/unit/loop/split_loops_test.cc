@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kThreeBuffers = "npugraph.loop 1 @k {\n  in x : f32\n  in w : f32\n  out y : f32\n";
 
-// Splits the loops of a kernel with the buffers of kThreeBuffers for vectors of 16, and simplifies it. Returns the new body,
-// empty if no loop is split.
+// Splits the loops of a kernel with the buffers of kThreeBuffers for vectors of 16, and simplifies it. Returns the new
+// body, empty if no loop is split.
 std::string cut(std::string_view body) {
   Kernel kernel = parse(cat(kThreeBuffers, body, "\n}\n"), "test");
   if (!split_loops(kernel, 16)) return "";

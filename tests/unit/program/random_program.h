@@ -20,7 +20,8 @@ struct RandomProgramOptions {
   bool mutation = true;         // some tasks write an input
 };
 
-// The tasks are of kind aten and of three names; all tensors are f32, of shapes [8], [s0], [s0, 8], [2, s0] or [u<task>]:
+// The tasks are of kind aten and of three names; all tensors are f32, of shapes [8], [s0], [s0, 8], [2, s0] or
+// [u<task>]:
 //   test.mix      writes or updates its last operand from the ones before
 //   test.count    reads operand 0 and returns a scalar, u<task>
 //   test.compact  writes operand 1, a heap buffer whose size u<task> it defines, from operand 0

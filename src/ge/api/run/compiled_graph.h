@@ -53,8 +53,9 @@ class CompiledGraph {
   const program::Program& program() const { return *program_; }
   BlockHost& host() { return host_; }
 
-  // Constants are copied to `base`, intermediate results lie in `block`: aligned memory of the user that is large enough.
-  // Null and empty: the engine has memory of its own. If it cannot get it, an exception, and nothing has changed.
+  // Constants are copied to `base`, intermediate results lie in `block`: aligned memory of the user that is large
+  // enough. Null and empty: the engine has memory of its own. If it cannot get it, an exception, and nothing has
+  // changed.
   void use_constants(std::byte* base);
   void use_features(std::span<std::byte> block);
   // The allocator of memory that the user does not give; null: the process.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps runs of a graph and changes of its memory apart. Runs are many at a time, and may begin in one thread and end in
-// another.
+// Keeps runs of a graph and changes of its memory apart. Runs are many at a time, and may begin in one thread and end
+// in another.
 #pragma once
 
 #include <condition_variable>

@@ -37,8 +37,8 @@ class InCallback {
 
 class GraphEntry;
 
-// A run whose arguments have been checked. Memory of its graph stays as it is, and the graph exists, until it has run or is
-// destroyed. Not thread-safe; may be run in another thread than that which made it.
+// A run whose arguments have been checked. Memory of its graph stays as it is, and the graph exists, until it has run
+// or is destroyed. Not thread-safe; may be run in another thread than that which made it.
 class PendingRun {
  public:
   PendingRun(std::shared_ptr<GraphEntry> graph, CompiledGraph& compiled, std::vector<::ge::Tensor> inputs,

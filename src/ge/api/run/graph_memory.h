@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the intermediate results of one graph lie: in memory that the user gave, in blocks of the user's allocator, or in
-// memory of the process.
+// Where the intermediate results of one graph lie: in memory that the user gave, in blocks of the user's allocator, or
+// in memory of the process.
 #pragma once
 
 #include <cstddef>

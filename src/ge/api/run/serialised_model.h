@@ -23,8 +23,8 @@ struct SerialisedModel {
 
 // What was loaded into a graph. ApiError PARAM_INVALID if it is empty.
 std::shared_ptr<const SerialisedModel> model_in(const ::ge::Graph& graph);
-// A model whose bytes are copied; those of constants in files are mapped. ApiError: GE_GRAPH_INVALID if the bytes are no
-// model with a graph, or if a file of a constant cannot be read.
+// A model whose bytes are copied; those of constants in files are mapped. ApiError: GE_GRAPH_INVALID if the bytes are
+// no model with a graph, or if a file of a constant cannot be read.
 std::shared_ptr<const SerialisedModel> copy_of_bytes(std::span<const std::byte> bytes, const std::string& folder);
 // A file that is mapped. ApiError: as above, and PARAM_INVALID if the file cannot be read.
 std::shared_ptr<const SerialisedModel> mapped_model(const std::string& path);

@@ -18,8 +18,8 @@ namespace npugraph::ge {
 // Thread-safe.
 class StreamQueue {
  public:
-  // Does `run` after what was added before. Its exception becomes the failure of the stream, unless there is one, and its
-  // warnings those of the stream.
+  // Does `run` after what was added before. Its exception becomes the failure of the stream, unless there is one, and
+  // its warnings those of the stream.
   void add(std::function<void()> run);
   void wait() { queue_.wait(); }
   // The first failure since the last call.

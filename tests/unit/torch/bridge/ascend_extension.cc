@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An extension for torch as its author wrote it for Ascend. The kernels are those of tests/unit/libraries/sample_kernels.cc.
+// An extension for torch as its author wrote it for Ascend. The kernels are those of
+// tests/unit/libraries/sample_kernels.cc.
 #include <optional>
 #include <string>
 #include <tuple>
