@@ -3,13 +3,13 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
-PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/join_wheels scripts/minutes \
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_docs scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/join_wheels scripts/minutes \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs
 
 LONG = -m pytest -m long -n 2 --dist worksteal -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test quick long bench bench-peers format lint asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh fresh-wheel clean
+.PHONY: help setup build demo test quick long bench bench-peers format lint docs asan tsan aarch64 aarch64-torch asan-torch red-zones wheel fresh fresh-wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -66,6 +66,10 @@ lint: setup  ## check style, layers and file sizes without changing anything
 	@scripts/check_operators
 	@scripts/check_names
 	@scripts/check_file_size
+	@$(PYTHON) scripts/check_docs
+
+docs: setup  ## the site of docs/ in build/site, its links checked
+	@scripts/docs
 
 asan tsan: setup  ## the torch-free half under sanitizers
 	@scripts/build $@

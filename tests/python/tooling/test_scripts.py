@@ -143,8 +143,21 @@ def test_layers_name_the_wrong_edge(tmp_path: Path, name: str, text: str, compla
 ROWS = '{.schema = "npu::scatter(Tensor x) -> Tensor"},\n{.schema = "aten::mm(Tensor a) -> Tensor"},\n'
 
 
+ASCEND_ROWS = """\
+library.add({.schema = "npu::scatter(Tensor x) -> Tensor", .kernel = parts(&scatter)});
+library.add({.schema = "npu::swiglu.out(Tensor x, "
+                       "str mode='up') -> Tensor", .kernel = whole(&swiglu, &meta)});
+"""
+VLLM = "packaging/npugraph_vllm/npugraph_vllm/ascend_operators"
+
+
 def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
-    return run("check_operators", "--root", str(write(root, {"src/ops/rows/all.inc": ROWS, name: text})))
+    texts = {
+        "src/ops/rows/all.inc": ROWS,
+        "src/torch/npu_ops/tensors/scatter.cc": ASCEND_ROWS,
+        f"{VLLM}/schemas/0.14.txt": "rms_norm(Tensor x) -> Tensor\n",
+    }
+    return run("check_operators", "--root", str(write(root, texts | {name: text})))
 
 
 @pytest.mark.parametrize(
@@ -156,6 +169,11 @@ def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
         ("src/lower/terms/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
         ("src/passes/simplify/dce.cc", "const Attr& other = node.args[1];\n"),
         ("src/lower/terms/terms.cc", "return node->args.at(0);\n"),
+        ("src/torch/capture/capture.cc", 'if (name == "npu::swiglu.out") return;\n'),
+        ("src/torch/npu_ops/layers/gates.cc", 'call("npu::swiglo");\n'),
+        ("python/npugraph/a.py", 'handler("npu::swiglo")\n'),
+        ("packaging/torch_npu/a.py", "torch.ops.npu.swiglo.out(x)\n"),
+        (f"{VLLM}/norms.py", '@composite("rmsnorm") \ndef rms_norm(x): ...\n'),
     ],
 )
 def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str, text: str) -> None:
@@ -172,10 +190,22 @@ def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str,
         ("src/passes/simplify/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
         ("src/lower/terms/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
         ("src/torch/eager/copies.cc", "const c10::IValue& other = args[1];\n"),
+        ("src/torch/npu_ops/layers/gates.cc", 'call("npu::swiglu.out");\n'),
+        ("python/npugraph/a.py", 'handler("npu::swiglu", "npu::swiglu_in_graphs.out", "npu::name with text")\n'),
+        ("packaging/torch_npu/a.py", "torch.ops.npu.swiglu.out(x)\n"),
+        (f"{VLLM}/norms.py", '@composite("rms_norm")\ndef rms_norm(x): ...\n'),
     ],
 )
 def test_what_is_no_operator_or_stands_in_the_table(tmp_path: Path, name: str, text: str) -> None:
     assert check_operators(tmp_path, name, text)[0] == 0
+
+
+def test_a_schema_of_ascend_is_one_text(tmp_path: Path) -> None:
+    other = '{.schema = "npu::swiglu.out(Tensor x, str mode=\\"down\\") -> Tensor"},\n'
+    code, output = check_operators(tmp_path, "src/ops/rows/npu.inc", other)
+    assert code == 1
+    assert output.startswith("src/ops/rows/npu.inc: the schema of npu::swiglu.out is not that of its row")
+    assert check_operators(tmp_path, "src/ops/rows/npu.inc", other.replace("down", "up"))[0] == 0
 
 
 NAMES = {
@@ -445,3 +475,41 @@ def test_a_library_shows_names_of_npugraph_alone(tmp_path: Path) -> None:
     done = subprocess.run([*check, *libraries], check=False, capture_output=True, text=True)
     expected = "libforeign.so shows names that are not npugraph's: 1, of which the first is llvm::run()\n"
     assert (done.returncode, done.stdout) == (1, f"check_exports: {expected}")
+
+
+DOCUMENTED = {
+    "docs/page.md": "# A page\n\n## Its `second` part\n\nSee [above](#its-second-part) and `src/plan/plan.h`.\n",
+    "src/plan/README.md": "[Page](../../docs/page.md#a-page). `plan`, `rules/*`.\n\n| " + "wide " * 40 + "|\n|---|\n",
+    "src/plan/plan.h": "// A plan.\n",
+    "src/plan/plan.cc": "",
+    "src/plan/rules/sums.cc": "",
+}
+
+
+def check_docs(root: Path, files: dict[str, str]) -> tuple[int, str]:
+    write(root, files)
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    return run("check_docs", "--root", str(root))
+
+
+def test_documents_that_say_what_is_there(tmp_path: Path) -> None:
+    assert check_docs(tmp_path, DOCUMENTED) == (0, "check_docs: 2 documents say what is there\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("docs/more.md", "[gone](other.md)\n", "docs/more.md:1: a link leads to other.md, which is not there"),
+        (
+            "src/plan/README.md",
+            "`plan`, `rules/*`\n\n[x](../../docs/page.md#b)\n",
+            "src/plan/README.md:3: a link leads to #b, which is no heading of page.md",
+        ),
+        ("docs/more.md", "`src/plan/{plan,other}.h`\n", "docs/more.md:1: src/plan/other.h is not there"),
+        ("src/plan/rows.cc", "", "src/plan/README.md: does not name rows"),
+        ("docs/more.md", "word " * 25 + "\n", "docs/more.md:1: longer than 120"),
+        ("src/plan/plan.cc", "int x;  // " + "word " * 25 + "\n", "src/plan/plan.cc:1: longer than 120"),
+    ],
+)
+def test_documents_that_have_fallen_behind(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    assert check_docs(tmp_path, DOCUMENTED | {name: text}) == (1, f"{complaint}\n")
