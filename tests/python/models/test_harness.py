@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import changing_sizes, machine, memory, model_speed, plots, processes, report, sides
+from benchmarks import changing_sizes, machine, memory, model_speed, plots, processes, report, results_index, sides
 from benchmarks.bar_kinds import Bar, DifferenceBar, EachBar, FigureBar, GeneratedBar, GeometricBar, ShareBar
 from benchmarks.harness import Request, Result, Side, SideResult, measure
 from benchmarks.model_case import relative_error
@@ -167,6 +167,12 @@ def test_models_are_timed_again_on_the_sides_that_matter() -> None:
     rounds = {side.name: len(side.seconds) for side in compared.sides}
     assert rounds == {"eager": 1, "inductor": 1, "inductor-freezing": 3, "zentorch": 3, "npugraph_ex": 3}
     assert compared.ratio("eager", "npugraph_ex").value == 4.0
+
+
+def test_the_index_of_results_is_current() -> None:
+    assert (results_index.FOLDER / "README.md").read_text() == results_index.page(), (
+        "benchmarks/results/README.md is not current: run python -m benchmarks.results_index"
+    )
 
 
 def test_plots_show_what_was_measured(tmp_path: Path) -> None:
