@@ -49,7 +49,7 @@ __all__ = [
 # and reports of operators both.
 _LATE = {
     "check_operator": "npugraph.operator_steps.check",
-    "define_operator": "npugraph.meanings",
+    "define_operator": "npugraph.defined_operators",
     "load_op_plugin": "npugraph.op_plugin",
     "register_prototypes": "npugraph.ge.prototypes",
     "reset": "npugraph.backend",

@@ -21,7 +21,7 @@
 #include "lower/nest/loop_nest.h"
 #include "lower/nest/streaming.h"
 #include "lower/sections.h"
-#include "lower/terms/moved.h"
+#include "lower/terms/copied_results.h"
 #include "lower/terms/terms.h"
 #include "ops/operations.h"
 #include "ops/operators.h"
@@ -406,7 +406,7 @@ void Lowering::finish_generated(Task task, const LoopNest& nest, const std::vect
   for (const ir::ValueId id : nest.reads) task.operands.push_back(buffers_->operand(id, Access::kRead));
   for (const ir::ValueId id : nest.writes) {
     task.operands.push_back(buffers_->operand(id, contains(kept, id) ? Access::kReadWrite : Access::kWrite));
-    task.operands.back().copied = is_moved(graph_, id, nodes);
+    task.operands.back().copied = is_copied(graph_, id, nodes);
   }
   add_task(graph_.node(anchor), std::move(task));
 }

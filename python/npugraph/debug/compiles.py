@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import fx
 
 from npugraph.debug.code_log import code_log
-from npugraph.fx.nobody import NOBODY, Nobody
+from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.log import EVENT, logger
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ class Compiles:
         if self._folder is not None and kind == "model":
             unharmed(self._write_graph, gm)
 
-    def observer(self, name: str, phase: str) -> Nobody:
+    def observer(self, name: str, phase: str) -> CompileObserver:
         """The observer of the graph ``name``. ``phase`` is "forward" or "backward"."""
         logs = logger.is_asked_for(EVENT) or code_log.isEnabledFor(logging.DEBUG)
         if self._folder is None and not logs:
-            return NOBODY
+            return NO_OBSERVER
         from npugraph.debug.folder import GraphFolder, unharmed
         from npugraph.debug.observer import Observer
 

@@ -15,11 +15,11 @@ from npugraph.debug.folder import GraphFolder, unharmed
 from npugraph.debug.output_code import output_code
 from npugraph.debug.pass_diff import nodes_of, table
 from npugraph.debug.python_source import Constants, source_of
-from npugraph.fx.nobody import Nobody
+from npugraph.fx.compile_observer import CompileObserver
 from npugraph.log import logger
 
 
-class Observer(Nobody):
+class Observer(CompileObserver):
     """Writes the files of one graph, and the logs that were asked for."""
 
     def __init__(self, name: str, folder: GraphFolder | None) -> None:

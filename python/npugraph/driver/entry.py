@@ -15,9 +15,9 @@ from torch import fx
 from npugraph.artifact import Owners, registry
 from npugraph.debug.compiles import Compiles
 from npugraph.driver.shared_storages import shared_storages
+from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.fx.decompose.release_weights import Release
 from npugraph.fx.dynamo.graph_names import class_of_traced_module, name_of
-from npugraph.fx.nobody import NOBODY, Nobody
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.fx.streams.sections import Strands
 from npugraph.fx.translate.importer import Imported, InputInfo
@@ -99,7 +99,7 @@ class Work:
     name: str
     inputs: list[InputInfo]
     route: Route
-    observer: Nobody = NOBODY
+    observer: CompileObserver = NO_OBSERVER
     notes: Notes = dataclasses.field(default_factory=Notes)
     new_storages: tuple[int, ...] = ()  # places of inputs that get other memory, see new_storages.py
     strands: Strands | None = None

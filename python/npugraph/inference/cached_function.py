@@ -22,7 +22,7 @@ from npugraph import _C, counters, saved, serialize
 from npugraph.artifact import Artifact
 from npugraph.fx.dynamo import recipe, restricted, sources
 from npugraph.fx.dynamo.callers import Place, Variables, follow, place_of
-from npugraph.inference import cache_file, looks, source_files
+from npugraph.inference import cache_file, plain_values, source_files
 from npugraph.inference.cache_file import Entry
 from npugraph.inference.conditions import Condition
 from npugraph.inference.difference import difference
@@ -184,7 +184,7 @@ class CachedFunction:
         return self._call(*args, **kwargs)  # the Program refused the call, because the model has other tensors now
 
     def _find(self, arguments: Mapping[str, Any]) -> CachedGraph | None:
-        state = looks.of_torch_state()
+        state = plain_values.of_torch_state()
         return next((known.graph for known in self._known if known.graph.accepts(arguments, state)), None)
 
     def _load_or_compile(self, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:

@@ -24,7 +24,7 @@ from npugraph import _C, serialize
 from npugraph.artifact import Artifact, artifacts
 from npugraph.fx.dynamo import recipe
 from npugraph.fx.translate.raise_fx import find_operator
-from npugraph.inference import conditions, looks, source_files
+from npugraph.inference import conditions, plain_values, source_files
 from npugraph.inference.method import NotCacheable, name_of, source_of_owner
 
 Backend = Callable[[fx.GraphModule, Any], Any]
@@ -131,7 +131,7 @@ def _record(
         program = serialize.program_of(artifact)
     except (conditions.NotTestable, recipe.NotDescribed, ValueError) as reason:
         raise NotCacheable(str(reason)) from None
-    of_owner = conditions.Condition("type", source_of_owner(method), looks.of_class(type(method.__self__)))
+    of_owner = conditions.Condition("type", source_of_owner(method), plain_values.of_class(type(method.__self__)))
     found = [of_owner, *found]
     texts = [result, *(f"{condition.source} {condition.detail}" for condition in found)]
     record = {
@@ -139,7 +139,7 @@ def _record(
         "modules": _modules({name for text in texts for name in _GLOBAL.findall(text)}, output.f_globals, method),
         "sources": sources,
         "functions": source_files.places(traced),
-        "torch_state": looks.of_torch_state(),
+        "torch_state": plain_values.of_torch_state(),
         "result": result,
         "graph": graph.graph_module.print_readable(print_output=False),
     }

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from npugraph.fx.dynamo import restricted
-from npugraph.inference import looks
+from npugraph.inference import plain_values
 from npugraph.inference.steps import steps_of, value_of
 
 Json = Any
@@ -46,7 +46,7 @@ _UNCOUNTED = re.compile(r"__defaults__|__kwdefaults__|cell_contents")
 
 
 def _keys(value: Any, _: Any) -> Json:
-    return [looks.of_constant(key) for key in value]
+    return [plain_values.of_constant(key) for key in value]
 
 
 def _has(value: Any, name: str) -> Json:
@@ -58,29 +58,29 @@ def _in_attributes(value: Any, name: str) -> Json:
 
 
 def _contains(value: Any, key: Json) -> Json:
-    return any(looks.of_constant(item) == key for item in value if _is_plain(item))
+    return any(plain_values.of_constant(item) == key for item in value if _is_plain(item))
 
 
 def _is_plain(value: Any) -> bool:
     try:
-        looks.of_constant(value)
-    except looks.NotPlain:
+        plain_values.of_constant(value)
+    except plain_values.NotPlain:
         return False
     return True
 
 
 LOOKS: dict[str, Callable[[Any, Any], Json]] = {
-    "type": lambda value, _: looks.of_class(type(value)),
-    "name": lambda value, _: looks.of_constant(value),
-    "constant": lambda value, _: looks.of_constant(value),
-    "length": lambda value, _: [looks.of_class(type(value)), len(value)],
+    "type": lambda value, _: plain_values.of_class(type(value)),
+    "name": lambda value, _: plain_values.of_constant(value),
+    "constant": lambda value, _: plain_values.of_constant(value),
+    "length": lambda value, _: [plain_values.of_class(type(value)), len(value)],
     "count": lambda value, _: len(value),
     "keys": _keys,
     "has": _has,
     "in attributes": _in_attributes,
     "contains": _contains,
-    "group": lambda value, _: looks.of_group(value),
-    "function": lambda value, _: looks.of_named(value, depth=0),
+    "group": lambda value, _: plain_values.of_group(value),
+    "function": lambda value, _: plain_values.of_named(value, depth=0),
 }
 
 _KINDS = {
@@ -99,7 +99,8 @@ _KINDS = {
 # Guards of process groups. Only the ranks of a group count, because a graph names a group by its ranks.
 _OF_GROUPS = {"ID_MATCH", "TYPE_MATCH", "FAKE_SCRIPT_TYPE_MATCH", "OPAQUE_OBJ_GUARD_FN_MATCH"}
 _NAME_OF_GROUP = ".group_name"
-# Guards of torch's own state, which looks.of_torch_state describes as a whole, and guards that are no conditions.
+# Guards of torch's own state, which plain_values.of_torch_state describes as a whole, and guards that are no
+# conditions.
 _OF_STATE = {"GRAD_MODE", "DETERMINISTIC_ALGORITHMS", "GLOBAL_STATE", "TORCH_FUNCTION_STATE", "DEFAULT_DEVICE"}
 _OF_STATE |= {"FUNCTORCH_STACK_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "DUAL_LEVEL", "SHAPE_ENV"}
 _OF_STATE |= {"compare_dict_counts_first", "FSDP_TRAINING_STATE", "NOT_NONE_MATCH"}
@@ -145,25 +146,25 @@ def _of_guard(guard: Any, described: Mapping[str, Any], arguments: Any, variable
     try:
         if setting is not None:
             source = ".".join(setting.groups())
-            return Condition("constant", source, looks.of_constant(value_of(source, arguments, variables)))
+            return Condition("constant", source, plain_values.of_constant(value_of(source, arguments, variables)))
         if name == "DUPLICATE_INPUT":
             return Condition("same", source, True, keywords["source_b"].name)
         if source.endswith(_NAME_OF_GROUP):
             group = value_of(source.removesuffix(_NAME_OF_GROUP), arguments, variables)
-            if looks.is_group(group):
-                return Condition("group", source.removesuffix(_NAME_OF_GROUP), looks.of_group(group))
+            if plain_values.is_group(group):
+                return Condition("group", source.removesuffix(_NAME_OF_GROUP), plain_values.of_group(group))
         value = value_of(source, arguments, variables)
         if name == "TENSOR_MATCH":
             sizes = described.get(source, (list(value.shape), list(value.stride())))
-            return Condition("tensor", source, looks.of_tensor(value, *sizes))
-        kind = "group" if name in _OF_GROUPS and looks.is_group(value) else _KINDS.get(name)
+            return Condition("tensor", source, plain_values.of_tensor(value, *sizes))
+        kind = "group" if name in _OF_GROUPS and plain_values.is_group(value) else _KINDS.get(name)
         if kind is None:
             raise NotTestable(f"{name} of {source}")
         detail = keywords.get("attr")
         if "key" in keywords:
-            detail = looks.of_constant(keywords["key"])
+            detail = plain_values.of_constant(keywords["key"])
         return Condition(kind, source, LOOKS[kind](value, detail), detail)
-    except (restricted.Refused, looks.NotPlain) as error:
+    except (restricted.Refused, plain_values.NotPlain) as error:
         raise NotTestable(f"{name} of {source}: {error}") from None
 
 
@@ -205,7 +206,7 @@ def predicate(condition: Condition) -> Callable[[Any], bool]:
     hold."""
     wanted, detail = condition.wanted, condition.detail
     if condition.kind == "tensor":
-        return looks.tensor_test(wanted)
+        return plain_values.tensor_test(wanted)
     if condition.kind == "type":
         return _class_test(wanted)
     look = LOOKS[condition.kind]
@@ -218,7 +219,7 @@ def _class_test(wanted: str) -> Callable[[Any], bool]:
     def test(value: Any) -> bool:
         kind = type(value)
         if kind not in known:
-            known[kind] = looks.of_class(kind) == wanted
+            known[kind] = plain_values.of_class(kind) == wanted
         return known[kind]
 
     return test

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from npugraph.inference import looks
+from npugraph.inference import plain_values
 from npugraph.inference.conditions import LOOKS, Condition
 from npugraph.inference.paths import WRONG, Tree
 from npugraph.inference.steps import value_of
@@ -53,7 +53,7 @@ def _described(condition: Condition, arguments: Mapping[str, Any], variables: Ma
 def _look(condition: Condition, value: Any) -> str:
     try:
         return reprlib.repr(LOOKS[condition.kind](value, condition.detail))
-    except (*WRONG, looks.NotPlain):
+    except (*WRONG, plain_values.NotPlain):
         return f"that of a {type(value).__name__}"
 
 
@@ -61,7 +61,7 @@ def _tensors(condition: Condition, value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return f"{condition.source} is a {type(value).__name__}, and was a tensor"
     is_strided = value.layout is torch.strided
-    found = looks.of_tensor(value, list(value.shape), list(value.stride()) if is_strided else None)
+    found = plain_values.of_tensor(value, list(value.shape), list(value.stride()) if is_strided else None)
     for name, wanted in condition.wanted.items():
         if not _fits(found[name], wanted):
             was = [size if size is not None else "any" for size in wanted] if isinstance(wanted, list) else wanted
@@ -70,4 +70,4 @@ def _tensors(condition: Condition, value: Any) -> str:
 
 
 def _fits(found: Any, wanted: Any) -> bool:
-    return looks.match(found, wanted) if isinstance(found, list) else found == wanted
+    return plain_values.match(found, wanted) if isinstance(found, list) else found == wanted

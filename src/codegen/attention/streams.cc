@@ -85,9 +85,9 @@ class ScoresEmitter : StreamEmitter {
   DType query_type() const { return dot() ? DType::kBF16 : DType::kF32; }
 
   void fetch_ahead(const RowPointers& rows) {
-    const RowPointers later = rows.moved(ahead_);
+    const RowPointers later = rows.advanced(ahead_);
     emit_loop(b_, b_.getInt64(0), times(arg(5), size_of(row_type())), 64, [&](Value* offset) {
-      const RowPointers line = later.moved(offset);
+      const RowPointers line = later.advanced(offset);
       for (int r = 0; r < lanes_; ++r) emit_prefetch(b_, line.row(r));
     });
   }
@@ -106,7 +106,7 @@ class ScoresEmitter : StreamEmitter {
     Value* query = bytes(arg(3), b_.CreateMul(arg(4), b_.getInt64(q)));
     Value* whole = b_.CreateAnd(size, b_.getInt64(-step_));
     const Values zeros(static_cast<size_t>(lanes_), llvm::Constant::getNullValue(in_lanes(b_.getFloatTy(), lanes_)));
-    const auto at = [&](Value* i) { return rows.moved(b_.CreateMul(i, b_.getInt64(size_of(row_type())))); };
+    const auto at = [&](Value* i) { return rows.advanced(b_.CreateMul(i, b_.getInt64(size_of(row_type())))); };
     const auto query_at = [&](Value* i) { return bytes(query, b_.CreateMul(i, b_.getInt64(size_of(query_type())))); };
     Values sums = emit_loop(b_, b_.getInt64(0), whole, step_, zeros, [&](Value* i, const Values& so_far) {
       return add_step(at(i), query_at(i), nullptr, so_far);

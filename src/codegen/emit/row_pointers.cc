@@ -31,7 +31,7 @@ RowPointers::RowPointers(llvm::IRBuilderBase& b, Value* first, Value* stride, in
   }
 }
 
-RowPointers RowPointers::moved(Value* bytes) const {
+RowPointers RowPointers::advanced(Value* bytes) const {
   Values moved;
   for (Value* pointer : pointers_) moved.push_back(b_.CreateGEP(b_.getInt8Ty(), pointer, bytes));
   return at(moved);

@@ -19,7 +19,7 @@ class RowPointers {
   // One for each three rows, to be carried through a loop.
   const Values& pointers() const { return pointers_; }
   // The same rows, `bytes` (an i64) further.
-  RowPointers moved(llvm::Value* bytes) const;
+  RowPointers advanced(llvm::Value* bytes) const;
   RowPointers at(const Values& pointers) const;
   // The address in row r, `offset` bytes further.
   llvm::Value* row(int r, int64_t offset = 0) const;

@@ -129,10 +129,10 @@ class MatvecEmitter {
       Values sums(at.begin() + pointers + 1, at.end());
       for (int r = 0; r < group && fetches_; ++r) emit_prefetch(b_, bytes(at[pointers], times(ahead.apart, r)));
       for (int i = 0; i < copies; ++i)
-        emit_step(rows_here.moved(b_.getInt64(i * vector * matrix_size())),
-                  xs_here.moved(b_.getInt64(i * vector * size_of(x_type()))), group, sums);
-      Values next = rows_here.moved(b_.getInt64(step * matrix_size())).pointers();
-      const Values next_x = xs_here.moved(b_.getInt64(step * size_of(x_type()))).pointers();
+        emit_step(rows_here.advanced(b_.getInt64(i * vector * matrix_size())),
+                  xs_here.advanced(b_.getInt64(i * vector * size_of(x_type()))), group, sums);
+      Values next = rows_here.advanced(b_.getInt64(step * matrix_size())).pointers();
+      const Values next_x = xs_here.advanced(b_.getInt64(step * size_of(x_type()))).pointers();
       next.insert(next.end(), next_x.begin(), next_x.end());
       next.push_back(bytes(at[pointers], ahead.step));
       next.insert(next.end(), sums.begin(), sums.end());
@@ -196,7 +196,7 @@ class MatvecEmitter {
     Value* columns = f_->getArg(2);
     Value* whole = b_.CreateAnd(columns, b_.getInt64(-lanes_));
     const RowPointers rows(b_, bytes(matrix_, b_.CreateMul(k, row_stride_)), row_stride_, count);
-    const RowPointers ahead = rows.moved(times(row_stride_, count));
+    const RowPointers ahead = rows.advanced(times(row_stride_, count));
     Values carried = rows.pointers();
     carried.insert(carried.end(), ahead.pointers().begin(), ahead.pointers().end());
     const auto body = [&](int lanes) {
@@ -205,8 +205,8 @@ class MatvecEmitter {
         const RowPointers next = rows.at({at.begin() + at.size() / 2, at.end()});
         for (int r = 0; r < count && lanes > 1; ++r) emit_prefetch(b_, next.row(r));
         emit_columns_step(k, c, here, count, lanes);
-        Values after = here.moved(b_.getInt64(lanes * matrix_size())).pointers();
-        const Values after_next = next.moved(b_.getInt64(lanes * matrix_size())).pointers();
+        Values after = here.advanced(b_.getInt64(lanes * matrix_size())).pointers();
+        const Values after_next = next.advanced(b_.getInt64(lanes * matrix_size())).pointers();
         after.insert(after.end(), after_next.begin(), after_next.end());
         return after;
       };

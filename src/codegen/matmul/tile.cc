@@ -64,7 +64,7 @@ class TileEmitter {
       step(load_columns(panel), rows, s * kStepBytes, acc);
     }
     values[0] = bytes(values[0], steps * panel_stride());
-    const RowPointers next = rows.moved(b_.getInt64(steps * kStepBytes));
+    const RowPointers next = rows.advanced(b_.getInt64(steps * kStepBytes));
     std::copy(next.pointers().begin(), next.pointers().end(), values.begin() + first_row_);
     return values;
   }

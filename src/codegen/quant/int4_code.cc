@@ -178,7 +178,7 @@ class Int4Emitter {
         if (fetches) prefetch_codes(first);
         for (int turn = 0; turn < kUnroll; ++turn) {
           Value* at = b_.CreateAdd(first, b_.getInt64(turn));
-          add_step(at, strip, x.moved(b_.CreateShl(at, 2)), vectors, after.data() + turn % turns * count);
+          add_step(at, strip, x.advanced(b_.CreateShl(at, 2)), vectors, after.data() + turn % turns * count);
         }
         return after;
       });

@@ -77,7 +77,7 @@ class Matvec16Emitter {
         prefetch(at[pointers + 1], first);
         add_group(blocks, first, bytes(at[pointers], first / kGroup * layout_.bytes()), sums);
       }
-      Values next = here.moved(b_.getInt64(format_.bytes)).pointers();
+      Values next = here.advanced(b_.getInt64(format_.bytes)).pointers();
       next.push_back(bytes(at[pointers], layout_.bytes_of(format_.elements)));
       next.push_back(bytes(at[pointers + 1], int64_t{kLanes} * format_.bytes));
       next.insert(next.end(), sums.begin(), sums.end());

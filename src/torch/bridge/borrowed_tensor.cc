@@ -40,11 +40,11 @@ void BorrowedTensor::move_to(void* data) {
 
 int64_t BorrowedTensor::reorder(at::IntArrayRef strides) {
   const at::DimVector sizes(tensor_.sizes());
-  bool is_moved = false;
-  for (size_t i = 0; i < sizes.size(); ++i) is_moved |= sizes[i] > 1 && tensor_.strides()[i] != strides[i];
-  const at::Tensor written = is_moved ? tensor_.clone() : at::Tensor();
+  bool is_copied = false;
+  for (size_t i = 0; i < sizes.size(); ++i) is_copied |= sizes[i] > 1 && tensor_.strides()[i] != strides[i];
+  const at::Tensor written = is_copied ? tensor_.clone() : at::Tensor();
   set_shape(sizes, strides);
-  if (!is_moved || tensor_.numel() == 0) return 0;
+  if (!is_copied || tensor_.numel() == 0) return 0;
   tensor_.copy_(written);
   return static_cast<int64_t>(written.nbytes());
 }

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import torchair
-from npugraph.fx.nobody import Nobody
+from npugraph.fx.compile_observer import CompileObserver
 from npugraph.ge import proto
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
@@ -256,7 +256,7 @@ def test_the_original_graph_is_dumped_once(tmp_path: Path, before: Callable[[GeC
 
 
 def test_what_a_compile_needs_is_not_kept() -> None:
-    observer, owner = Nobody(), Nobody()
+    observer, owner = CompileObserver(), CompileObserver()
     graph = add(GeConcreteGraph(torchair.CompilerConfig(), observer=observer, noted=lambda *_, keep=owner: None))
     references = [weakref.ref(observer), weakref.ref(owner)]
     del observer, owner

@@ -19,7 +19,7 @@ from torch import fx
 from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
-from npugraph.fx.nobody import NOBODY, Nobody
+from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.fx.output_strides import keep_strides, results
 from npugraph.fx.values import evaluate, is_same
 from npugraph.options import CompilerConfig
@@ -115,7 +115,7 @@ class CustomPassError(RuntimeError):
     """A pass of the user failed, or left an invalid graph."""
 
 
-def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: Nobody = NOBODY) -> Notes:
+def run_passes(gm: fx.GraphModule, config: CompilerConfig, observer: CompileObserver = NO_OBSERVER) -> Notes:
     """Runs the passes on a graph whose nodes have their fake tensors in ``meta["val"]``. In place. ``observer`` is told
     of each pass that changed something."""
     notes = Notes()

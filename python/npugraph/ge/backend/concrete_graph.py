@@ -18,7 +18,7 @@ import torch
 
 from npugraph.artifact import Artifact, registry
 from npugraph.facade import NotHereError
-from npugraph.fx.nobody import NOBODY, Nobody
+from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.ge import dumps
 from npugraph.ge.backend.engine import initialize_graph_engine
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
@@ -80,7 +80,7 @@ class GeConcreteGraph:
         boxed: bool = False,
         fallback: Callable[..., Any] | None = None,
         noted: Callable[[Artifact, Any], None] | None = None,
-        observer: Nobody = NOBODY,
+        observer: CompileObserver = NO_OBSERVER,
         load_streams: dict[torch.device, LoadStream] | None = None,
     ) -> None:
         self._config = config
@@ -166,7 +166,7 @@ class GeConcreteGraph:
                 self._log_compiled()
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
                 self._function = self._watched(function)
-                self._observer, self._noted = NOBODY, None  # they hold the compile
+                self._observer, self._noted = NO_OBSERVER, None  # they hold the compile
         return self._function
 
     def __call__(self, *args: Any) -> Any:

@@ -22,7 +22,7 @@ def written_inputs(work: Work) -> list[int]:
     return [i for i, node in enumerate(work.gm.graph.find_nodes(op="placeholder")) if node in written]
 
 
-def while_apart(run: Callable[..., Any], work: Work) -> Callable[..., Any]:
+def eager_while_overlapping(run: Callable[..., Any], work: Work) -> Callable[..., Any]:
     """Returns ``run``, the function of a graph of which no part sees all inputs, for calls whose written inputs overlap
     no others. A call of a backward graph whose inputs do is an error, because the program does not have this graph."""
     written = written_inputs(work)

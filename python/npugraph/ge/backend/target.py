@@ -14,7 +14,7 @@ from npugraph.driver.entry import Route, Work
 from npugraph.driver.steps import Step, Target
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.backend.models import belongs_to_model
-from npugraph.ge.backend.overlaps import while_apart, written_inputs
+from npugraph.ge.backend.overlaps import eager_while_overlapping, written_inputs
 from npugraph.ge.backend.parts import build_computed, function_of, in_parts
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import find
@@ -55,7 +55,7 @@ def _convert(work: Work, config: CompilerConfig) -> None:
 
 def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
     if isinstance(work.imported, Partition):
-        return while_apart(in_parts(work, config), work)
+        return eager_while_overlapping(in_parts(work, config), work)
     built: Built = work.imported
     request = compile_request(work.config, built.graph.name, work.route.kind)
     noted = belongs_to_model(work, [work.inputs[place].kind for place in built.fed])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from npugraph.fx.nobody import Nobody
+from npugraph.fx.compile_observer import CompileObserver
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.dumps import names
@@ -14,7 +14,7 @@ from npugraph.ge.normalise import normalise
 from npugraph.ranks import rank
 
 
-def normalise_and_show(graph: GeGraph, config: CompilerConfig, observer: Nobody) -> None:
+def normalise_and_show(graph: GeGraph, config: CompilerConfig, observer: CompileObserver) -> None:
     """Runs the passes over a graph, of which there is one, and shows the graph before and after it."""
     _show_stage(graph, config, observer, "original")
     normalise(graph.proto)
@@ -22,14 +22,14 @@ def normalise_and_show(graph: GeGraph, config: CompilerConfig, observer: Nobody)
     _show_stage(graph, config, observer, "optimized")
 
 
-def _show_stage(graph: GeGraph, config: CompilerConfig, observer: Nobody, stage: str) -> None:
+def _show_stage(graph: GeGraph, config: CompilerConfig, observer: CompileObserver, stage: str) -> None:
     _show(graph, config, observer, f"{stage}_ge_graph")
     kind = config.debug.graph_dump.type.value
     if kind is not None:
         _dump(graph, config, stage, kind)
 
 
-def _show(graph: GeGraph, config: CompilerConfig, observer: Nobody, name: str) -> None:
+def _show(graph: GeGraph, config: CompilerConfig, observer: CompileObserver, name: str) -> None:
     """Shows the graph to the observer, under that name, as text of the kind that ``debug.graph_dump`` has."""
     kind = config.debug.graph_dump.type.value or "pbtxt"
     observer.stage(name, kind, lambda: dumps.dump(graph, kind))

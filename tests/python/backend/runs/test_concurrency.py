@@ -14,8 +14,8 @@ import torch
 
 import npugraph
 from npugraph import _C
+from tests.python.backend.barriers import barrier_of, meet
 from tests.python.backend.checks import compile_ex
-from tests.python.backend.meeting import meet, meetings
 from tests.python.forks import run_python
 
 
@@ -101,7 +101,7 @@ def test_two_calls_of_a_graph_run_at_the_same_time() -> None:
 
     with torch.no_grad():
         compiled(x)
-    with meetings(2):
+    with barrier_of(2):
         run_in_threads(2, work)
 
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import npugraph
 import npugraph_ex
-from tests.python.backend.meeting import meet, meetings, needs_two_processors
+from tests.python.backend.barriers import barrier_of, meet, needs_two_processors
 
 marks = torch.ops.npugraph_ex
 LABEL = ["_user_stream_label"]
@@ -112,7 +112,7 @@ def test_streams_overlap_on_workers_of_their_own(two_workers: None) -> None:
         joined = [record for record in main if record.waits]
         assert len(joined) == 1 and joined[0].begin_ns >= side[-1].end_ns
     run, _ = compiled(meeting_beside)
-    with torch.no_grad(), meetings(2):
+    with torch.no_grad(), barrier_of(2):
         assert len(log_of(run, *args)) == 5
 
 
@@ -152,7 +152,7 @@ def test_streams_beside_other_options(two_workers: None, option: str) -> None:
 def test_without_an_event_the_race_shows_and_with_it_never(two_workers: None) -> None:
     args = inputs()
     run, _ = compiled(raced)
-    with torch.no_grad(), meetings(2):
+    with torch.no_grad(), barrier_of(2):
         run(*args)
     expected = ordered(*args)
     run, _ = compiled(ordered)

@@ -23,7 +23,7 @@ from torch._dynamo.utils import counters
 import npugraph
 import npugraph_ex
 from npugraph.counters import forget
-from npugraph.inference import cache_file, looks
+from npugraph.inference import cache_file, plain_values
 from npugraph.inference.conditions import Condition
 from npugraph.inference.difference import difference
 from tests.python.backend.checks import assert_same
@@ -292,7 +292,7 @@ class Refuses:
         raise Odd("not now")
 
 
-DENSE = looks.of_tensor(torch.ones(2, 2), [2, None], [None, 1])
+DENSE = plain_values.of_tensor(torch.ones(2, 2), [2, None], [None, 1])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 import npugraph
 import npugraph_ex
-from tests.python.backend.meeting import meet, meetings, needs_two_processors
+from tests.python.backend.barriers import barrier_of, meet, needs_two_processors
 
 WIDTH = 128
 OUTER = npu.Stream()
@@ -232,7 +232,7 @@ def test_two_streams_run_at_once() -> None:
         side, main = ([record for record in log if record.stream == stream] for stream in (1, 0))
         assert not {w for r in main for w in r.workers} & {w for r in side for w in r.workers}
     run = compiled(meeting)
-    with meetings(2):
+    with barrier_of(2):
         assert {record.stream for record in log_of(run)} == {0, 1}
 
 

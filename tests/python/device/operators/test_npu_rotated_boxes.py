@@ -28,7 +28,7 @@ def is_in(point, box) -> bool:
     return abs(u * cosine + v * sine) <= width / 2 + 1e-12 and abs(v * cosine - u * sine) <= height / 2 + 1e-12
 
 
-def meetings(a, b):
+def barrier_of(a, b):
     for i in range(4):
         (x0, y0), (x1, y1) = a[i], a[(i + 1) % 4]
         for j in range(4):
@@ -44,7 +44,7 @@ def meetings(a, b):
 
 def common(a, b) -> float:
     of_a, of_b = corners(a), corners(b)
-    points = [p for p in of_a if is_in(p, b)] + [p for p in of_b if is_in(p, a)] + list(meetings(of_a, of_b))
+    points = [p for p in of_a if is_in(p, b)] + [p for p in of_b if is_in(p, a)] + list(barrier_of(of_a, of_b))
     if len(points) < 3:
         return 0.0
     x, y = (sum(p[i] for p in points) / len(points) for i in range(2))

@@ -16,7 +16,7 @@ import torch_npu
 from tests.python.device.npu_operators import check, check_close, integers, normal, with_fakes
 from tests.python.device.ranks import Ranks
 
-NOBODY = "hcom"  # the group of the one rank if there is no process group
+NO_OBSERVER = "hcom"  # the group of the one rank if there is no process group
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def ranks(tmp_path_factory):
 def test_mm_all_reduce_of_one_rank(dtype):
     x1, x2, bias, x3 = (normal(*size, dtype=dtype) for size in ((2, 3, 4), (4, 5), (5,), (2, 3, 5)))
     reference = lambda x1, x2, hcom, bias=None, x3=None: x1 @ x2 + bias + x3  # noqa: E731
-    check(torch_npu.npu_mm_all_reduce_base, (x1, x2, NOBODY), reference, whole=True, bias=bias, x3=x3)
+    check(torch_npu.npu_mm_all_reduce_base, (x1, x2, NO_OBSERVER), reference, whole=True, bias=bias, x3=x3)
 
 
 def test_mm_all_reduce_of_integers():
@@ -45,11 +45,11 @@ def test_mm_all_reduce_of_integers():
         return out if pertoken_scale is None else out * pertoken_scale[:, None]
 
     op = torch_npu.npu_mm_all_reduce_base
-    check(op, (x1, x2, NOBODY), reference, whole=True, bias=bias, dequant_scale=scale, pertoken_scale=rows)
-    assert op(x1, x2, NOBODY, dequant_scale=scale).dtype == torch.float16
-    check(op, (x1, x2, NOBODY), reference, whole=True, dequant_scale=scale.bfloat16(), y_dtype=torch.bfloat16)
+    check(op, (x1, x2, NO_OBSERVER), reference, whole=True, bias=bias, dequant_scale=scale, pertoken_scale=rows)
+    assert op(x1, x2, NO_OBSERVER, dequant_scale=scale).dtype == torch.float16
+    check(op, (x1, x2, NO_OBSERVER), reference, whole=True, dequant_scale=scale.bfloat16(), y_dtype=torch.bfloat16)
     bits = scale.view(torch.int32).to(torch.int64)
-    check(op, (x1, x2, NOBODY), reference, whole=True, dequant_scale=bits)
+    check(op, (x1, x2, NO_OBSERVER), reference, whole=True, dequant_scale=bits)
 
 
 @pytest.mark.parametrize("group", [0, 2])
@@ -66,22 +66,22 @@ def test_mm_all_reduce_with_integer_weights(group):
         return x1 @ ((x2 + antiquant_offset) * antiquant_scale)
 
     options = {"antiquant_scale": scale, "antiquant_offset": offset, "antiquant_group_size": group}
-    check(torch_npu.npu_mm_all_reduce_base, (x1, x2, NOBODY), reference, whole=True, **options)
+    check(torch_npu.npu_mm_all_reduce_base, (x1, x2, NO_OBSERVER), reference, whole=True, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_products_of_one_rank(dtype):
     x1, x2, bias = normal(4, 6, dtype=dtype), normal(6, 2, dtype=dtype), normal(2, dtype=dtype)
     reference = lambda x1, x2, hcom, ranks, bias: x1 @ x2 + bias  # noqa: E731
-    check(torch_npu.npu_mm_reduce_scatter_base, (x1, x2, NOBODY, 1), reference, whole=True, bias=bias)
-    check(torch_npu.npu_matmul_all_to_all, (x1, x2, NOBODY, 1), reference, whole=True, bias=bias)
+    check(torch_npu.npu_mm_reduce_scatter_base, (x1, x2, NO_OBSERVER, 1), reference, whole=True, bias=bias)
+    check(torch_npu.npu_matmul_all_to_all, (x1, x2, NO_OBSERVER, 1), reference, whole=True, bias=bias)
     both = lambda x1, x2, hcom, ranks, bias: (x1 @ x2 + bias, x1)  # noqa: E731
-    check(torch_npu.npu_all_gather_base_mm, (x1, x2, NOBODY, 1), both, whole=True, bias=bias)
-    check(torch_npu.npu_all_to_all_matmul, (x1, x2, NOBODY, 1), both, whole=True, bias=bias)
-    empty = torch_npu.npu_all_gather_base_mm(x1, x2, NOBODY, 1, gather_output=False)[1]
+    check(torch_npu.npu_all_gather_base_mm, (x1, x2, NO_OBSERVER, 1), both, whole=True, bias=bias)
+    check(torch_npu.npu_all_to_all_matmul, (x1, x2, NO_OBSERVER, 1), both, whole=True, bias=bias)
+    empty = torch_npu.npu_all_gather_base_mm(x1, x2, NO_OBSERVER, 1, gather_output=False)[1]
     assert empty.numel() == 0
-    assert torch_npu.npu_all_to_all_matmul(x1, x2, NOBODY, 1, all2all_out_flag=False)[1].numel() == 0
-    check(torch_npu._npu_distribute_barrier, (x1, NOBODY, 1), lambda x1, group, ranks: x1, whole=True)
+    assert torch_npu.npu_all_to_all_matmul(x1, x2, NO_OBSERVER, 1, all2all_out_flag=False)[1].numel() == 0
+    check(torch_npu._npu_distribute_barrier, (x1, NO_OBSERVER, 1), lambda x1, group, ranks: x1, whole=True)
 
 
 def test_scaled_products_of_one_rank():
@@ -91,12 +91,12 @@ def test_scaled_products_of_one_rank():
     def product(x1, x2, hcom, ranks, x1_scale, x2_scale, **_):
         return x1.double() @ x2.double() * x1_scale * x2_scale
 
-    check(torch_npu.npu_mm_reduce_scatter_base, (x1, x2, NOBODY, 1), product, whole=True, **scales)
+    check(torch_npu.npu_mm_reduce_scatter_base, (x1, x2, NO_OBSERVER, 1), product, whole=True, **scales)
     quantised = torch_npu.npu_quant_mm_reduce_scatter
     with_none = lambda *args, **kwargs: (product(*args, **kwargs), None)  # noqa: E731
-    check(quantised, (x1, x2, NOBODY, 1), with_none, whole=True, **scales, y_dtype=torch.bfloat16)
+    check(quantised, (x1, x2, NO_OBSERVER, 1), with_none, whole=True, **scales, y_dtype=torch.bfloat16)
     gathered = lambda *args, **kwargs: (product(*args, **kwargs), args[0], None)  # noqa: E731
-    check(torch_npu.npu_all_gather_quant_mm, (x1, x2, NOBODY, 1), gathered, whole=True, **scales)
+    check(torch_npu.npu_all_gather_quant_mm, (x1, x2, NO_OBSERVER, 1), gathered, whole=True, **scales)
 
 
 def test_types_of_scaled_products_of_one_rank():
@@ -109,10 +109,10 @@ def test_types_of_scaled_products_of_one_rank():
         for scale, want in ((torch.ones(2), torch.bfloat16), (encoded, torch.float16)):
             for device in ("cpu", "meta"):
                 given = {"x1_scale": rows.to(device), "x2_scale": scale.to(device)}
-                got = op(x1.to(device), x2.to(device), NOBODY, 1, **given)
+                got = op(x1.to(device), x2.to(device), NO_OBSERVER, 1, **given)
                 assert (got if isinstance(got, torch.Tensor) else got[0]).dtype == want, op
     small = [x.to(torch.float8_e4m3fn) for x in (x1, x2)]
-    assert gather[1](*small, NOBODY, 1, x1_scale=rows, x2_scale=torch.ones(2))[0].dtype == torch.float16
+    assert gather[1](*small, NO_OBSERVER, 1, x1_scale=rows, x2_scale=torch.ones(2))[0].dtype == torch.float16
 
 
 def test_experts_of_one_rank():
@@ -123,12 +123,12 @@ def test_experts_of_one_rank():
         pieces = [piece @ weight[i] for i, piece in enumerate(x.split(counts))]
         return torch.cat(pieces), None if mm_x is None else mm_x @ mm_weight
 
-    args = (x, weight, NOBODY, 1, counts, counts)
+    args = (x, weight, NO_OBSERVER, 1, counts, counts)
     check(torch_npu.npu_gmm_alltoallv, args, product, whole=True, mm_x=x, mm_weight=shared)
     there = lambda *args, **kwargs: (*product(*args, **kwargs), args[0])  # noqa: E731
     check(torch_npu.npu_alltoallv_gmm, args, there, whole=True, permute_out_flag=True)
     turned = lambda x, weight, *_, **__: product(x, weight.mT)  # noqa: E731
-    args = (x, weight.mT.contiguous(), NOBODY, 1, counts, counts)
+    args = (x, weight.mT.contiguous(), NO_OBSERVER, 1, counts, counts)
     check(torch_npu.npu_gmm_alltoallv, args, turned, whole=True, trans_gmm_weight=True)
 
 
@@ -136,8 +136,8 @@ def test_scaled_exchanges_of_one_rank():
     x1, x2 = integers(-9, 9, 4, 6, dtype=torch.int8), integers(-9, 9, 6, 2, dtype=torch.int8)
     product = lambda x1, x2, *_, x1_scale, x2_scale: x1.double() @ x2.double() * x1_scale[:, None] * x2_scale  # noqa: E731
     scales = {"x1_scale": normal(4), "x2_scale": normal(2)}
-    check(torch_npu.npu_quant_matmul_all_to_all, (x1, x2, NOBODY, 1), product, whole=True, **scales)
-    assert torch_npu.npu_quant_matmul_all_to_all(x1, x2, NOBODY, 1, **scales).dtype == torch.float32
+    check(torch_npu.npu_quant_matmul_all_to_all, (x1, x2, NO_OBSERVER, 1), product, whole=True, **scales)
+    assert torch_npu.npu_quant_matmul_all_to_all(x1, x2, NO_OBSERVER, 1, **scales).dtype == torch.float32
 
     x, weight = integers(-9, 9, 7, 4, dtype=torch.int8), integers(-9, 9, 2, 4, 3, dtype=torch.int8)
     x_scale, scale, counts = torch.tensor([0.5]), torch.tensor([0.25, 3.0]), [3, 4]
@@ -146,7 +146,7 @@ def test_scaled_exchanges_of_one_rank():
         pieces = [x_scale * scale[i] * (piece.double() @ weight[i].double()) for i, piece in enumerate(x.split(counts))]
         return torch.cat(pieces), None
 
-    args = (x, weight, x_scale, scale, NOBODY, 1, counts, counts, torch.bfloat16)
+    args = (x, weight, x_scale, scale, NO_OBSERVER, 1, counts, counts, torch.bfloat16)
     check(torch_npu.npu_quant_gmm_alltoallv, args, experts, whole=True)
     there = lambda *args, **_: (*experts(*args), args[0])  # noqa: E731
     check(torch_npu.npu_alltoallv_quant_gmm, args, there, whole=True, permute_out_flag=True)
@@ -178,12 +178,12 @@ def test_all_to_all_quant_matmul_of_one_rank():
     op = torch_npu.npu_all_to_all_quant_matmul
     small, rows = integers(-9, 9, 4, 6, dtype=torch.int8), normal(4)
     reference = lambda x1, x2, *_, x1_scale, x2_scale: (x1.double() @ x2.double() * x1_scale[:, None] * x2_scale, x1)  # noqa: E731
-    check(op, (small, x2, NOBODY, 1), reference, whole=True, x1_scale=rows, x2_scale=scale)
+    check(op, (small, x2, NO_OBSERVER, 1), reference, whole=True, x1_scale=rows, x2_scale=scale)
     exact = normal(4, 6, dtype=torch.bfloat16)
     rounding = lambda x1, x2, *_, x2_scale, bias: (rounded_rows(x1) @ x2.double() * x2_scale + bias, x1)  # noqa: E731
-    check(op, (exact, x2, NOBODY, 1), rounding, whole=True, x2_scale=scale, bias=normal(2, seed=1))
-    assert op(exact, x2, NOBODY, 1, all2all_out_flag=False)[1].numel() == 0
-    y = op(exact, x2, NOBODY, 1, x1_quant_dtype=torch.float8_e4m3fn, y_dtype=torch.float32)[0]
+    check(op, (exact, x2, NO_OBSERVER, 1), rounding, whole=True, x2_scale=scale, bias=normal(2, seed=1))
+    assert op(exact, x2, NO_OBSERVER, 1, all2all_out_flag=False)[1].numel() == 0
+    y = op(exact, x2, NO_OBSERVER, 1, x1_quant_dtype=torch.float8_e4m3fn, y_dtype=torch.float32)[0]
     torch.testing.assert_close(y, exact.float() @ x2.float(), rtol=0.1, atol=2.0)
     refused = [
         ((exact, x2), {"x1_scale": rows}, "x1_scale of an x1 that is not quantised is not supported on the host"),
@@ -193,7 +193,7 @@ def test_all_to_all_quant_matmul_of_one_rank():
     ]
     for args, kwargs, text in refused:
         with pytest.raises(RuntimeError, match=f"^npu_all_to_all_quant_matmul: {text}"):
-            op(*args, NOBODY, 1, **kwargs)
+            op(*args, NO_OBSERVER, 1, **kwargs)
 
 
 def inputs(rank: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -367,38 +367,38 @@ def test_arguments_that_do_not_fit_are_refused_by_name():
         (
             "npu_mm_all_reduce_base: reduce_op must be 'sum', got 'max'",
             "npu_mm_all_reduce_base",
-            (x, weight, NOBODY),
+            (x, weight, NO_OBSERVER),
             {"reduce_op": "max"},
         ),
-        ("npu_mm_all_reduce_base: x2 must have 2 rows, got 3", "npu_mm_all_reduce_base", (x, x, NOBODY), {}),
+        ("npu_mm_all_reduce_base: x2 must have 2 rows, got 3", "npu_mm_all_reduce_base", (x, x, NO_OBSERVER), {}),
         (
             "npu_all_gather_base_mm: gather_index must be 0, got 1",
             "npu_all_gather_base_mm",
-            (x, weight, NOBODY, 1),
+            (x, weight, NO_OBSERVER, 1),
             {"gather_index": 1},
         ),
         (
             "npu_all_to_all_matmul: all2all_axes must be [-2, -1], got [0, 1]",
             "npu_all_to_all_matmul",
-            (x, weight, NOBODY, 1),
+            (x, weight, NO_OBSERVER, 1),
             {"all2all_axes": [0, 1]},
         ),
         (
             "npu_alltoallv_gmm: send_counts must have 1 * 2 counts, got 1",
             "npu_alltoallv_gmm",
-            (x, row, NOBODY, 1, [3], [3, 0]),
+            (x, row, NO_OBSERVER, 1, [3], [3, 0]),
             {"trans_gmm_weight": True},
         ),
         (
             "npu_gmm_alltoallv: mm_x and mm_weight come together",
             "npu_gmm_alltoallv",
-            (x, row, NOBODY, 1, [3, 0], [3, 0]),
+            (x, row, NO_OBSERVER, 1, [3, 0], [3, 0]),
             {"mm_x": x, "trans_gmm_weight": True},
         ),
         (
             "npu_quant_mm_reduce_scatter: amax_output is not supported on the host",
             "npu_quant_mm_reduce_scatter",
-            (x, weight, NOBODY, 1),
+            (x, weight, NO_OBSERVER, 1),
             {"amax_output": True},
         ),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/api: the examples that need torch_npu run, and all names of ``torch.npu`` are listed."""
+"""docs/api and docs/guides: the examples that need torch_npu run, and all names of ``torch.npu`` are listed."""
 
 from __future__ import annotations
 

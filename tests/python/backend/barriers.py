@@ -22,7 +22,7 @@ _GIVE_UP = 120  # seconds, after which a call that waits raises BrokenBarrierErr
 
 @torch.library.custom_op("backend_tests::meet", mutates_args=())
 def meet(x: torch.Tensor) -> torch.Tensor:
-    """Returns a copy of ``x``. Inside :func:`meetings`, it waits until enough calls have come."""
+    """Returns a copy of ``x``. Inside :func:`barrier_of`, it waits until enough calls have come."""
     for barrier in _BARRIERS:
         barrier.wait(_GIVE_UP)
     return x.clone()
@@ -32,7 +32,7 @@ meet.register_fake(lambda x: torch.empty_like(x))
 
 
 @contextlib.contextmanager
-def meetings(calls: int) -> Iterator[None]:
+def barrier_of(calls: int) -> Iterator[None]:
     """Lets ``calls`` calls of :func:`meet` wait for each other."""
     _BARRIERS[:] = [threading.Barrier(calls)]
     try:

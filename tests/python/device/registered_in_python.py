@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of npu, registered again in the namespace ``npu_again``: all in Python, as users do it with operators that
-run in eager mode already."""
+"""Operators of npu, registered a second time in the namespace ``npu_in_python``: all in Python, as users do it with
+operators that run in eager mode already."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch_npu  # noqa: F401
 from tests.python.device import writing_calls
 from tests.python.device.npu_operators import integers, normal
 
-NAMESPACE = "npu_again"
+NAMESPACE = "npu_in_python"
 library = torch.library.Library(NAMESPACE, "DEF")
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -77,7 +77,7 @@ def is_written(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def again(name: str) -> Any:
+def in_python(name: str) -> Any:
     """The operator in the other namespace. Operators of graphs return no arguments, so results that are written
     arguments are left out."""
     own = name.replace(".", "_")

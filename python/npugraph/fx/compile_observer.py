@@ -9,7 +9,7 @@ from typing import Any
 from torch import fx
 
 
-class Nobody:
+class CompileObserver:
     """An observer that ignores every call. Other observers override its methods."""
 
     runs_all_passes = False  # True: all FX passes run, even if nothing else needs them
@@ -33,4 +33,4 @@ class Nobody:
         return run
 
 
-NOBODY = Nobody()
+NO_OBSERVER = CompileObserver()

@@ -14,9 +14,9 @@ from torch.utils import _pytree as pytree
 import npugraph
 import torchair
 from npugraph.log import logger
-from tests.python.device.again import CALLS, FUNCTIONAL, WRITING, Call, again, is_written, original
-from tests.python.device.again_converters import CONVERTED
+from tests.python.device.converters_in_python import CONVERTED
 from tests.python.device.npu_operators import check_close, on, tensors
+from tests.python.device.registered_in_python import CALLS, FUNCTIONAL, WRITING, Call, in_python, is_written, original
 
 pytestmark = [
     pytest.mark.feature("7.01", "7.04", "7.05", "7.07", "6.31", "6.32"),
@@ -76,14 +76,14 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_eager_mode(name: str) -> None:
-    check_close(outcome(again(name), CALLS[name]), expected(name))
+    check_close(outcome(in_python(name), CALLS[name]), expected(name))
 
 
 @pytest.mark.parametrize("mode", ["npugraph_ex", "reduce-overhead", GE])
 @pytest.mark.parametrize("name", CALLS)
 def test_compiled_calls_give_the_same_in_all_modes(name: str, mode: str) -> None:
     torch._dynamo.reset()
-    fast = torch.compile(again(name), backend=backend(mode), fullgraph=True)
+    fast = torch.compile(in_python(name), backend=backend(mode), fullgraph=True)
     for _ in range(2):
         check_close(outcome(fast, CALLS[name]), expected(name))
 
@@ -92,7 +92,7 @@ def test_compiled_calls_give_the_same_in_all_modes(name: str, mode: str) -> None
 @pytest.mark.parametrize("name", WRITING)
 def test_intermediates_are_written(name: str, mode: str) -> None:
     torch._dynamo.reset()
-    function = on_copies(again(name))
+    function = on_copies(in_python(name))
     fast = torch.compile(function, backend=backend(mode), fullgraph=True)
     check_close(outcome(fast, CALLS[name]), outcome(function, CALLS[name]))
 
@@ -100,28 +100,28 @@ def test_intermediates_are_written(name: str, mode: str) -> None:
 @pytest.mark.parametrize("name", WRITING)
 def test_arguments_are_written_in_place(name: str) -> None:
     torch._dynamo.reset()
-    fast = torch.compile(again(name), backend="npugraph_ex", fullgraph=True)
+    fast = torch.compile(in_python(name), backend="npugraph_ex", fullgraph=True)
     for _ in range(2):
         outcome(fast, CALLS[name])
     artifact = npugraph.artifacts()[-1]
-    assert [task.name for task in artifact.python_tasks] == [f"npu_again.{name.replace('.', '_')}"]
+    assert [task.name for task in artifact.python_tasks] == [f"npu_in_python.{name.replace('.', '_')}"]
     assert artifact.memory["copied_bytes_per_replay"] == 0
 
 
 @pytest.mark.parametrize("name", ["npu_geglu", "npu_scatter_list_", "npu_add_rms_norm_v2"])
 def test_an_operator_without_a_converter_runs_between_graphs(name: str, caplog: pytest.LogCaptureFixture) -> None:
     torch._dynamo.reset()
-    fast = torch.compile(on_copies(again(name)), backend=backend(GE), fullgraph=True)
+    fast = torch.compile(on_copies(in_python(name)), backend=backend(GE), fullgraph=True)
     with caplog.at_level(logging.WARNING, logger.name):
         outcome(fast, CALLS[name])
     (warning,) = warnings_in(caplog)
-    assert f"torch.ops.npu_again.{name}.default ge_converter is not implemented!" in warning
+    assert f"torch.ops.npu_in_python.{name}.default ge_converter is not implemented!" in warning
     assert "They run eagerly, in 1 part of the graph." in warning
 
 
 def test_operators_with_converters_are_one_graph(caplog: pytest.LogCaptureFixture) -> None:
     def function(calls: dict[str, Call]) -> list[Any]:
-        return [again(name)(*args, **kwargs) for name, (args, kwargs) in calls.items()]
+        return [in_python(name)(*args, **kwargs) for name, (args, kwargs) in calls.items()]
 
     torch._dynamo.reset()
     assert len(CONVERTED) >= 10

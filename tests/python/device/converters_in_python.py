@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torchair
-from tests.python.device.again import again
+from tests.python.device.registered_in_python import in_python
 from torchair.ge import Tensor, attr, custom_op
 
 CONVERTED: list[str] = []
@@ -16,7 +16,7 @@ CONVERTED: list[str] = []
 
 def converter(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     CONVERTED.append(name)
-    return torchair.register_fx_node_ge_converter(again(name))
+    return torchair.register_fx_node_ge_converter(in_python(name))
 
 
 @converter("npu_gelu")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/terms/moved.h"
+#include "lower/terms/copied_results.h"
 
 #include "lower/lower_testing.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/terms/moved.h"
+#include "lower/terms/copied_results.h"
 
 #include <algorithm>
 
@@ -41,7 +41,7 @@ class Moved {
 
 }  // namespace
 
-bool is_moved(const ir::Graph& graph, ValueId id, const std::vector<NodeId>& nodes) {
+bool is_copied(const ir::Graph& graph, ValueId id, const std::vector<NodeId>& nodes) {
   const NodeId def = graph.value(id).def;
   const auto writer = std::ranges::find_if(
       nodes, [&](NodeId node) { return node == def || contains(ir::written_operands(graph.node(node)), id); });
