@@ -25,6 +25,7 @@ from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import normalise
 from npugraph.ge.tensor import TensorSpec
 from tests.python.ge import drawn_messages
+from tests.python.ge.protoc import descriptor_set
 
 # What viewers know of a GraphDef of TensorFlow, without its types of values that a dump has no use for.
 TENSORFLOW = """
@@ -48,12 +49,8 @@ def rebuilt(script: str) -> GeGraph:
 
 @functools.cache
 def tensorflow_graph() -> Any:
-    from npugraph.ge import proto_text
-
     pool = descriptor_pool.DescriptorPool()
-    file = proto_text.read(TENSORFLOW, "graph.proto")
-    assert isinstance(file, descriptor_pb2.FileDescriptorProto)
-    pool.AddSerializedFile(file.SerializeToString())
+    pool.Add(descriptor_pb2.FileDescriptorSet.FromString(descriptor_set(TENSORFLOW, "graph.proto")).file[0])
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.GraphDef"))
 
 
