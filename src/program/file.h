@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "program/program.h"
 
@@ -31,5 +32,8 @@ struct Loaded {
 // UserError that names the path and what is wrong: not a Program, another version, damaged (checksum), owned by neither
 // this user nor root, writable by others, truncated, or made with another value of one of the facts in `running`.
 Loaded load(const std::string& path, const Metadata& running = {});
+
+// Whether a file that begins with these bytes is one that save() wrote.
+bool is_saved(std::string_view begin);
 
 }  // namespace npugraph::program

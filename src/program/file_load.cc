@@ -113,4 +113,6 @@ void Reader::bind_constants(Program& program) const {
 
 Loaded load(const std::string& path, const Metadata& running) { return Reader(path).load(running); }
 
+bool is_saved(std::string_view begin) { return begin.starts_with({kFileMagic.data(), kFileMagic.size()}); }
+
 }  // namespace npugraph::program

@@ -54,13 +54,14 @@ std::shared_ptr<const program::Program> compile_model(const std::string& path) {
   return std::make_shared<program::Program>(ge::compile_model(ge::read_model(path)).program);
 }
 
-// A model where the file ends in .air, a Program in text form where it ends in .program, else a saved Program.
+// A model where the file ends in .air, else a saved Program, or one in text form where the file ends in .program.
 std::shared_ptr<const program::Program> load_program(const std::string& path) {
   if (path.ends_with(".air")) return compile_model(path);
   if (!path.ends_with(".program")) return std::make_shared<program::Program>(program::load(path).program);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UserError(cat("cannot read '", path, "'"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (program::is_saved(text)) return std::make_shared<program::Program>(program::load(path).program);
   auto parsed = std::make_shared<program::Program>(program::parse(text, path));
   if (!parsed->constants.empty())
     throw UserError(cat("'", path, "' has constants, whose bytes the text form does not carry"));

@@ -221,7 +221,7 @@ class CachedFunction:
             _check_made_with(content.meta)
         except (FileNotFoundError, NotADirectoryError):
             return
-        except cache_file.Unusable as reason:
+        except (cache_file.Unusable, PermissionError) as reason:
             _warn_of_file(path, reason)
             return
         for entry in content.entries:

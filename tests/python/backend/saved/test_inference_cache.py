@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import pickle
@@ -595,6 +596,22 @@ def test_a_file_of_another_user_is_not_used(written, tmp_path, monkeypatch) -> N
     link.symlink_to(path)
     with pytest.raises(cache_file.Unusable, match="it is a symbolic link"):
         cache_file.read(link)
+
+
+@pytest.mark.feature("5.05")
+def test_a_file_in_a_folder_that_must_not_be_entered_is_not_used(written, tmp_path, monkeypatch) -> None:
+    path, x = written
+    plain = os.stat
+
+    def refusing(name, *args, **kwargs):
+        if str(name) == str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(name))
+        return plain(name, *args, **kwargs)
+
+    monkeypatch.setattr(os, "stat", refusing)
+    with pytest.warns(UserWarning, match=rf"the cache {path} is not used: .*Permission denied"):
+        later(Model(), tmp_path)(x)
+    assert counters["npugraph_ex"]["compiles"] == 1
 
 
 class Hostile:

@@ -37,7 +37,7 @@ def saved(folder: Path, **options) -> tuple[npugraph.Artifact, Path]:
     torch._dynamo.mark_dynamic(given["x"], 0)
     compile_ex(scaled, options=options)(**given)
     (artifact,) = npugraph.artifacts()
-    path = folder / "scaled.ngp"
+    path = folder / "scaled.program"
     artifact.save(path)
     return artifact, path
 
