@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in the pages of docs/api.
+"""The examples in the pages of docs/api and docs/guides.
 
-The first example of a page is its preamble. Every other example runs after the preamble, with variables of its own.
+The first example of a page of docs/api is its preamble. Every other example runs after the preamble, with variables of
+its own. The examples of a page of docs/guides are one program.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 
 from tests.python.forks import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs/api").glob("*.md"))
+GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
 
 
 def examples(page: Path) -> list[str]:
@@ -24,8 +28,9 @@ def examples(page: Path) -> list[str]:
 
 
 def with_examples(*, npu: bool) -> list[str]:
-    """Returns the names of the pages whose examples need torch_npu, or of those whose examples do not."""
-    return [page.name for page in PAGES if examples(page) and ("import torch_npu" in examples(page)[0]) == npu]
+    """Returns the pages whose examples need torch_npu, or those whose examples do not, such as "api/compile.md"."""
+    pages = [page for page in PAGES + GUIDES if examples(page) and ("import torch_npu" in examples(page)[0]) == npu]
+    return [f"{page.parent.name}/{page.name}" for page in pages]
 
 
 def headings(page: Path) -> list[str]:
@@ -34,17 +39,18 @@ def headings(page: Path) -> list[str]:
 
 
 def check_examples(page: str, folder: Path) -> None:
-    """Runs the examples of ``page`` in a process of their own, in ``folder``."""
+    """Runs the examples of ``page`` in a process of their own, in ``folder``. It finds the tools of the build."""
+    variables = os.environ | {"PATH": f"{ROOT / 'build/release/bin'}{os.pathsep}{os.environ['PATH']}"}
     program = f"import sys; sys.path.append({str(ROOT)!r}); from tests.python import api_pages; api_pages.run({page!r})"
-    done = run_python("-c", program, cwd=folder)
+    done = run_python("-c", program, cwd=folder, env=variables)
     assert done.returncode == 0, done.stderr
 
 
 def run(page: str) -> None:
     """Runs the examples of ``page`` in this process."""
-    path = PAGES[0].parent / page
+    path = ROOT / "docs" / page
     preamble, *others = (compile(example, str(path), "exec") for example in examples(path))
-    names = {"__name__": "__main__"}
+    names = vars(sys.modules["__main__"])  # where Dynamo looks for the globals of methods
     exec(preamble, names)
     for example in others:
-        exec(example, dict(names))
+        exec(example, names if path in GUIDES else dict(names))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/api: the examples run, public names have entries, links lead somewhere."""
+"""docs/api and docs/guides: the examples run, public names have entries, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ def test_public_names_have_entries() -> None:
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
-    links = [(page, target) for page in api_pages.PAGES for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
+    links = [
+        (page, target)
+        for page in api_pages.PAGES + api_pages.GUIDES
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    ]
     assert len(links) > len(api_pages.PAGES)
     for page, target in links:
         name, _, anchor = target.partition("#")

@@ -125,9 +125,10 @@ Tensor finished(const char* op, const Tensor& sums, const Epilogue& epilogue, at
   const auto& [bias, scale, pertoken_scale, offset] = epilogue;
   const bool is_integer_bias = bias && bias->scalar_type() == at::kInt;
   const Tensor biased = is_integer_bias ? sums + fitted(*bias, sums) : sums;
-  TORCH_CHECK(type != at::kInt || !biased.is_floating_point(), op,
-              ": results of type Int are the sums of int8 products without scales of groups, and these are sums of type ",
-              biased.scalar_type());
+  TORCH_CHECK(
+      type != at::kInt || !biased.is_floating_point(), op,
+      ": results of type Int are the sums of int8 products without scales of groups, and these are sums of type ",
+      biased.scalar_type());
   if (type == at::kInt) return biased;
   Tensor out = wide(biased);
   Scale decoded;
