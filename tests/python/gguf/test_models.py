@@ -14,6 +14,7 @@ from torch import nn
 from npugraph.demo import generate, smollm2
 from npugraph.gguf import QuantisedEmbedding, QuantisedLinear, load
 from npugraph.gguf.reading import read_once
+from tests.python.first_layers import first_layers
 
 MARGIN = 1e-3  # if the two largest logits differ by more, tokens must be equal
 TOKENS = 24
@@ -90,10 +91,13 @@ def logits_of(model: nn.Module, forward: generate.Forward, prompt: torch.Tensor,
     [(40, 6), pytest.param(5, 30, marks=pytest.mark.long), pytest.param(40, 30, marks=pytest.mark.long)],
 )
 def test_compiled_tokens_are_those_of_the_dequantised_model(
-    quantised: nn.Module, dequantised: nn.Module, prompt_length: int, layers: int, monkeypatch: pytest.MonkeyPatch
+    quantised: nn.Module, dequantised: nn.Module, prompt_length: int, layers: int
 ) -> None:
-    for whole in (quantised, dequantised):
-        monkeypatch.setattr(whole.model, "layers", whole.model.layers[:layers])
+    with first_layers(quantised, layers), first_layers(dequantised, layers):
+        check_compiled_tokens(quantised, dequantised, prompt_length)
+
+
+def check_compiled_tokens(quantised: nn.Module, dequantised: nn.Module, prompt_length: int) -> None:
     prompt = torch.arange(300, 300 + prompt_length)[None]
     cache = generate.static_cache(dequantised, prompt_length + TOKENS)
     tokens = torch.tensor([list(generate.greedy(dequantised, cache, prompt, TOKENS - 1))])

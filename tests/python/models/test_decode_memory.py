@@ -11,6 +11,7 @@ import torch
 
 from benchmarks.special_models import CACHE_LENGTH, SPECIAL
 from npugraph.demo import generate
+from tests.python.first_layers import first_layers
 from tests.python.models import model_measurements as m
 
 COPYING = ("clone", "copy", "expand", "repeat", "contiguous", "cat", "stack", "cast")
@@ -22,17 +23,17 @@ def is_copying(operator: str) -> bool:
 
 
 @pytest.mark.feature("2.14")
-def test_static_decode_step_copies_nothing(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_static_decode_step_copies_nothing(smollm2: Any) -> None:
     """The cache is updated in place. The tasks that rotate keys write them into the cache. Grouped heads are not
     repeated in memory. The concatenation of rotated halves and the position as a float are computed by the tasks that
     use them."""
     m.reset()
     layers = 6  # of 30, which are alike
-    monkeypatch.setattr(smollm2.model, "layers", smollm2.model.layers[:layers])
-    compiled = torch.compile(smollm2, backend=m.BACKEND)
-    cache = generate.static_cache(smollm2, 64)
-    for token in (7, 8):
-        generate.next_token(compiled, cache, torch.tensor([[token]]))
+    with first_layers(smollm2, layers):
+        compiled = torch.compile(smollm2, backend=m.BACKEND)
+        cache = generate.static_cache(smollm2, 64)
+        for token in (7, 8):
+            generate.next_token(compiled, cache, torch.tensor([[token]]))
     for artifact in m.artifacts():
         operators = [task.name.split(".")[1:] for task in artifact.tasks]
         assert sum("index_copy_" in names for names in operators) == 2 * layers
