@@ -28,6 +28,7 @@ from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
+from npugraph.fx.dynamo.lost_writes import lost_write
 from npugraph.fx.dynamo.record import NotRecorded, record
 from npugraph.fx.dynamo.retyped_results import retyped_result
 from npugraph.fx.dynamo.turned_inputs import written_and_turned
@@ -69,6 +70,9 @@ def _through_aot_autograd(
     if (node := retyped_result(entry.gm.graph)) is not None:
         logger.debug("%s runs operator by operator: %s views an input as another type", entry.name, node)
         return functools.partial(eagerly(entry.gm), "retyped_results")
+    if (node := lost_write(entry.gm.graph)) is not None:
+        logger.debug("%s runs operator by operator: Dynamo would lose %s, the write of a number", entry.name, node)
+        return functools.partial(eagerly(entry.gm), "lost_writes")
     try:
         gm = carry_writes(entry.gm)
     except CannotCarry as reason:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from tests.python.backend.checks import check, compile_ex
+from tests.python.backend.checks import assert_same, check, compile_ex
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["no_grad", "grad"])
@@ -141,3 +141,16 @@ def test_gradients_when_inputs_overlap() -> None:
                 run(w, *make()).backward()
                 gradients.append(w.grad)
             assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_number_that_views_another_input_and_is_written(dtype: torch.dtype) -> None:
+    def fn(x, first):
+        first.sub_(0.5)
+        return x * 1
+
+    compiled = compile_ex(fn, dynamic=False)
+    for _ in range(2):
+        own, given = (torch.arange(4, dtype=dtype) for _ in range(2))
+        got, want = compiled(own, own[0]), fn(given, given[0])
+        assert_same((got, own), (want, given))

@@ -7,6 +7,7 @@ import copy
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from npugraph import artifacts
 from tests.python.backend.checks import assert_same, compile_ex
@@ -41,6 +42,29 @@ def test_gradients_of_inputs_and_parameters(dynamic) -> None:
             (a.sum() + b).backward()
         assert_same([t.grad for t in own], [t.grad for t in given], exact=False)
         assert own[2].grad is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])
+def test_a_number_that_counts_steps(dtype: torch.dtype) -> None:
+    """Dynamo loses the write of a float64 number; such a graph runs operator by operator."""
+
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+            self.register_buffer("steps", torch.zeros((), dtype=dtype))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.steps.add_(1)
+            return self.linear(x).sum()
+
+    model, counted = Counting(), counters["npugraph_ex"]["lost_writes"]
+    compiled = compile_ex(model)
+    for _ in range(3):
+        compiled(torch.ones(3)).backward()
+    assert model.steps == 3
+    assert_same(model.linear.bias.grad, torch.full((2,), 3.0))
+    assert counters["npugraph_ex"]["lost_writes"] - counted == (3 if dtype == torch.float64 else 0)
 
 
 @pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.AdamW])
