@@ -26,7 +26,7 @@ def fillings(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yields tensors of the sizes of ``tensor`` in all layouts, in a watched buffer."""
     for lay_out in layouts.LAYOUTS.values():
         yield watched(tensor.shape, lay_out(tensor).stride(), tensor)
-    # CompileObserver reads strides of dimensions of size 1.
+    # Nobody reads strides of dimensions of size 1.
     strange = [37 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     if strange != list(tensor.stride()):
         yield watched(tensor.shape, strange, tensor)
