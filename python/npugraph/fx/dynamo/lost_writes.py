@@ -5,21 +5,24 @@ whose results nobody uses out of the graph."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 
 
 def lost_write(graph: fx.Graph) -> fx.Node | None:
     """The first call that writes such a number and whose result nobody uses, or None."""
-    return next((node for node in graph.nodes if _writes(node) and not node.users and _is_number(node)), None)
+    return next((node for node in graph.nodes if not node.users and _is_written_number(node)), None)
 
 
-def _writes(node: fx.Node) -> bool:
-    return node.op == "call_method" and node.target.endswith("_") and not node.target.endswith("__")
-
-
-def _is_number(node: fx.Node) -> bool:
-    value = node.meta.get("example_value")
-    if not isinstance(value, torch.Tensor):
+def _is_written_number(node: fx.Node) -> bool:
+    """Whether the result of a call is the number that it was given, as ``add_``, ``+=`` and ``out=`` return it."""
+    value = _value(node)
+    if not isinstance(value, torch.Tensor) or all(_value(argument) is not value for argument in node.all_input_nodes):
         return False
     return value.dim() == 0 and value.dtype == torch.float64 and value.device.type == "cpu"
+
+
+def _value(node: fx.Node) -> Any:
+    return node.meta.get("example_value")

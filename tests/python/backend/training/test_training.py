@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import copy
+import operator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -44,8 +47,16 @@ def test_gradients_of_inputs_and_parameters(dynamic) -> None:
         assert own[2].grad is None
 
 
+COUNT = {
+    "add_": lambda number: number.add_(1),
+    "iadd": lambda number: operator.iadd(number, 1),
+    "out": lambda number: torch.add(number, 1, out=number),
+}
+
+
+@pytest.mark.parametrize("count", COUNT.values(), ids=COUNT.keys())
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64])
-def test_a_number_that_counts_steps(dtype: torch.dtype) -> None:
+def test_a_number_that_counts_steps(dtype: torch.dtype, count: Callable[[torch.Tensor], Any]) -> None:
     """Dynamo loses the write of a float64 number; such a graph runs operator by operator."""
 
     class Counting(torch.nn.Module):
@@ -55,7 +66,7 @@ def test_a_number_that_counts_steps(dtype: torch.dtype) -> None:
             self.register_buffer("steps", torch.zeros((), dtype=dtype))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.steps.add_(1)
+            count(self.steps)
             return self.linear(x).sum()
 
     model, counted = Counting(), counters["npugraph_ex"]["lost_writes"]
