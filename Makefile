@@ -2,7 +2,7 @@
 # Each target works alone on a fresh machine: it installs what is missing, builds incrementally, then runs.
 
 PYTHON := .venv/bin/python
-CXX_SOURCES = $$(git ls-files -co --exclude-standard 'src/*.cc' 'src/*.h' 'tests/*.cc' 'tests/*.h' 'examples/*.cc')
+CXX_SOURCES = $$(find src tests examples -name '*.cc' -o -name '*.h')
 PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_docs scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/join_wheels scripts/minutes \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs \
                  scripts/torchair_config_page
