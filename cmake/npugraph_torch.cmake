@@ -59,8 +59,8 @@ target_link_libraries(npugraph_libtorch_python INTERFACE ${NPUGRAPH_TORCH_DIR}/l
 # npugraph_python_module(<name> <dir> DEPS <dir>... [PCH_OF <dir>])
 #
 # The extension module npugraph.<name>, target npugraph<name>, of src/<dir>/*.cc and the layers DEPS. It exports its
-# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/npu/export.h). Modules other than _C take what they lack
-# from _C, which lies beside them.
+# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/own_kernels/export.h). Modules other than _C take what they
+# lack from _C, which lies beside them.
 function(npugraph_python_module name dir)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH_OF" "DEPS")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)

@@ -405,9 +405,9 @@ RunStatus Executable::State::replay(Call& call, const BoundInputs& inputs, std::
   const bool timed = call.instance != nullptr && call.instance->replays > 0 && call.instance->replays < kTimedRuns;
   if (timed) [[unlikely]]
     call.begin_ns = now_ns();
-  const auto watch_capture = options.rules.watch_capture;
-  const bool watched = call.mode == RunMode::kCapture && watch_capture != nullptr && is_of_device(*blueprint.program);
-  const std::shared_ptr<void> watch = watched ? watch_capture() : nullptr;
+  const auto error_mode = options.rules.capture_error_mode;
+  const bool watched = call.mode == RunMode::kCapture && error_mode && is_of_device(*blueprint.program);
+  const std::shared_ptr<void> watch = watched ? host.watch_capture(*error_mode) : nullptr;
   if (const RunStatus status = bind(call, inputs); status != RunStatus::kOk) return status;
   Lease& lease = *call.lease;
   Replay replay(blueprint, *call.instance, lease, host, inputs);

@@ -13,6 +13,7 @@
 
 #include "abi/task.h"
 #include "program/program.h"
+#include "runtime/instance/capture_rules.h"
 
 namespace npugraph::runtime {
 
@@ -50,6 +51,9 @@ class Host {
   // The settings of the calling thread for the tasks that it runs. The function sets them in the thread that calls it,
   // until the object that it returns is destroyed. Empty if there are no settings.
   virtual std::function<std::shared_ptr<void>()> thread_state() { return {}; }
+  // Called at the start of each call that captures a graph over memory of a device: the restrictions of `mode` apply
+  // until the object that it returns is destroyed, when the call has run.
+  virtual std::shared_ptr<void> watch_capture(CaptureErrorMode /*mode*/) { return nullptr; }
 
   // The names of the phases of a call in the profiler.
   enum class Phase : uint8_t { kCapture, kWarmUp, kReplay, kEager };

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from npugraph.after_import import after_import
 from torch_npu import _checkpointed_random
 from torch_npu.npu._index import device_index

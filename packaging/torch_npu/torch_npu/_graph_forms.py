@@ -8,7 +8,7 @@ from typing import Any
 from torch._subclasses.fake_impls import register_op_impl
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 
-from npugraph._C import device
+from npugraph import _ascend as device
 from torch_npu._operators import overload
 
 

@@ -12,8 +12,8 @@ from torch._decomp import decomposition_table, meta_table
 from torch._subclasses.fake_impls import op_implementations_dict, register_fast_op_impl, register_op_impl
 from torch.utils import _pytree as pytree
 
+from npugraph import _ascend as device
 from npugraph import npu_kernels
-from npugraph._C import device
 
 NAMESPACES = ("npu", "atb")
 

@@ -3,9 +3,9 @@
 
 import enum
 
-from npugraph._C import device as _device
+from npugraph._C import ge as _ge
 
-Format = enum.IntEnum("Format", _device.FORMATS, module=__name__)
+Format = enum.IntEnum("Format", _ge.FORMATS, module=__name__)
 Format.__doc__ = "How an NPU arranges the memory of a tensor, by the driver's numbers."
 
 # Operators take these numbers in an ``int dtype`` argument. Each is 256 plus the driver's number of the type.

@@ -6,7 +6,6 @@ from typing import Any, overload
 
 import torch
 
-from . import device as device
 from . import ge as ge
 
 class Artifact:

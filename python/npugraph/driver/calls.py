@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from npugraph import _C, request
+from npugraph import _C, host_device, request
 from npugraph.artifact import Artifact, registry
 from npugraph.driver import new_storages
 from npugraph.driver.eager_fallbacks import eagerly
@@ -19,7 +19,7 @@ from npugraph.driver.graph_target import compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
 from npugraph.driver.stored import Parts
 from npugraph.fx.module_paths import module_paths
-from npugraph.fx.translate.pieces import Pieces, is_apart, is_captured
+from npugraph.fx.translate.pieces import Pieces, is_apart
 from npugraph.options import backend_of
 
 
@@ -130,10 +130,10 @@ def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
     pieces = Pieces(work.gm, functools.partial(compile_piece, work.entry, call.artifact, inputs))
     work.pieces = pieces
     if call.positional:
-        return lambda *args: pieces(*args) if is_captured() else run(*args)
+        return lambda *args: pieces(*args) if host_device.is_captured() else run(*args)
 
     def boxed(args: list[Any]) -> Any:
-        if not is_captured():
+        if not host_device.is_captured():
             return run(args)
         inputs = list(args)
         args.clear()

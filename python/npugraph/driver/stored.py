@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from npugraph import serialize
+from npugraph import host_device, serialize
 from npugraph.driver import graph_text
 from npugraph.driver.graph_text import NotStorable
-from npugraph.fx.translate.pieces import CompiledPiece, Pieces, is_captured
+from npugraph.fx.translate.pieces import CompiledPiece, Pieces
 from npugraph.made_with import MADE_WITH
 
 Run = Callable[..., Any]
@@ -140,13 +140,13 @@ def _in_pieces(whole: Run | None, pieces: Run, *, boxed: bool) -> Run:
     """Runs ``pieces`` while a graph of npu is captured, or always if there is no ``whole``."""
 
     def call(*inputs: Any) -> Any:
-        if whole is not None and not is_captured():
+        if whole is not None and not host_device.is_captured():
             return whole(list(inputs)) if boxed else whole(*inputs)
         with torch.no_grad():
             return pieces(*inputs)
 
     def boxed_call(inputs: list[Any]) -> Any:
-        if whole is not None and not is_captured():
+        if whole is not None and not host_device.is_captured():
             return whole(inputs)
         given = list(inputs)
         inputs.clear()

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from npugraph import _C
+from npugraph import host_device
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def is_of_ascend(operator: Any) -> bool:
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _ASCEND:
         return False
     if not _names_of_ascend:
-        for row in _C.device.operators():
+        for row in host_device.operators():
             _names_of_ascend.update(filter(None, (row.name, row.graph_form)))
     return operator.name() in _names_of_ascend
 

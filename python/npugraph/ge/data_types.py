@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph._C import ge as _ge
 from npugraph.ge import proto
 
 
@@ -103,7 +103,7 @@ ScalarType: Any = _enum(
 Format: Any = _enum(
     "Format",
     [
-        *(formats := [*_device.FORMATS, *_MORE_FORMATS]),
+        *(formats := [*_ge.FORMATS, *_MORE_FORMATS]),
         *((f"FORMAT_{name}", number) for name, number in formats),
     ],
     "How an NPU arranges the memory of a tensor; each has a second name with the prefix ``FORMAT_``.",

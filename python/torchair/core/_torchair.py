@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of Ascend's module in C++."""
 
-from npugraph import _C
+import importlib
+
 from npugraph.facade import lazy_names
 from npugraph.ge.backend.engine import finish as FinalizeGraphEngine
 from npugraph.ge.backend.engine import start as InitializeGraphEngine
@@ -38,4 +39,4 @@ __getattr__ = lazy_names(
 
 def GetSocName() -> str:
     """The product name of the npu devices."""
-    return _C.device.facts()["name"]
+    return importlib.import_module("npugraph._ascend").facts()["name"]

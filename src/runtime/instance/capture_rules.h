@@ -5,13 +5,19 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace npugraph::runtime {
 
 using PoolHandle = std::pair<int64_t, int64_t>;
+
+// Which threads may not wait for a device, take raw memory of it or free cached memory while a graph of it is captured:
+// all threads, the thread that began the capture, or none.
+enum class CaptureErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
+// UserError that lists the modes if `mode` is none of them.
+CaptureErrorMode parse_capture_error_mode(const std::string& mode);
 
 struct CaptureRules {
   std::optional<PoolHandle> use_graph_pool;
@@ -21,9 +27,7 @@ struct CaptureRules {
   std::optional<int64_t> capture_limit;
   bool force_recapture = false;
   bool frozen_parameter = false;
-  // capture_error_mode: called at the start of each call that captures a graph over memory of a device; the object that
-  // it returns is destroyed when the call has run. Null if the option is not set.
-  std::shared_ptr<void> (*watch_capture)() = nullptr;
+  std::optional<CaptureErrorMode> capture_error_mode;
 };
 
 }  // namespace npugraph::runtime

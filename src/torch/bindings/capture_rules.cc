@@ -2,33 +2,13 @@
 // npugraph._C.CaptureRules: the user's options for captures and the memory of graphs.
 #include "runtime/instance/capture_rules.h"
 
-#include <memory>
 #include <string>
 
 #include "torch/bindings/init.h"
-#include "torch/capture/registry.h"
 
 namespace npugraph::bindings {
 
-using capture::ErrorMode;
 using runtime::CaptureRules;
-
-namespace {
-
-template <ErrorMode kMode>
-std::shared_ptr<void> watch() {
-  return std::make_shared<capture::CompiledCapture>(kMode);
-}
-
-void set_error_mode(CaptureRules& rules, const std::string& mode) {
-  switch (capture::parse_error_mode(mode)) {
-    case ErrorMode::kGlobal: rules.watch_capture = watch<ErrorMode::kGlobal>; return;
-    case ErrorMode::kThreadLocal: rules.watch_capture = watch<ErrorMode::kThreadLocal>; return;
-    case ErrorMode::kRelaxed: rules.watch_capture = watch<ErrorMode::kRelaxed>; return;
-  }
-}
-
-}  // namespace
 
 void init_capture_rules(py::module_& module) {
   py::class_<CaptureRules>(module, "CaptureRules")
@@ -40,7 +20,9 @@ void init_capture_rules(py::module_& module) {
       .def_readwrite("capture_limit", &CaptureRules::capture_limit)
       .def_readwrite("force_recapture", &CaptureRules::force_recapture)
       .def_readwrite("frozen_parameter", &CaptureRules::frozen_parameter)
-      .def_property("capture_error_mode", nullptr, &set_error_mode);
+      .def_property("capture_error_mode", nullptr, [](CaptureRules& rules, const std::string& mode) {
+        rules.capture_error_mode = runtime::parse_capture_error_mode(mode);
+      });
 }
 
 }  // namespace npugraph::bindings

@@ -15,7 +15,7 @@
 #include "ops/table.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
-#include "torch/npu/facts.h"
+#include "torch/bridge/host_device.h"
 
 namespace npugraph::bindings {
 
@@ -88,8 +88,9 @@ Expr FxImporter::expr_of(py::handle value) const { return py::cast<Expr>(expr_of
 TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
   TensorDescription described;
   // Tensors of other devices than these have no memory that a task could see: operators pass them on as objects.
-  const bool on_npu = tensor.key_set().has_backend(c10::BackendComponent::PrivateUse1Bit);
-  if (on_npu ? !npu::is_host_memory(tensor.device()) : !tensor.key_set().has_backend(c10::BackendComponent::CPUBit)) {
+  const bool on_device = tensor.key_set().has_backend(c10::BackendComponent::PrivateUse1Bit);
+  if (on_device ? !bridge::is_host_device(tensor.device())
+                : !tensor.key_set().has_backend(c10::BackendComponent::CPUBit)) {
     described.type = ir::OpaqueType{cat(tensor.device(), " ", tensor.layout(), " ", tensor.scalar_type())};
     return described;
   }
@@ -104,7 +105,7 @@ TensorDescription FxImporter::describe(const at::Tensor& tensor) const {
   };
   ir::TensorType type;
   type.dtype = *dtype;
-  if (on_npu) type.device = bridge::from_torch(tensor.device());
+  if (on_device) type.device = bridge::from_torch(tensor.device());
   for (const c10::SymInt& size : tensor.sym_sizes()) type.sizes.push_back(read(size));
   for (const c10::SymInt& stride : tensor.sym_strides()) type.strides.push_back(read(stride));
   described.type = std::move(type);

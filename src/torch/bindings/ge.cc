@@ -11,6 +11,7 @@
 #include "ge/import/import.h"
 #include "ge/ir/registry.h"
 #include "ge/wire.h"
+#include "tensor/format.h"
 #include "torch/bindings/init.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/task_makers.h"
@@ -77,6 +78,9 @@ py::object find_operator(const std::string& name) {
 
 void init_ge(py::module_& module) {
   py::module_ ge = module.def_submodule("ge", "Models of Ascend's graph engine.");
+  py::list formats;
+  for (const Format& row : kFormats) formats.append(py::make_tuple(row.name, row.code));
+  ge.attr("FORMATS") = formats;
   ge.def("compile", &compile_model, py::arg("model_def"), py::arg("request"), py::arg("device"));
   ge.def("find_operator", &find_operator, py::arg("name"));
   ge.def("add_operator", &ge::add_operator, py::arg("line"));

@@ -39,6 +39,4 @@ PYBIND11_MODULE(_C, module) {
   init_torch_counters(module);
   init_known_types(module);
   init_weights(module);
-  init_device(module);
-  init_graphs(module);
 }

@@ -17,9 +17,9 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
-#include "torch/bridge/own_kernels.h"
 #include "torch/bridge/task_functions.h"
 #include "torch/bridge/task_scope.h"
+#include "torch/own_kernels/own_kernels.h"
 
 namespace npugraph::bridge {
 
@@ -83,10 +83,10 @@ class AtenTask {
   std::vector<int32_t> tensor_of_;  // per operand: the operand whose BorrowedTensor it uses, or kNone
   std::vector<int32_t> moving_;     // operands whose pointer is set before each run
   std::vector<int32_t> written_;    // members of moving_ that the operator writes
-  StackKernel own_ = nullptr;       // see own_kernel()
+  own::StackKernel own_ = nullptr;  // see own_kernel()
   bool direct_ = false;             // calls the CPU kernel without asking the dispatcher
   const bool foreign_;              // see Task::foreign
-  bool on_npu_ = false;             // runs on npu tensors, not on CPU tensors over their memory
+  bool on_device_ = false;          // runs on tensors of the device, not on CPU tensors over their memory
   bool fresh_tensors_ = false;      // arguments are made anew for each run: opaque ones, or ones that may be kept
 };
 
@@ -103,12 +103,12 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     throw UserError(
         cat("operator ", task.name, " takes ", counted(count, "argument"), " and was given ", task.args.size()));
   }
-  // Foreign operators may have a kernel of their own for npu, some of torch's have one only for accelerators, and
-  // random ones draw from npu's generator.
-  const bool is_npu =
+  // Foreign operators may have a kernel of their own for the device, some of torch's have one only for accelerators,
+  // and random ones draw from the device's generator.
+  const bool uses_device =
       std::ranges::any_of(declared_.operands(), [](const auto& operand) { return !operand.device.is_cpu(); });
   const bool has_cpu_kernel = op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
-  on_npu_ = is_npu && (foreign_ || !has_cpu_kernel || op_.hasTag(at::Tag::nondeterministic_seeded));
+  on_device_ = uses_device && (foreign_ || !has_cpu_kernel || op_.hasTag(at::Tag::nondeterministic_seeded));
   for (const int32_t expr : task.scalars) scalar_kinds_.push_back(program.exprs.at(expr).kind());
   tensor_of_.assign(task.operands.size(), program::kNone);
   int32_t next_scalar = 0;
@@ -130,9 +130,9 @@ AtenTask::AtenTask(const program::Program& program, const program::Task& task, c
     if (tensor_of_[i] == index) moving_.push_back(index);
     if (tensor_of_[i] != program::kNone && operands[i].written) written_.push_back(tensor_of_[i]);
   }
-  fresh_tensors_ = any_opaque || foreign_ || on_npu_;
-  own_ = own_kernel(op_.operator_name(), is_npu);
-  direct_ = !any_opaque && !on_npu_ && has_cpu_kernel;
+  fresh_tensors_ = any_opaque || foreign_ || on_device_;
+  own_ = own::own_kernel(op_.operator_name(), uses_device);
+  direct_ = !any_opaque && !on_device_ && has_cpu_kernel;
 }
 
 // Converts a constant argument at once, and remembers any other. Equal windows share one tensor, because kernels ask
@@ -153,7 +153,8 @@ void AtenTask::note_arg(const program::Program& program, const program::Task& ta
     variables_.push_back(variable);
     return;
   }
-  const ArgumentSource nothing{[](TensorRef) { return at::Tensor(); }, [](const Expr&) { return Scalar(); }, on_npu_};
+  const ArgumentSource nothing{[](TensorRef) { return at::Tensor(); }, [](const Expr&) { return Scalar(); },
+                               on_device_};
   constants_[arg] = to_ivalue(task.args[arg], op_.schema().arguments()[arg], nothing);
 }
 
@@ -168,7 +169,7 @@ c10::IValue AtenTask::make_arg(const Variable& variable, const ng_scalar* scalar
       default: return Scalar::of_int(value.i);
     }
   };
-  return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar, on_npu_});
+  return to_ivalue(attrs_[variable.arg], op_.schema().arguments()[variable.arg], {find, scalar, on_device_});
 }
 
 void AtenTask::make_tensors(AtenState& state) const {
@@ -176,7 +177,7 @@ void AtenTask::make_tensors(AtenState& state) const {
   state.tensors.resize(declared_.operands().size());
   for (const int32_t i : moving_) {
     const DeclaredOperand& operand = declared_.operands()[i];
-    state.tensors[i].emplace(operand.dtype, on_npu_ ? operand.device : c10::Device(c10::kCPU));
+    state.tensors[i].emplace(operand.dtype, on_device_ ? operand.device : c10::Device(c10::kCPU));
   }
 }
 

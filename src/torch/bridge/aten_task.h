@@ -13,6 +13,7 @@
 
 #include "abi/task.h"
 #include "program/program.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
@@ -24,7 +25,7 @@ struct FixedArgument {
 
 // UserError when the dispatcher does not know `task.name`, has it with another schema than `task.schema`, or an
 // argument does not fit it.
-ng_task build_aten_task(const program::Program& program, const program::Task& task,
-                        std::span<const FixedArgument> fixed = {});
+NPUGRAPH_EXPORT ng_task build_aten_task(const program::Program& program, const program::Task& task,
+                                        std::span<const FixedArgument> fixed = {});
 
 }  // namespace npugraph::bridge

@@ -11,7 +11,7 @@
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/gil.h"
-#include "torch/npu/memory.h"
+#include "torch/bridge/host_device.h"
 
 namespace npugraph::bridge {
 
@@ -51,31 +51,27 @@ int64_t BorrowedTensor::reorder(at::IntArrayRef strides) {
 
 at::Tensor BorrowedTensor::alias() {
   if (!device_.is_cpu()) {
-    if (npu_) {
-      npu::follow_host_storage(npu_.unsafeGetStorageImpl());
-    } else {
-      npu_ = npu::adopt_lent(tensor_.storage(), device_.index());
-    }
+    if (on_device_)
+      host_device()->follow(on_device_.unsafeGetStorageImpl());
+    else
+      on_device_ = host_device()->storage_over_lent(tensor_.storage(), device_.index());
   }
-  const c10::Storage& storage = npu_ ? npu_ : tensor_.storage();
+  const c10::Storage& storage = on_device_ ? on_device_ : tensor_.storage();
   return tensor_in_storage(storage, tensor_.scalar_type(), tensor_.sizes(), tensor_.strides(), 0);
 }
 
 int64_t BorrowedTensor::leave_copy_to_keepers() {
   // Without another holder there cannot be a new one. With one, the GIL keeps
   // Python from looking at the storage meanwhile.
-  const bool is_own_host_storage = npu_ && npu_.use_count() == 1;
-  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == (is_own_host_storage ? 2 : 1)) return 0;
+  const bool is_ours = on_device_ && on_device_.use_count() == 1;
+  if (tensor_.use_count() == 1 && tensor_.storage().use_count() == (is_ours ? 2 : 1)) return 0;
   const Gil gil;
   const size_t bytes = storage_->nbytes();
   at::DataPtr copy = c10::GetCPUAllocator()->allocate(bytes);
   if (bytes != 0) std::memcpy(copy.get(), data_, bytes);
   storage_->set_data_ptr_noswap(std::move(copy));
-  if (npu_) {
-    npu::follow_host_storage(npu_.unsafeGetStorageImpl());
-    npu::count(npu_.unsafeGetStorageImpl());
-  }
-  npu_ = {};
+  if (on_device_) host_device()->own(on_device_.unsafeGetStorageImpl());
+  on_device_ = {};
   const at::Tensor kept = std::move(tensor_);
   data_ = nullptr;
   make();

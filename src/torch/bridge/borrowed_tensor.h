@@ -47,7 +47,7 @@ class BorrowedTensor {
 
   at::Tensor tensor_;
   c10::StorageImpl* storage_ = nullptr;  // of tensor_
-  c10::Storage npu_;                     // over the same memory; made by the first alias() on npu
+  c10::Storage on_device_;               // over the same memory; made by the first alias() on a device
   void* data_ = nullptr;
   DType dtype_;
   c10::Device device_;

@@ -12,8 +12,8 @@
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
 #include "torch/bridge/dispatch.h"
-#include "torch/bridge/own_kernels.h"
 #include "torch/bridge/torch_host.h"
+#include "torch/own_kernels/own_kernels.h"
 
 namespace npugraph::bridge {
 
@@ -90,7 +90,7 @@ void append_tensors(c10::IValue value, std::vector<at::Tensor>& tensors) {
   }
 }
 
-bool has_result_on_npu(const ir::Graph& graph, const ir::Node& node) {
+bool has_result_on_device(const ir::Graph& graph, const ir::Node& node) {
   return std::ranges::any_of(node.results, [&](ir::ValueId id) {
     const auto* type = id == ir::kNone ? nullptr : std::get_if<ir::TensorType>(&graph.value(id).type);
     return type != nullptr && type->device.type != "cpu";
@@ -106,8 +106,8 @@ Results evaluate_node(const ir::Graph& graph, ir::NodeId id) {
   const BelowAutograd below;
   auto stack = make_arguments(graph, node, *op);
   if (!stack) return {};
-  if (const StackKernel own = own_kernel(op->operator_name(), has_result_on_npu(graph, node)); own != nullptr)
-    own(*stack);
+  if (const own::StackKernel kernel = own::own_kernel(op->operator_name(), has_result_on_device(graph, node)))
+    kernel(*stack);
   else
     op->callBoxed(*stack);
 

@@ -11,8 +11,7 @@
 
 #include "base/error.h"
 #include "tensor/shape.h"
-#include "torch/npu/facts.h"
-#include "torch/npu/tensor.h"
+#include "torch/bridge/host_device.h"
 
 namespace npugraph::bridge {
 
@@ -103,7 +102,7 @@ class Converter {
   c10::IValue single(const Device& value, const c10::Type& type) const {
     if (type.kind() != TypeKind::DeviceObjType) fail();
     const c10::Device device = to_torch(value);
-    return source_.keeps_devices || !npu::is_host_memory(device) ? device : c10::Device(c10::kCPU);
+    return source_.keeps_devices || !is_host_device(device) ? device : c10::Device(c10::kCPU);
   }
   template <typename T>
   c10::IValue single(const std::vector<T>&, const c10::Type&) const {
@@ -298,7 +297,7 @@ std::shared_ptr<void> share_tensor(at::Tensor tensor) {
 
 ir::ConstantData constant_of(at::Tensor tensor) {
   ir::ConstantData constant;
-  if (npu::is_host_memory(tensor.device())) tensor = npu::cpu_alias(tensor);
+  if (is_host_device(tensor.device())) tensor = host_device()->cpu_alias(tensor);
   if (tensor.layout() == at::kStrided && tensor.device().is_cpu() && from_torch(tensor.scalar_type())) {
     constant.data = tensor.const_data_ptr();
     constant.bytes = extent_bytes(tensor.sizes(), tensor.strides(), *from_torch(tensor.scalar_type()));

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tensor/shape.h"
 #include "torch/bridge/convert.h"
-#include "torch/npu/tensor.h"
+#include "torch/bridge/host_device.h"
 
 namespace npugraph::bridge {
 
@@ -102,7 +102,7 @@ void Declared::store(ng_call* call, size_t number, at::Tensor result, const Borr
     buffer.object = result.unsafeReleaseTensorImpl();
     return;
   }
-  if (npu::is_host_memory(result.device())) result = npu::cpu_alias(std::exchange(result, {}));
+  if (is_host_device(result.device())) result = host_device()->cpu_alias(std::exchange(result, {}));
   if (result.layout() != at::kStrided || !result.device().is_cpu())
     fail(cat("returned ", result.toString(), " as result ", number));
   if (result.scalar_type() != to_torch(operand.dtype)) {

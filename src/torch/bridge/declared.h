@@ -15,6 +15,7 @@
 #include "abi/task.h"
 #include "program/program.h"
 #include "torch/bridge/borrowed_tensor.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
@@ -31,7 +32,7 @@ struct DeclaredOperand {
 
 class Declared {
  public:
-  Declared(const program::Program& program, const program::Task& task);
+  NPUGRAPH_EXPORT Declared(const program::Program& program, const program::Task& task);
 
   const std::string& name() const { return name_; }
   const std::vector<DeclaredOperand>& operands() const { return operands_; }

@@ -18,7 +18,7 @@
 #include "ops/table.h"
 #include "program/definition.h"
 #include "torch/bridge/convert.h"
-#include "torch/npu/eager_task.h"
+#include "torch/own_kernels/eager_task.h"
 
 namespace npugraph::bridge {
 namespace {
@@ -55,8 +55,8 @@ class Call {
   void run() {
     std::vector<ng_buffer> buffers;
     for (size_t i = 0; i < tensors_.size(); ++i)
-      buffers.push_back(npu::buffer_of(tensors_[i], static_cast<int32_t>(task_.operands[i].dtype)));
-    const npu::EagerTask task(program::make_task(kernel_.make, task_));
+      buffers.push_back(own::buffer_of(tensors_[i], static_cast<int32_t>(task_.operands[i].dtype)));
+    const own::EagerTask task(program::make_task(kernel_.make, task_));
     const auto error = task.run(buffers);
     TORCH_CHECK(!error, name_, ": ", error->empty() ? "the kernel refuses these arguments" : *error,
                 " (the kernel is in '", kernel_.library, "')");

@@ -8,13 +8,14 @@
 
 #include "program/program.h"
 #include "runtime/executable.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
 // Throws the exception that a task of this thread threw last; if there is none, `error` as the exception of eager mode.
 [[noreturn]] void rethrow(const std::string& error);
 // Throws the exception of a run that failed. Does nothing after a successful run.
-void check_run(const runtime::RunResult& result, const program::Program& program);
+NPUGRAPH_EXPORT void check_run(const runtime::RunResult& result, const program::Program& program);
 
 // The object of a result, which must have one. Takes its reference.
 at::Tensor take_object(runtime::BoundOutput& output);

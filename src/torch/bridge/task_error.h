@@ -6,12 +6,13 @@
 #include <exception>
 
 #include "abi/task.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
 // To be called in a catch block. Keeps the current exception for take_kept_exception(), tells the host its text when
 // there is a host, and returns NG_ERROR.
-ng_status report_current_exception(const ng_call* call) noexcept;
+NPUGRAPH_EXPORT ng_status report_current_exception(const ng_call* call) noexcept;
 
 void keep_exception(std::exception_ptr thrown);
 // Returns the exception that the calling thread kept last, or null, and forgets it.

@@ -3,11 +3,12 @@
 
 #include "abi/task.h"
 #include "program/program.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
 // Makes tasks of every kind: operators, Python callables, collectives and control flow, besides those of
 // compiler::task_makers(). A runtime::MakeTask. Thread-safe.
-ng_task make_task(const program::Program& program, const program::Task& task);
+NPUGRAPH_EXPORT ng_task make_task(const program::Program& program, const program::Task& task);
 
 }  // namespace npugraph::bridge

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <string>
 
+#include "torch/own_kernels/export.h"
+
 namespace npugraph::bridge {
 
-class TaskScope {
+class NPUGRAPH_EXPORT TaskScope {
  public:
   explicit TaskScope(const std::string& name) {
     if (tracked_.load(std::memory_order_relaxed)) [[unlikely]]

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include <ATen/record_function.h>
@@ -14,10 +13,9 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "runtime/memory/red_zones.h"
+#include "torch/bridge/host_device.h"
 #include "torch/bridge/spare_memory.h"
 #include "torch/bridge/task_error.h"
-#include "torch/npu/captured.h"
-#include "torch/npu/host_limit.h"
 
 namespace npugraph::bridge {
 namespace {
@@ -82,18 +80,13 @@ void* TorchHost::hold(void* storage) {
 void* TorchHost::constant_object(const program::Constant& constant) { return constant.owner.get(); }
 
 std::function<std::shared_ptr<void>()> TorchHost::thread_state() {
-  struct Set {
-    std::optional<npu::Captured> captured;
-    std::optional<npu::AllocatesForDevice> for_device;
-  };
-  const bool captured = npu::is_captured(), for_device = npu::allocates_for_device();
-  if (!captured && !for_device) return {};
-  return [=] {
-    auto set = std::make_shared<Set>();
-    if (captured) set->captured.emplace();
-    if (for_device) set->for_device.emplace();
-    return set;
-  };
+  const HostDevice* device = host_device();
+  return device == nullptr ? std::function<std::shared_ptr<void>()>() : device->thread_state();
+}
+
+std::shared_ptr<void> TorchHost::watch_capture(runtime::CaptureErrorMode mode) {
+  const HostDevice* device = host_device();
+  return device == nullptr ? nullptr : device->watch_capture(mode);
 }
 
 // The names in Ascend's documents.

@@ -12,12 +12,13 @@
 #include "passes/pass.h"
 #include "program/file.h"
 #include "runtime/host.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
 class TorchHost : public runtime::Host {
  public:
-  static TorchHost& instance();
+  NPUGRAPH_EXPORT static TorchHost& instance();
 
   // A tensor whose storage holds the memory. The caller of the Program gives it its shape and element type.
   void* allocate(int64_t bytes, void** data) override;
@@ -29,8 +30,8 @@ class TorchHost : public runtime::Host {
   std::span<std::byte> memory_of(void* object) override;
   void* hold(void* storage) override;
   void* constant_object(const program::Constant& constant) override;
-  // Whether the thread works for a device, and whether its operators are being captured.
   std::function<std::shared_ptr<void>()> thread_state() override;
+  std::shared_ptr<void> watch_capture(runtime::CaptureErrorMode mode) override;
   // An event of torch.profiler, as torch.profiler.record_function makes them.
   const char* name_of(Phase phase) const override;
   void* begin_range(const char* name) override;

@@ -13,10 +13,11 @@
 #include "abi/task.h"
 #include "torch/bridge/borrowed_tensor.h"
 #include "torch/bridge/declared.h"
+#include "torch/own_kernels/export.h"
 
 namespace npugraph::bridge {
 
-class UnderWay final : public c10::TensorImpl {
+class NPUGRAPH_EXPORT UnderWay final : public c10::TensorImpl {
  public:
   // tensor() may be called at most `operands` times.
   explicit UnderWay(size_t operands);

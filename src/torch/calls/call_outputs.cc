@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "torch/bridge/convert.h"
 #include "torch/bridge/declared.h"
+#include "torch/bridge/host_device.h"
 #include "torch/bridge/run_result.h"
-#include "torch/npu/memory.h"
-#include "torch/npu/tensor.h"
+#include "torch/bridge/storage_pairs.h"
 
 namespace npugraph::calls {
 
@@ -31,7 +31,7 @@ at::Tensor view_of_input(const at::Tensor& input, const BoundOutput& output) {
 }
 
 PyObject* wrap_tensor(const program::Program& program, const program::Output& declared, BoundOutput& output,
-                      const CallInputs& inputs, npu::Adopted& on_npu) {
+                      const CallInputs& inputs, bridge::StoragePairs& on_device) {
   const program::Buffer& buffer = program.buffers[declared.tensor.buffer];
   const bool from_input = buffer.cls == program::BufferClass::kInput || buffer.cls == program::BufferClass::kParameter;
   if (from_input) {
@@ -43,8 +43,12 @@ PyObject* wrap_tensor(const program::Program& program, const program::Output& de
   if (output.object != nullptr && bridge::is_absent(*static_cast<c10::TensorImpl*>(output.object)))
     return Py_NewRef(Py_None);
   at::Tensor result = bridge::result_of(output);
-  if (buffer.device != Device{} && result.is_cpu())
-    npu::move_into(*result.unsafeGetTensorImpl(), on_npu.of(result.storage(), bridge::to_torch(buffer.device).index()));
+  if (buffer.device != Device{} && result.is_cpu()) {
+    const bridge::HostDevice& device = *bridge::host_device();
+    const c10::DeviceIndex index = bridge::to_torch(buffer.device).index();
+    const auto make = [&](const c10::Storage& cpu) { return device.storage_over(cpu, index); };
+    device.move_into(*result.unsafeGetTensorImpl(), on_device.over(result.storage(), make));
+  }
   return THPVariable_Wrap(std::move(result));
 }
 
@@ -58,9 +62,9 @@ PyObject* wrap_scalar(const BoundOutput& output) {
 }
 
 PyObject* wrap(const program::Program& program, const program::Output& declared, BoundOutput& output,
-               const CallInputs& inputs, npu::Adopted& on_npu) {
+               const CallInputs& inputs, bridge::StoragePairs& on_device) {
   switch (declared.kind) {
-    case program::Output::Kind::kTensor: return wrap_tensor(program, declared, output, inputs, on_npu);
+    case program::Output::Kind::kTensor: return wrap_tensor(program, declared, output, inputs, on_device);
     case program::Output::Kind::kInput: return Py_NewRef(inputs.object(static_cast<size_t>(declared.input)));
     case program::Output::Kind::kScalar: return wrap_scalar(output);
     case program::Output::Kind::kNone: break;
@@ -80,11 +84,11 @@ PyObject* wrap_outputs(const program::Program& program, std::span<BoundOutput> o
     }
   } const drop_rest{outputs};
 
-  npu::Adopted on_npu;
+  bridge::StoragePairs on_device;
   THPObjectPtr tuple(PyTuple_New(static_cast<Py_ssize_t>(outputs.size())));
   if (!tuple) throw python_error();
   for (size_t i = 0; i < outputs.size(); ++i) {
-    PyObject* object = wrap(program, program.outputs[i], outputs[i], inputs, on_npu);
+    PyObject* object = wrap(program, program.outputs[i], outputs[i], inputs, on_device);
     if (object == nullptr) throw python_error();
     PyTuple_SET_ITEM(tuple.get(), i, object);
   }

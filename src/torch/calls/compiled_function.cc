@@ -13,15 +13,10 @@
 #include "program/call_symbols.h"
 #include "runtime/threads/worker_pool.h"
 #include "torch/bridge/convert.h"
+#include "torch/bridge/host_device.h"
 #include "torch/bridge/run_result.h"
 #include "torch/bridge/torch_host.h"
 #include "torch/calls/call_outputs.h"
-#include "torch/capture/compiled_call.h"
-#include "torch/device/core_limits.h"
-#include "torch/device/streams.h"
-#include "torch/npu/facts.h"
-#include "torch/npu/host_limit.h"
-#include "torch/npu/memory.h"
 
 namespace npugraph::calls {
 
@@ -40,15 +35,16 @@ bool may_wait(const program::Program& program) {
   });
 }
 
-// The first npu of this process that the Program uses.
-std::optional<c10::DeviceIndex> npu_of(const program::Program& program) {
-  for (const program::Buffer& buffer : program.buffers) {
-    if (buffer.device == Device{}) continue;
-    const c10::Device device = bridge::to_torch(buffer.device);
-    const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
-    if (device.type() == npu::kNpu && index < npu::facts().devices) return index;
-  }
-  return std::nullopt;
+// The first device other than cpu that the Program uses. UserError if the process has none.
+std::optional<c10::DeviceIndex> device_of(const program::Program& program) {
+  const auto found =
+      std::ranges::find_if(program.buffers, [](const auto& buffer) { return buffer.device != Device{}; });
+  if (found == program.buffers.end()) return std::nullopt;
+  if (bridge::host_device() == nullptr)
+    throw UserError(cat(program.name, " is for tensors of ", found->device.type,
+                        ", and this process has no such device: import torch_npu first"));
+  const c10::Device device = bridge::to_torch(found->device);
+  return device.has_index() ? device.index() : c10::DeviceIndex{0};
 }
 
 // Gives the pool as many threads as torch would use in the calling thread.
@@ -67,6 +63,16 @@ PyObject* warned(PyObject* results, const std::string& warning) {
   if (PyErr_WarnEx(kind.ptr(), warning.c_str(), 1) == 0) return results;
   Py_DECREF(results);
   return nullptr;
+}
+
+// The results in a tuple; undefined tensors for those that are none. Empty if the call has failed.
+std::vector<at::Tensor> tensors_of(PyObject* wrapped) {
+  std::vector<at::Tensor> results;
+  for (Py_ssize_t i = 0; wrapped != nullptr && i < PyTuple_GET_SIZE(wrapped); ++i) {
+    PyObject* result = PyTuple_GET_ITEM(wrapped, i);
+    results.push_back(THPVariable_Check(result) ? THPVariable_Unpack(result) : at::Tensor());
+  }
+  return results;
 }
 
 }  // namespace
@@ -108,7 +114,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<runtime::Executable> executab
       arguments_(arguments),
       inputs_(std::move(inputs)),
       label_(std::move(label)),
-      npu_(npu_of(program_)),
+      device_(device_of(program_)),
       gil_(may_wait(program_)) {
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
@@ -118,9 +124,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<runtime::Executable> executab
 
 runtime::BoundInputs CompiledFunction::bound(const Frame& frame) const {
   runtime::BoundInputs inputs = frame.inputs.bound();
-  if (!npu_) return inputs;
-  const c10::Stream stream = device::current_stream(*npu_);
-  inputs.stream = {.id = stream.id(), .device = stream.device_index(), .limits = device::limits_in_force(stream)};
+  if (device_) inputs.stream = bridge::host_device()->calling_stream(*device_);
   return inputs;
 }
 
@@ -133,8 +137,7 @@ RunResult CompiledFunction::run_executable(Frame& frame) {
   {
     std::optional<pybind11::gil_scoped_release> no_gil;
     if (policy.releases) no_gil.emplace();
-    std::optional<npu::AllocatesForDevice> for_device;
-    if (npu_) for_device.emplace();
+    const bridge::DeviceWork work(device_.has_value());
     runtime::BoundInputs inputs = bound(frame);
     if (arguments_ == Arguments::kBoxed) {
       inputs.caller = &frame;
@@ -153,9 +156,8 @@ void CompiledFunction::fail(const RunResult& result) const {
   try {
     bridge::rethrow(result.error);
   } catch (const std::exception& error) {
-    const auto refused = npu_ ? npu::refused_by_host(error.what()) : std::nullopt;
-    if (!refused) throw;
-    npu::DeviceMemory::of(*npu_).fail_on_host(*refused, *npu_);
+    if (device_) bridge::host_device()->check_memory(error, *device_);
+    throw;
   }
 }
 
@@ -210,32 +212,36 @@ void CompiledFunction::take_boxed(PyObject* list, Frame& frame) {
   frame.inputs.take_out_of(list, specs_);
 }
 
-// Runs as a part of the graph that is captured in `stream`.
-PyObject* CompiledFunction::run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream) {
-  std::vector<at::Tensor> tensors(specs_.size()), written, results;
+bridge::GraphCall CompiledFunction::graph_call(const Frame& frame) const {
+  bridge::GraphCall call{executable_, bound(frame), std::vector<at::Tensor>(specs_.size()), {}};
   for (size_t i = 0; i < specs_.size(); ++i) {
-    if (!specs_[i].is_scalar) tensors[i] = frame.inputs.memory(i);
-    if (specs_[i].mutated) written.push_back(tensors[i]);
+    if (!specs_[i].is_scalar) call.tensors[i] = frame.inputs.memory(i);
+    if (specs_[i].mutated) call.written.push_back(call.tensors[i]);
   }
-  const auto call = std::make_shared<capture::CompiledCall>(executable_, bound(frame), std::move(tensors));
-  PyObject* wrapped = nullptr;
-  capture.launch(call, written, stream, [&] { wrapped = run_taken(frame); });
-  for (Py_ssize_t i = 0; wrapped != nullptr && i < PyTuple_GET_SIZE(wrapped); ++i) {
-    PyObject* result = PyTuple_GET_ITEM(wrapped, i);
-    results.push_back(THPVariable_Check(result) ? THPVariable_Unpack(result) : at::Tensor());
-  }
-  call->set_results(std::move(results));
-  executable_->note_captured_in_graph();
-  return wrapped;
+  return call;
+}
+
+// Runs as a part of the graph that is being captured, if there is one. Returns whether it has run.
+bool CompiledFunction::run_captured(const bridge::HostDevice& device, Frame& frame, PyObject*& wrapped) {
+  const auto is_of_device = [](const InputSpec& spec) { return spec.device.type() == c10::DeviceType::PrivateUse1; };
+  const auto first = std::ranges::find_if(specs_, is_of_device);
+  const auto index = first == specs_.end() ? std::nullopt : std::make_optional(first->device.index());
+  const auto run_now = [&] {
+    wrapped = run_alone(frame);
+    return tensors_of(wrapped);
+  };
+  return device.record(index, [&] { return graph_call(frame); }, run_now);
 }
 
 PyObject* CompiledFunction::run_taken(Frame& frame) {
-  if (capture::is_watching()) [[unlikely]] {
-    const auto on_npu = std::ranges::find(specs_, npu::kNpu, [](const InputSpec& spec) { return spec.device.type(); });
-    const c10::Stream stream =
-        device::current_stream(on_npu == specs_.end() ? npu::current_device() : on_npu->device.index());
-    if (const auto capture = capture::recorder_of(stream)) return run_captured(frame, *capture, stream);
-  }
+  const bridge::HostDevice* device = bridge::host_device();
+  PyObject* wrapped = nullptr;
+  if (device != nullptr && device->is_watching() && run_captured(*device, frame, wrapped)) [[unlikely]]
+    return wrapped;
+  return run_alone(frame);
+}
+
+PyObject* CompiledFunction::run_alone(Frame& frame) {
   const RunResult result = run_executable(frame);
   switch (result.status) {
     case RunStatus::kOk:

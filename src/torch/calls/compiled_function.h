@@ -17,10 +17,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "runtime/executable.h"
+#include "torch/bridge/host_device.h"
 #include "torch/calls/call_inputs.h"
 #include "torch/calls/gil_policy.h"
 #include "torch/calls/input_template.h"
-#include "torch/capture/capture.h"
 
 namespace npugraph::calls {
 
@@ -75,7 +75,9 @@ class CompiledFunction {
   void take_named(std::span<PyObject* const> positional, PyObject* const* named, PyObject* names, Frame& frame);
   void take_boxed(PyObject* list, Frame& frame);
   PyObject* run_taken(Frame& frame);
-  PyObject* run_captured(Frame& frame, capture::Capture& capture, c10::Stream stream);
+  PyObject* run_alone(Frame& frame);
+  bool run_captured(const bridge::HostDevice& device, Frame& frame, PyObject*& wrapped);
+  bridge::GraphCall graph_call(const Frame& frame) const;
   PyObject* misplaced(bool overlaps, const CallInputs& inputs) const;
   void count_writes(const CallInputs& inputs) const;
   runtime::BoundInputs bound(const Frame& frame) const;
@@ -93,8 +95,8 @@ class CompiledFunction {
   pybind11::object hook_;
   pybind11::object fallback_;
   Py_ssize_t watched_index_ = 0;
-  PyObject* watched_ = nullptr;                // borrowed, only compared
-  const std::optional<c10::DeviceIndex> npu_;  // the npu on whose streams it is called
+  PyObject* watched_ = nullptr;                   // borrowed, only compared
+  const std::optional<c10::DeviceIndex> device_;  // on whose streams it is called
   GilPolicy gil_;
   uint64_t forgotten_ = 0;  // number of calls of forget()
 };

@@ -21,7 +21,6 @@
 #include "torch/capture/generator_states.h"
 #include "torch/capture/recording.h"
 #include "torch/capture/registry.h"
-#include "torch/npu/export.h"
 
 namespace npugraph::capture {
 
@@ -39,8 +38,8 @@ class Capture {
 
   // Calls `run`, the operator's kernel on the arguments at the end of `stack`, and records it as a launch in `stream`.
   // c10::Error if the host would have to read a result of the operator.
-  NPUGRAPH_EXPORT void launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
-                              c10::function_ref<void()> run);
+  void launch(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Stream stream,
+              c10::function_ref<void()> run);
 
   // Calls `run`, which runs the Program of `call` for the first time, and records the
   // call. `written` are the inputs that it writes.

@@ -17,14 +17,13 @@
 #include "torch/capture/external_event.h"
 #include "torch/capture/segment.h"
 #include "torch/capture/task_group.h"
-#include "torch/npu/export.h"
 
 namespace npugraph::capture {
 
 // The id of a new pool. Graphs that share a pool may use the same memory for intermediates of a replay.
 c10::MempoolId_t new_pool();
 
-class NPUGRAPH_EXPORT CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
+class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
  public:
   ~CapturedGraph();
 

@@ -14,8 +14,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
-#include "torch/npu/export.h"
-
 namespace npugraph::capture {
 
 // The state of a generator at the start of a replay.
@@ -56,6 +54,6 @@ class GeneratorStates {
 
 // From now on, captures are told of operations on npu generators, and operators can ask
 // whether they are captured. Once in the process.
-NPUGRAPH_EXPORT void record_generator_states();
+void record_generator_states();
 
 }  // namespace npugraph::capture

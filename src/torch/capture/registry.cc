@@ -29,8 +29,6 @@ Captures& captures() {
   return *all;
 }
 
-thread_local int inside = 0;
-
 // An action of the host: the name of the call, and a description for error messages.
 struct Action {
   const char* what;
@@ -108,34 +106,27 @@ std::shared_ptr<Capture> capture_of(c10::Stream stream) {
 }
 
 std::shared_ptr<Capture> recorder_of(c10::Stream stream) {
-  if (inside != 0) return nullptr;
+  if (is_inside()) return nullptr;
   check_runs("a launch", stream, /*whole_device=*/false);
   return capture_of(stream);
 }
 
 void check_host_may_wait(const char* what, c10::Stream stream) {
-  if (!is_watching() || inside != 0) return;
+  if (!is_watching() || is_inside()) return;
   check_captures({what, kWaits}, [&](c10::Stream captured) { return captured == stream; });
   check_runs(what, stream, /*whole_device=*/false);
 }
 
 void check_host_may_wait(const char* what, c10::DeviceIndex device) {
-  if (!is_watching() || inside != 0) return;
+  if (!is_watching() || is_inside()) return;
   check_captures({what, kWaits}, [&](c10::Stream captured) { return captured.device_index() == device; });
   check_runs(what, c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::DeviceType::PrivateUse1, device)),
              /*whole_device=*/true);
 }
 
 void check_host_may_allocate(const char* what) {
-  if (!is_watching() || inside != 0) return;
+  if (!is_watching() || is_inside()) return;
   check_captures({what, kAllocates}, [](c10::Stream) { return false; });
-}
-
-ErrorMode parse_error_mode(const std::string& mode) {
-  if (mode == "global") return ErrorMode::kGlobal;
-  if (mode == "thread_local") return ErrorMode::kThreadLocal;
-  if (mode == "relaxed") return ErrorMode::kRelaxed;
-  throw UserError(cat("capture_error_mode is \"global\", \"thread_local\" or \"relaxed\", got \"", mode, "\""));
 }
 
 CompiledCapture::CompiledCapture(ErrorMode mode) : mode_(mode) {
@@ -153,10 +144,6 @@ CompiledCapture::~CompiledCapture() {
 bool CompiledCapture::forbids() const {
   return mode_ == ErrorMode::kGlobal || (mode_ == ErrorMode::kThreadLocal && thread_ == std::this_thread::get_id());
 }
-
-Inside::Inside() { ++inside; }
-Inside::~Inside() { --inside; }
-bool is_inside() noexcept { return inside != 0; }
 
 Mark mark(c10::Stream stream) {
   const auto capture = capture_of(stream);

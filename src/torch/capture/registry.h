@@ -5,29 +5,26 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <thread>
 #include <unordered_map>
 
 #include <c10/core/Stream.h>
 
-#include "torch/npu/export.h"
+#include "runtime/instance/capture_rules.h"
+#include "torch/npu/call_record.h"
 
 namespace npugraph::capture {
 
 class Capture;
 
-// Which threads may not wait for the device, take raw memory of it or free cached memory while a capture runs: all
-// threads, the thread that began it, or none. Waiting for a captured stream is an error in all modes.
-enum class ErrorMode : uint8_t { kGlobal, kThreadLocal, kRelaxed };
-// UserError that lists the modes if `mode` is none of them.
-ErrorMode parse_error_mode(const std::string& mode);
+// Waiting for a captured stream is an error in all modes.
+using ErrorMode = runtime::CaptureErrorMode;
 
 // How many launches of each stream have happened.
 using Progress = std::unordered_map<c10::Stream, int64_t>;
 
 namespace detail {
-NPUGRAPH_EXPORT extern std::atomic<int64_t> watched;  // captured and waiting streams
+extern std::atomic<int64_t> watched;  // captured and waiting streams
 }
 
 // Whether a launch has to ask for captures and stopped streams at all.
@@ -38,26 +35,26 @@ void begin(std::shared_ptr<Capture> capture);
 void end(const Capture& capture);
 
 // The capture that `stream` belongs to, or null.
-NPUGRAPH_EXPORT std::shared_ptr<Capture> capture_of(c10::Stream stream);
+std::shared_ptr<Capture> capture_of(c10::Stream stream);
 // The capture that records a launch of the calling thread in `stream`; null also inside of a launch. c10::Error if the
 // stream waits for an ExternalEvent.
-NPUGRAPH_EXPORT std::shared_ptr<Capture> recorder_of(c10::Stream stream);
+std::shared_ptr<Capture> recorder_of(c10::Stream stream);
 
 // c10::Error when the host may not do `what`, which waits for `stream`, or for all streams of an existing `device`.
-NPUGRAPH_EXPORT void check_host_may_wait(const char* what, c10::Stream stream);
-NPUGRAPH_EXPORT void check_host_may_wait(const char* what, c10::DeviceIndex device);
+void check_host_may_wait(const char* what, c10::Stream stream);
+void check_host_may_wait(const char* what, c10::DeviceIndex device);
 // c10::Error when the calling thread may not do `what`, which takes raw memory of a device or frees cached memory.
-NPUGRAPH_EXPORT void check_host_may_allocate(const char* what);
+void check_host_may_allocate(const char* what);
 
 // While alive, launches of the calling thread are not recorded: they are parts of a recorded launch, or of a replay.
 class Inside {
  public:
-  Inside();
-  ~Inside();
+  Inside() { ++npu::this_call.inside_launch; }
+  ~Inside() { --npu::this_call.inside_launch; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 };
-bool is_inside() noexcept;  // the calling thread
+inline bool is_inside() noexcept { return npu::this_call.inside_launch != 0; }  // the calling thread
 
 // While alive, the calling thread captures a compiled graph by running it. Nothing is recorded, but the restrictions of
 // `mode` apply.

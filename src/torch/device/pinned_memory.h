@@ -5,12 +5,10 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 
-#include "torch/npu/export.h"
-
 namespace npugraph::device {
 
 // Thread-safe.
-NPUGRAPH_EXPORT at::HostAllocator& pinned_allocator();
-NPUGRAPH_EXPORT bool is_pinned(const void* pointer);
+at::HostAllocator& pinned_allocator();
+bool is_pinned(const void* pointer);
 
 }  // namespace npugraph::device

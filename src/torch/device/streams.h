@@ -11,7 +11,6 @@
 #include <c10/core/Stream.h>
 
 #include "torch/capture/registry.h"
-#include "torch/npu/export.h"
 
 namespace npugraph::device {
 
@@ -25,7 +24,7 @@ uintptr_t handle_of(c10::Stream stream);
 c10::Stream stream_of_handle(uintptr_t handle);
 
 // The current stream of the calling thread on a device; the default stream at first.
-NPUGRAPH_EXPORT c10::Stream current_stream(c10::DeviceIndex device);
+c10::Stream current_stream(c10::DeviceIndex device);
 // Makes `stream` the current one of its device, and returns the one before.
 c10::Stream exchange_stream(c10::Stream stream);
 
@@ -58,6 +57,6 @@ const Event& timed_event(const void* address);
 double milliseconds_between(const Event& begin, const Event& end);
 
 // Makes the device known to c10: current device, streams and events. Once per process.
-NPUGRAPH_EXPORT void register_guard();
+void register_guard();
 
 }  // namespace npugraph::device

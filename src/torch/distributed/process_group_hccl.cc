@@ -69,7 +69,7 @@ Tensors memories_of(const char* call, const Tensors& tensors) {
   Tensors out;
   for (const Tensor& tensor : tensors) {
     TORCH_CHECK(tensor.layout() == at::kStrided, call, ": takes dense tensors, got layout ", tensor.layout());
-    const bool is_known = tensor.device().is_cpu() || npu::is_host_memory(tensor.device());
+    const bool is_known = tensor.device().is_cpu() || npu::is_npu(tensor);
     TORCH_CHECK(is_known, call, ": takes tensors of npu, got one of ", tensor.device());
     out.push_back(tensor.device().is_cpu() ? tensor.detach() : npu::cpu_alias(tensor));
   }

@@ -14,7 +14,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "torch/bridge/convert.h"
-#include "torch/bridge/own_kernels.h"
 #include "torch/capture/capture.h"
 #include "torch/device/streams.h"
 #include "torch/eager/cpu_call.h"
@@ -22,6 +21,7 @@
 #include "torch/npu/generator.h"
 #include "torch/npu/over_aliases.h"
 #include "torch/npu/tensor.h"
+#include "torch/own_kernels/own_kernels.h"
 
 namespace npugraph::eager {
 
@@ -61,9 +61,9 @@ class BoxedKernel final : public c10::OperatorKernel {
   static void give_back(Held& held);
 
   std::string name_;
-  bool is_foreign_ = false;            // from outside of torch
-  bool is_of_ascend_ = false;          // may ask for the device that it runs on
-  bridge::StackKernel own_ = nullptr;  // see own_kernel()
+  bool is_foreign_ = false;         // from outside of torch
+  bool is_of_ascend_ = false;       // may ask for the device that it runs on
+  own::StackKernel own_ = nullptr;  // see own_kernel()
   size_t arguments_ = 0;
   size_t returns_ = 0;
   std::vector<Tensors> tensors_;
@@ -75,7 +75,7 @@ BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_
   const c10::FunctionSchema& schema = op.schema();
   is_foreign_ = bridge::is_foreign(op.operator_name().getNamespace().value_or(""));
   is_of_ascend_ = name_.starts_with("npu::") || name_.starts_with("atb::");
-  own_ = bridge::own_kernel(op.operator_name(), /*is_npu=*/true);
+  own_ = own::own_kernel(op.operator_name(), /*as_compiled=*/true);
   arguments_ = schema.arguments().size();
   returns_ = schema.returns().size();
   for (size_t position = 0; position < arguments_; ++position) {

@@ -79,7 +79,7 @@ c10::Storage CpuCall::npu_storage(const c10::Storage& cpu) {
   for (const Argument& argument : arguments_)
     if (host_storage_of(storage_of(*argument.npu)) == storage) return argument.npu->unsafe_storage();
   if (std::find(on_cpu_.begin(), on_cpu_.end(), storage) != on_cpu_.end()) return {};
-  return adopted_.of(cpu, device());
+  return made_.over(cpu, [&](const c10::Storage& host) { return adopt(host, device()); });
 }
 
 at::Tensor CpuCall::result(at::Tensor from_kernel) {

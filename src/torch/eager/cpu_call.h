@@ -15,6 +15,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "torch/bridge/dispatch.h"
+#include "torch/bridge/storage_pairs.h"
 #include "torch/npu/facts.h"
 #include "torch/npu/host_limit.h"
 #include "torch/npu/memory.h"
@@ -92,7 +93,7 @@ class CpuCall {
   c10::DeviceIndex device_ = -1;
   c10::SmallVector<Argument, 6> arguments_;
   c10::SmallVector<Written, 2> written_;  // until they are taken over
-  npu::Adopted adopted_;
+  bridge::StoragePairs made_;
   c10::SmallVector<c10::StorageImpl*, 2> on_cpu_;  // of arguments on cpu
   bool has_large_cpu_ = false;                     // one of them has dimensions
   bridge::BelowAutograd below_;

@@ -8,7 +8,7 @@
 
 #include "torch/eager/native_kernels.h"
 #include "torch/eager/unboxed_kernel.h"
-#include "torch/npu/generated_product.h"
+#include "torch/own_kernels/generated_product.h"
 
 namespace npugraph::eager {
 namespace {
@@ -55,44 +55,44 @@ struct Product<Op, Result(Args...)> {
   }
 };
 
-// Operators whose kernel on cpu tensors is one of npu (torch/npu).
+// Operators whose kernel on cpu tensors is one of our own.
 struct Mm : op::mm {
   static at::Tensor redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2) {
-    return npu::mm_of_npu(self, mat2);
+    return own::mm_as_compiled(self, mat2);
   }
 };
 struct MmOut : op::mm_out {
   static at::Tensor& redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
-    return npu::mm_out_of_npu(self, mat2, out);
+    return own::mm_out_as_compiled(self, mat2, out);
   }
 };
 struct Bmm : op::bmm {
   static at::Tensor redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2) {
-    return npu::bmm_of_npu(self, mat2);
+    return own::bmm_as_compiled(self, mat2);
   }
 };
 struct BmmOut : op::bmm_out {
   static at::Tensor& redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
-    return npu::bmm_out_of_npu(self, mat2, out);
+    return own::bmm_out_as_compiled(self, mat2, out);
   }
 };
 struct Addmm : op::addmm {
   static at::Tensor redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat1,
                                const at::Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha) {
-    return npu::addmm_of_npu(self, mat1, mat2, beta, alpha);
+    return own::addmm_as_compiled(self, mat1, mat2, beta, alpha);
   }
 };
 struct AddmmOut : op::addmm_out {
   static at::Tensor& redispatch(c10::DispatchKeySet, const at::Tensor& self, const at::Tensor& mat1,
                                 const at::Tensor& mat2, const at::Scalar& beta, const at::Scalar& alpha,
                                 at::Tensor& out) {
-    return npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, out);
+    return own::addmm_out_as_compiled(self, mat1, mat2, beta, alpha, out);
   }
 };
 struct AddmmInPlace : op::addmm_ {
   static at::Tensor& redispatch(c10::DispatchKeySet, at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                 const at::Scalar& beta, const at::Scalar& alpha) {
-    return npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, self);
+    return own::addmm_out_as_compiled(self, mat1, mat2, beta, alpha, self);
   }
 };
 

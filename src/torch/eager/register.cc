@@ -8,6 +8,7 @@
 
 #include "torch/capture/generator_states.h"
 #include "torch/capture/registry.h"
+#include "torch/device/for_graphs.h"
 #include "torch/device/pinned_memory.h"
 #include "torch/device/streams.h"
 #include "torch/eager/autocast.h"
@@ -53,7 +54,7 @@ void register_device() {
     register_serialized_format();
     register_graphs();
     capture::record_generator_states();
-    npu_is_host_memory();
+    device::register_for_graphs();
   });
 }
 

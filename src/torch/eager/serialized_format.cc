@@ -20,7 +20,7 @@ constexpr std::string_view kName = "npu_format_";
 
 void put_format(const at::Tensor& tensor, Metadata& metadata) {
   if (!tensor.has_storage() || tensor.storage().device().type() != npu::kNpu) return;  // a fake tensor
-  if (const int format = npu::format_of(tensor); format != npu::kPlainFormat)
+  if (const int format = npu::format_of(tensor); format != kPlainFormat)
     metadata[std::string(kName) + std::to_string(format)] = true;
 }
 

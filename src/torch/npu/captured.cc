@@ -6,15 +6,9 @@
 namespace npugraph::npu {
 namespace {
 
-thread_local int depth = 0;
-
 bool (*is_capturing)(c10::DeviceIndex) = nullptr;
 
 }  // namespace
-
-Captured::Captured() { ++depth; }
-Captured::~Captured() { --depth; }
-bool is_captured() noexcept { return depth != 0; }
 
 bool is_captured(const at::Tensor& tensor) {
   const c10::Device device = tensor.device();

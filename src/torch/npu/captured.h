@@ -5,22 +5,22 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "torch/npu/export.h"
+#include "torch/npu/call_record.h"
 
 namespace npugraph::npu {
 
 // Alive while the calling thread runs operators that are recorded in a capture.
 class Captured {
  public:
-  Captured();
-  ~Captured();
+  Captured() { ++this_call.captured; }
+  ~Captured() { --this_call.captured; }
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
 };
-NPUGRAPH_EXPORT bool is_captured() noexcept;
+inline bool is_captured() noexcept { return this_call.captured != 0; }
 
 // The same; true also before an operator on `tensor` has been handed to the capture.
-NPUGRAPH_EXPORT bool is_captured(const at::Tensor& tensor);
+bool is_captured(const at::Tensor& tensor);
 // Sets the function that tells whether the calling thread's current stream
 // of a device is captured. Once in the process.
 void set_is_capturing(bool (*is_capturing)(c10::DeviceIndex));

@@ -13,8 +13,6 @@
 #include <c10/util/FunctionRef.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "torch/npu/export.h"
-
 namespace npugraph::npu {
 
 // A collective that is part of a captured graph.
@@ -51,7 +49,7 @@ class CollectiveRecorder {
 };
 
 // The recorder of the process; null if none was set.
-NPUGRAPH_EXPORT const CollectiveRecorder* collective_recorder();
+const CollectiveRecorder* collective_recorder();
 // To be called before the first collective. `recorder` must live as long as the process.
 void set_collective_recorder(const CollectiveRecorder* recorder);
 

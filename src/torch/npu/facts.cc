@@ -2,7 +2,6 @@
 #include "torch/npu/facts.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -14,7 +13,6 @@ namespace npugraph::npu {
 namespace {
 
 thread_local c10::DeviceIndex current_index = 0;
-std::atomic<bool> host_memory = false;
 
 // ASCEND_RT_VISIBLE_DEVICES lists numbers of cards; every card in the list exists.
 int visible_devices() {
@@ -34,12 +32,6 @@ const Facts& facts() {
   }();
   return values;
 }
-
-bool is_host_memory(c10::Device device) noexcept {
-  return device.type() == kNpu && host_memory.load(std::memory_order_relaxed);
-}
-
-void npu_is_host_memory() noexcept { host_memory.store(true, std::memory_order_relaxed); }
 
 c10::DeviceIndex current_device() noexcept { return current_index; }
 

@@ -8,7 +8,6 @@
 #include <c10/core/Device.h>
 
 #include "base/max_devices.h"
-#include "torch/npu/export.h"
 
 namespace npugraph::npu {
 
@@ -24,18 +23,14 @@ struct Facts {
 };
 
 // The facts of the process, from the environment (docs/env_vars.md) at the first call. Thread-safe.
-NPUGRAPH_EXPORT const Facts& facts();
-
-// Whether `device` is npu as torch/eager made it: memory of this host. Another package's npu is not.
-NPUGRAPH_EXPORT bool is_host_memory(c10::Device device) noexcept;
-NPUGRAPH_EXPORT void npu_is_host_memory() noexcept;
+const Facts& facts();
 
 // The current device of the calling thread.
-NPUGRAPH_EXPORT c10::DeviceIndex current_device() noexcept;
-NPUGRAPH_EXPORT void set_current_device(c10::DeviceIndex index) noexcept;
+c10::DeviceIndex current_device() noexcept;
+void set_current_device(c10::DeviceIndex index) noexcept;
 
 // `index` itself, or the current device for -1. c10::Error when there is no such device.
-NPUGRAPH_EXPORT c10::DeviceIndex checked_device(int64_t index);
+c10::DeviceIndex checked_device(int64_t index);
 
 // Sets the current device of the calling thread while it is alive.
 class CurrentDevice {

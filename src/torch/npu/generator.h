@@ -7,8 +7,6 @@
 
 #include <ATen/core/Generator.h>
 
-#include "torch/npu/export.h"
-
 namespace npugraph::npu {
 
 // Records operations on the states of generators to repeat them later, as captured graphs do. The npu generators ask it
@@ -32,7 +30,7 @@ void set_state_recorder(StateRecorder& recorder);
 
 // While numbers are drawn, mutex_ of the CPU generator must be held, as c10::GeneratorImpl requires; the members below
 // take it.
-class NPUGRAPH_EXPORT NpuGenerator final : public c10::GeneratorImpl {
+class NpuGenerator final : public c10::GeneratorImpl {
  public:
   explicit NpuGenerator(c10::DeviceIndex device);
 
@@ -58,13 +56,13 @@ class NPUGRAPH_EXPORT NpuGenerator final : public c10::GeneratorImpl {
 };
 
 // The default generator of a device, which is never destroyed.
-NPUGRAPH_EXPORT const at::Generator& default_generator(c10::DeviceIndex device);
+const at::Generator& default_generator(c10::DeviceIndex device);
 
 // The CPU generator that draws for the npu generator `generator`, or,
 // without one, for the default generator of `device`.
-NPUGRAPH_EXPORT at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
+at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
 // The CPU generator for the kernel over aliases that the calling thread runs (over_aliases.h); nullopt if it runs none.
-NPUGRAPH_EXPORT std::optional<at::Generator> generator_of_kernel();
+std::optional<at::Generator> generator_of_kernel();
 
 }  // namespace npugraph::npu

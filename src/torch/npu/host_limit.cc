@@ -21,7 +21,6 @@ constexpr size_t kLargePiece = size_t{1} << 20;
 constexpr int64_t kShares = 4;
 
 std::atomic<int64_t> handed_out{0};
-thread_local int kernels_for_device = 0;
 
 bool is_refused(int64_t bytes) {
   return static_cast<size_t>(bytes) >= kLargePiece && allocates_for_device() && !host_has(bytes);
@@ -66,12 +65,6 @@ bool host_has(int64_t bytes) {
   handed_out.store(std::max<int64_t>(room, 0) / kShares, std::memory_order_relaxed);
   return room >= 0;
 }
-
-AllocatesForDevice::AllocatesForDevice() noexcept { ++kernels_for_device; }
-
-AllocatesForDevice::~AllocatesForDevice() { --kernels_for_device; }
-
-bool allocates_for_device() noexcept { return kernels_for_device > 0; }
 
 void guard_host_memory() {
   if (!is_host_limited()) return;

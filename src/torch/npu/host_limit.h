@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "torch/npu/export.h"
+#include "torch/npu/call_record.h"
 
 namespace npugraph::npu {
 
@@ -22,15 +22,15 @@ bool host_has(int64_t bytes);
 // large pieces that the host does not have.
 class AllocatesForDevice {
  public:
-  NPUGRAPH_EXPORT AllocatesForDevice() noexcept;
-  NPUGRAPH_EXPORT ~AllocatesForDevice();
+  AllocatesForDevice() noexcept { ++this_call.works_for_device; }
+  ~AllocatesForDevice() { --this_call.works_for_device; }
   AllocatesForDevice(const AllocatesForDevice&) = delete;
   AllocatesForDevice& operator=(const AllocatesForDevice&) = delete;
 };
 // Whether one is alive in the calling thread.
-bool allocates_for_device() noexcept;
+inline bool allocates_for_device() noexcept { return this_call.works_for_device > 0; }
 
 // Makes the CPU allocator of the process and may_take() refuse such pieces, unless NPUGRAPH_DEVICE_MEMORY is set.
-NPUGRAPH_EXPORT void guard_host_memory();
+void guard_host_memory();
 
 }  // namespace npugraph::npu

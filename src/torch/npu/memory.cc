@@ -321,12 +321,6 @@ void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset) {
   format_of(npu) = format;
 }
 
-const c10::Storage& Adopted::of(const c10::Storage& cpu, c10::DeviceIndex device) {
-  for (const Pair& pair : pairs_)
-    if (pair.cpu == cpu.unsafeGetStorageImpl()) return pair.npu;
-  return pairs_.emplace_back(Pair{cpu.unsafeGetStorageImpl(), adopt(cpu, device)}).npu;
-}
-
 std::optional<c10::DeviceIndex> device_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   for (int device = 0; device < facts().devices; ++device) {

@@ -15,14 +15,10 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Storage.h>
-#include <c10/util/SmallVector.h>
 
-#include "torch/npu/export.h"
+#include "tensor/format.h"
 
 namespace npugraph::npu {
-
-// The format of a storage that was given none (torch/npu/format.h).
-inline constexpr int kPlainFormat = 2;
 
 struct Block {
   c10::intrusive_ptr<c10::StorageImpl> host;
@@ -37,7 +33,7 @@ struct Block {
 // Statistics and limit of one device.
 class DeviceMemory {
  public:
-  NPUGRAPH_EXPORT static DeviceMemory& of(c10::DeviceIndex device);
+  static DeviceMemory& of(c10::DeviceIndex device);
 
   // c10::OutOfMemoryError when `bytes` more do not fit the device.
   void add(Block& block, int64_t bytes);
@@ -47,7 +43,7 @@ class DeviceMemory {
   void count(Block& block) noexcept;
 
   // Throws c10::OutOfMemoryError: the host lacks `bytes`, though the device has room for them.
-  [[noreturn]] NPUGRAPH_EXPORT void fail_on_host(int64_t bytes, c10::DeviceIndex device);
+  [[noreturn]] void fail_on_host(int64_t bytes, c10::DeviceIndex device);
 
   c10::CachingDeviceAllocator::DeviceStats statistics() const;
   void reset_peak();
@@ -64,7 +60,7 @@ class DeviceMemory {
   };
   std::vector<Piece> pieces() const;
   // Whether `bytes` from `address` on lie in one of its pieces, or in one that is lent to it.
-  NPUGRAPH_EXPORT bool holds(uintptr_t address, uint64_t bytes) const;
+  bool holds(uintptr_t address, uint64_t bytes) const;
 
  private:
   int64_t room() const;
@@ -81,12 +77,12 @@ class DeviceMemory {
 };
 
 // The number of bytes that, by the text of an error, the host lacks; nullopt if the error is about something else.
-NPUGRAPH_EXPORT std::optional<int64_t> refused_by_host(std::string_view error);
+std::optional<int64_t> refused_by_host(std::string_view error);
 
 // The allocator of the npu device: allocates on the current device of the calling thread.
 class NpuAllocator final : public c10::DeviceAllocator {
  public:
-  NPUGRAPH_EXPORT static NpuAllocator& instance();
+  static NpuAllocator& instance();
 
   c10::DataPtr allocate(size_t bytes) override;
   void copy_data(void* dest, const void* src, size_t bytes) const override { default_copy_data(dest, src, bytes); }
@@ -113,21 +109,8 @@ c10::Storage adopt_lent(c10::Storage cpu, c10::DeviceIndex device);
 // From now on `npu` owns the memory of its host storage, which is counted even if the device has no room for it.
 void count(c10::StorageImpl* npu) noexcept;
 
-// Npu storages over CPU storages, each made once, so that tensors that share memory share their storage.
-class Adopted {
- public:
-  NPUGRAPH_EXPORT const c10::Storage& of(const c10::Storage& cpu, c10::DeviceIndex device);
-
- private:
-  struct Pair {
-    c10::StorageImpl* cpu;
-    c10::Storage npu;  // keeps `cpu` alive
-  };
-  c10::SmallVector<Pair, 2> pairs_;
-};
-
 // The deleter of a DataPtr whose context is a Block.
-NPUGRAPH_EXPORT void delete_block(void* block);
+void delete_block(void* block);
 
 // Null if the memory of an npu storage came from elsewhere (DLPack, a deserialised
 // storage), and its host storage has not been made yet.
@@ -137,7 +120,7 @@ inline Block* block_of(const c10::StorageImpl* npu) {
 }
 
 // Gives memory that came from elsewhere its host storage.
-NPUGRAPH_EXPORT c10::StorageImpl* make_host_storage(c10::StorageImpl* npu);
+c10::StorageImpl* make_host_storage(c10::StorageImpl* npu);
 
 // The host storage of an npu storage, owned by it.
 inline c10::StorageImpl* host_storage_of(c10::StorageImpl* npu) {
@@ -146,21 +129,21 @@ inline c10::StorageImpl* host_storage_of(c10::StorageImpl* npu) {
 }
 
 // The format tag of an npu storage.
-NPUGRAPH_EXPORT int& format_of(c10::StorageImpl* npu);
+int& format_of(c10::StorageImpl* npu);
 
 // A new npu storage over the memory of `npu`, which it keeps alive. It is not counted again, and cannot be resized.
 c10::Storage borrow(c10::StorageImpl* npu);
 // Makes `npu`, which keeps its size, use the memory of `other` from byte `offset` on, and keeps that memory alive.
-NPUGRAPH_EXPORT void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
+void stand_on(c10::StorageImpl* npu, c10::StorageImpl* other, int64_t offset);
 
 // The device into whose memory `pointer` points; nullopt if there is none.
-NPUGRAPH_EXPORT std::optional<c10::DeviceIndex> device_of(const void* pointer);
+std::optional<c10::DeviceIndex> device_of(const void* pointer);
 
 // Gives `npu` new memory of `bytes` on its device, with as much of the old content as fits. c10::Error if it is not
 // resizable, c10::OutOfMemoryError as above.
-NPUGRAPH_EXPORT void resize(c10::StorageImpl* npu, size_t bytes);
+void resize(c10::StorageImpl* npu, size_t bytes);
 
 // To be called after a CPU kernel may have resized the host storage or given it other memory.
-NPUGRAPH_EXPORT void follow_host_storage(c10::StorageImpl* npu);
+void follow_host_storage(c10::StorageImpl* npu);
 
 }  // namespace npugraph::npu

@@ -10,8 +10,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "torch/npu/export.h"
-
 namespace npugraph::npu {
 
 // How calls are computed.
@@ -65,11 +63,11 @@ struct Operator {
   std::string graph_form;
 };
 
-NPUGRAPH_EXPORT void declare_operator(const c10::OperatorHandle& op, Operator facts);
+void declare_operator(const c10::OperatorHandle& op, Operator facts);
 
-NPUGRAPH_EXPORT std::vector<const Operator*> operators();  // in the order of their names
+std::vector<const Operator*> operators();  // in the order of their names
 // Null for operators of other namespaces.
-NPUGRAPH_EXPORT const Operator* find_operator(const c10::OperatorHandle& op);
+const Operator* find_operator(const c10::OperatorHandle& op);
 
 // Whether calls of `op` announce all of their writes to this argument.
 bool writes_rows_of(const c10::OperatorHandle& op, std::string_view argument);

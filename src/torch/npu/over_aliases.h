@@ -3,18 +3,17 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
-#include <c10/core/Device.h>
-
-#include "torch/npu/export.h"
+#include "torch/npu/call_record.h"
 
 namespace npugraph::npu {
 
 // While alive, the calling thread runs such a kernel, for tensors of `device`.
 class OverAliases {
  public:
-  NPUGRAPH_EXPORT explicit OverAliases(c10::DeviceIndex device);
-  NPUGRAPH_EXPORT ~OverAliases();
+  explicit OverAliases(c10::DeviceIndex device) : outer_(std::exchange(this_call.alias_device, device)) {}
+  ~OverAliases() { this_call.alias_device = outer_; }
   OverAliases(const OverAliases&) = delete;
   OverAliases& operator=(const OverAliases&) = delete;
 
@@ -23,6 +22,8 @@ class OverAliases {
 };
 
 // Nullopt if the calling thread runs no such kernel.
-NPUGRAPH_EXPORT std::optional<c10::DeviceIndex> device_of_aliases() noexcept;
+inline std::optional<c10::DeviceIndex> device_of_aliases() noexcept {
+  return this_call.alias_device < 0 ? std::nullopt : std::make_optional(this_call.alias_device);
+}
 
 }  // namespace npugraph::npu

@@ -6,14 +6,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "torch/npu/export.h"
-
 namespace npugraph::npu {
 
 // Prints a cpu tensor; the default prints to the standard output. An empty name
 // means no name. Called by any thread; may throw.
 using Printer = void (*)(const std::string& name, const at::Tensor& tensor);
 void set_printer(Printer printer) noexcept;
-NPUGRAPH_EXPORT void print(const std::string& name, const at::Tensor& tensor);
+void print(const std::string& name, const at::Tensor& tensor);
 
 }  // namespace npugraph::npu

@@ -3,21 +3,17 @@
 // operators that announce their writes say so in their row (operators.h).
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/FunctionRef.h>
+#include <utility>
 
-#include "torch/npu/export.h"
+#include "torch/npu/call_record.h"
 
 namespace npugraph::npu {
-
-using RowsAnnounced =
-    c10::function_ref<void(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places)>;
 
 // While it is alive, `heard` is called for the rows that the calling thread announces; `heard` must live as long.
 class HearRowWrites {
  public:
-  explicit HearRowWrites(RowsAnnounced heard);
-  ~HearRowWrites();
+  explicit HearRowWrites(RowsAnnounced heard) : heard_(heard), before_(std::exchange(this_call.heard, &heard_)) {}
+  ~HearRowWrites() { this_call.heard = before_; }
   HearRowWrites(const HearRowWrites&) = delete;
   HearRowWrites& operator=(const HearRowWrites&) = delete;
 
@@ -27,9 +23,11 @@ class HearRowWrites {
 };
 
 // Whether the calling thread's announcements are heard.
-NPUGRAPH_EXPORT bool are_rows_heard();
+inline bool are_rows_heard() { return this_call.heard != nullptr; }
 
 // To be called before into.index_put_(places, ...).
-NPUGRAPH_EXPORT void announce_rows(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places);
+inline void announce_rows(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places) {
+  if (this_call.heard != nullptr) (*this_call.heard)(into, places);
+}
 
 }  // namespace npugraph::npu

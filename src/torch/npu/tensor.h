@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "torch/npu/export.h"
 #include "torch/npu/facts.h"
 
 namespace npugraph::npu {
@@ -21,19 +20,19 @@ inline bool same_geometry(const c10::TensorImpl& a, const c10::TensorImpl& b) {
 }
 
 // A CPU tensor over the host storage of an npu tensor, with its sizes, strides, and conjugate and negative bits.
-NPUGRAPH_EXPORT at::Tensor cpu_alias(const at::Tensor& npu);
+at::Tensor cpu_alias(const at::Tensor& npu);
 // Takes back a result of cpu_alias() that is no longer needed, so that the thread's next alias costs less. Does nothing
 // if the tensor has other holders.
-NPUGRAPH_EXPORT void reuse_alias(at::Tensor alias);
+void reuse_alias(at::Tensor alias);
 
 // Moves a CPU tensor into `storage`, an npu storage over the same memory.
-NPUGRAPH_EXPORT void move_into(c10::TensorImpl& cpu, c10::Storage storage);
+void move_into(c10::TensorImpl& cpu, c10::Storage storage);
 
 // The same, into a new npu storage over the tensor's own memory, which nobody else may hold.
-NPUGRAPH_EXPORT void move_to_npu(c10::TensorImpl& cpu, c10::DeviceIndex device);
+void move_to_npu(c10::TensorImpl& cpu, c10::DeviceIndex device);
 
 // Throws c10::NotImplementedError: npu does not support tensors of the kind of `tensor`.
-[[noreturn]] NPUGRAPH_EXPORT void refuse_kind(const at::Tensor& tensor, const char* name);
+[[noreturn]] void refuse_kind(const at::Tensor& tensor, const char* name);
 
 // Throws it, in the name of operator `name`, if npu does not support the kind.
 inline void check_kind(const at::Tensor& tensor, const char* name) {

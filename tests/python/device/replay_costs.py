@@ -18,7 +18,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils import _pytree as pytree
 from torch_npu._operators import overload
 
-from npugraph._C import device
+from npugraph import _ascend as device
 
 Call = tuple[Any, Any]
 NAMESPACES = ("npu", "atb")

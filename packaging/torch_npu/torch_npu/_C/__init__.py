@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that scripts take from the extension module of Ascend's package. The one of this package is
-``npugraph._C.device``."""
+``npugraph._ascend``."""
 
 import ctypes
 from typing import Any
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu._C import _distributed_c10d as _distributed_c10d
 from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.cann import get_soc_version

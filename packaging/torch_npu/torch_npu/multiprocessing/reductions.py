@@ -11,7 +11,7 @@ import torch
 from torch.multiprocessing import reductions
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 
 __all__ = ["rebuild_npu_event", "rebuild_npu_tensor"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 
 DeviceLike = int | str | torch.device | None
 # Types of devices whose indices mean devices of npu. Scripts for CUDA add theirs.

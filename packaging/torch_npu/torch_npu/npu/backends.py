@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 
 
 class CubeMathType(enum.IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 
 _VERSION = "9.9.0"
 _MODULES = ("CANN", "RUNTIME", "COMPILER", "HCCL", "TOOLKIT", "OPP", "OPP_KERNEL", "DRIVER")

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from npugraph.fx.translate.pieces import issued_again
 from torch_npu._operators import overload
 from torch_npu.npu.streams import ExternalEvent, Stream

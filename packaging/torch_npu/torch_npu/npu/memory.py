@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu.npu import _torch_functions as _torch
 from torch_npu.npu._index import DeviceLike, device_index
 

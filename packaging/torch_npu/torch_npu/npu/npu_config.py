@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.properties import get_device_properties
 

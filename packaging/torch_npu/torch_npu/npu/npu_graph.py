@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu import _C
 from torch_npu.npu.graph_handlers import GraphDispatchMode
 from torch_npu.npu.graph_traces import traces

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import uuid
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu.npu._index import DeviceLike, device_index
 
 

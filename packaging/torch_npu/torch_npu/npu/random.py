@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu.npu._index import DeviceLike, device_index
 
 default_generators: tuple[torch.Generator, ...] = tuple(map(_device.default_generator, range(_device.count())))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu.npu import _torch_functions as _torch
 from torch_npu.npu._index import DeviceLike, device_index
 from torch_npu.npu.cann import _is_gte_cann_version, get_cann_version, get_soc_version

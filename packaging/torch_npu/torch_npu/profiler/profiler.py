@@ -15,7 +15,7 @@ import torch
 from torch.profiler import ProfilerAction
 
 from npugraph import _C
-from npugraph._C import device as _device
+from npugraph import _ascend as _device
 from torch_npu.profiler import kernel_files
 from torch_npu.profiler.experimental_config import ExportType, _ExperimentalConfig
 from torch_npu.profiler.profiler_interface import ProfilerActivity, supported_activities

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph import _C, npu_kernels
+from npugraph import host_device, npu_kernels
 from npugraph.fx.schema import arguments_by_name, is_composite, is_foreach, is_of_ascend, is_of_user
 from npugraph.python_operators import kernels
 
@@ -36,8 +36,7 @@ def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
 
 @functools.cache
 def _composed() -> dict[str, Any]:
-    parts = _C.device.Computation.PARTS
-    return {row.name: row for row in _C.device.operators() if row.computation == parts}
+    return {row.name: row for row in host_device.operators() if row.computation.name == "PARTS"}
 
 
 def run_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -16,7 +16,6 @@ import torch
 from torch import fx
 from torch.fx.passes.split_module import split_module
 
-from npugraph import _C
 from npugraph.fx.schema import BUILT_IN
 from npugraph.fx.streams.stream_marks import records_for_program
 from npugraph.fx.triton_kernels import NAMESPACE
@@ -44,11 +43,6 @@ def is_apart(node: fx.Node) -> bool:
 def _is_on_npu(node: fx.Node) -> bool:
     values = (operand.meta.get("val") for operand in node.all_input_nodes)
     return any(isinstance(value, torch.Tensor) and value.device.type == "npu" for value in values)
-
-
-def is_captured() -> bool:
-    """Whether the work that the calling thread launches becomes part of a graph of npu."""
-    return _C.device.is_watching() and _C.device.is_capturing(torch.accelerator.current_stream())
 
 
 class Pieces:

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._ascend, which torch_npu loads: what makes npu a device, Ascend's operators, and the process group of the
-// backend "hccl".
+// npugraph._ascend, which torch_npu loads: the npu device, its captured graphs, Ascend's operators, and the process
+// group of the backend "hccl".
 #include <pybind11/chrono.h>
-#include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
-#include <torch/csrc/utils/pybind.h>
 
+#include "torch/bindings/ascend/init.h"
 #include "torch/distributed/process_group_hccl.h"
 #include "torch/eager/register.h"
 #include "torch/npu_ops/registration.h"
 
 namespace npugraph::bindings {
 
-namespace py = pybind11;
 using distributed::ProcessGroupHccl;
 
 // A reference from Python to an object whose destructor may wait for threads that need the GIL. pybind11 also reads
@@ -106,6 +104,8 @@ void define_process_group(py::module_& module) {
 }  // namespace npugraph::bindings
 
 PYBIND11_MODULE(_ascend, module) {
+  npugraph::bindings::init_device(module);
+  npugraph::bindings::init_graphs(module);
   module.def("register_device", &npugraph::eager::register_device,
              "Makes npu a device of this process, after its operators are registered. Later calls do nothing. "
              "RuntimeError if the process has another device in its place.");

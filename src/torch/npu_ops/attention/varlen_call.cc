@@ -9,9 +9,9 @@
 #include <ATen/Parallel.h>
 
 #include "codegen/attention/varlen.h"
-#include "torch/npu/eager_host.h"
-#include "torch/npu/eager_task.h"
-#include "torch/npu/in_memory.h"
+#include "torch/own_kernels/eager_host.h"
+#include "torch/own_kernels/eager_task.h"
+#include "torch/own_kernels/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -189,8 +189,8 @@ Tensor result_for(const Tensor& query, const Sequences& queries, int64_t size, a
 }  // namespace
 
 std::optional<Attention> attend_varlen(const VarlenCall& call) {
-  const auto dtype = npu::generated_dtype(call.query.scalar_type());
-  if (!dtype || !npu::has_memory(call.query) || !are_plain(call) || !contains_sequences(call.query, call.queries))
+  const auto dtype = own::generated_dtype(call.query.scalar_type());
+  if (!dtype || !own::has_memory(call.query) || !are_plain(call) || !contains_sequences(call.query, call.queries))
     return std::nullopt;
   if (call.keys.lengths.size() != static_cast<size_t>(call.queries.count())) return std::nullopt;
   if (call.wants_lse && !all_see_keys(call)) return std::nullopt;
@@ -228,7 +228,7 @@ std::optional<Attention> attend_varlen(const VarlenCall& call) {
   const std::vector<codegen::VarlenSequence> sequences = varlen_sequences(call, *stored);
   const codegen::VarlenAttention varlen(attention, operands, sequences, target::host_target());
   const Tensor workspace = at::empty({varlen.workspace()}, query.options().dtype(at::kByte));
-  const npu::EagerHost host;
+  const own::EagerHost host;
   varlen.run(*host.table(), data(workspace));
   if (call.wants_lse) out.sum = at::ones_like(out.max);
   return out;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/npu_ops/matmul/grouped_products.h"
 
-#include "torch/npu/generated_product.h"
 #include "torch/npu_ops/framework/call_arguments.h"
 #include "torch/npu_ops/parts/gates.h"
+#include "torch/own_kernels/generated_product.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -24,7 +24,7 @@ Tensor activated_by_number(const char* op, const Tensor& x, int64_t act_type) {
 Tensor plain_product(const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
   if (bias) return at::matmul(wide(x), wide(weight)) + wide(*bias);
   const Tensor right = weight.to(x.scalar_type());
-  const auto product = npu::generated_product(x, right);
+  const auto product = own::generated_product(x, right);
   return product ? *product : at::matmul(x, right);
 }
 

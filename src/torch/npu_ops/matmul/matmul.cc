@@ -2,9 +2,9 @@
 // Products of matrices, and conversions of types.
 #include <tuple>
 
-#include "torch/npu/generated_product.h"
 #include "torch/npu_ops/families.h"
 #include "torch/npu_ops/matmul/quant_products.h"
+#include "torch/own_kernels/generated_product.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -43,7 +43,7 @@ Tensor transpose_batchmatmul(const Tensor& input, const Tensor& weight, const Op
   check_dims(kOp, "weight", weight, 3, 3);
   const Tensor x1 = permuted(kOp, "perm_x1", input, perm_x1, kRows);
   const Tensor x2 = permuted(kOp, "perm_x2", weight, perm_x2, kColumns);
-  if (!bias && !scale) return batches_inside(kOp, npu::bmm_of_npu(x1, x2), perm_y, batch_split_factor);
+  if (!bias && !scale) return batches_inside(kOp, own::bmm_as_compiled(x1, x2), perm_y, batch_split_factor);
   Tensor product = at::bmm(wide(x1), wide(x2));
   if (bias) product = product + wide(bias->dim() == 2 ? bias->unsqueeze(1) : *bias);
   if (!scale) return batches_inside(kOp, product, perm_y, batch_split_factor).to(input.scalar_type());
@@ -76,7 +76,7 @@ Tensor transpose_quant_batchmatmul(const Tensor& x1, const Tensor& x2, int64_t d
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const OptionalTensor& bias) {
-  const auto product = weight.dim() == 2 ? npu::generated_product(input, weight.t()) : std::nullopt;
+  const auto product = weight.dim() == 2 ? own::generated_product(input, weight.t()) : std::nullopt;
   if (!product) return at::linear(input, weight, bias);
   return bias && bias->defined() ? product->add_(*bias) : *product;
 }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "torch/npu/in_memory.h"
-#include "torch/npu/int8_product.h"
+#include "torch/own_kernels/in_memory.h"
+#include "torch/own_kernels/int8_product.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -62,13 +62,13 @@ Tensor fitted(const Tensor& bias, const Tensor& sums) {
 }  // namespace
 
 Tensor int8_product(const Tensor& x1, const Tensor& x2) {
-  if (x2.dim() != 2 || x1.dim() < 2) return npu::int8_product_in_double(x1, x2);
+  if (x2.dim() != 2 || x1.dim() < 2) return own::int8_product_in_double(x1, x2);
   std::vector<c10::SymInt> shape = x1.sym_sizes().vec();
   shape.back() = x2.sym_size(1);
   const Tensor rows = x1.flatten(0, -2);
-  if (npu::has_memory(x1)) return npu::int8_product(rows, x2).view_symint(shape);
-  // In graphs _int_mm is exact everywhere: as generated code, or as the kernel of torch/bridge/own_kernels.h.
-  return at::_int_mm(npu::without_overlap(rows), npu::without_overlap(x2)).view_symint(shape);
+  if (own::has_memory(x1)) return own::int8_product(rows, x2).view_symint(shape);
+  // In graphs _int_mm is exact everywhere: as generated code, or as the kernel of torch/own_kernels/own_kernels.h.
+  return at::_int_mm(own::without_overlap(rows), own::without_overlap(x2)).view_symint(shape);
 }
 
 Tensor read_weight_as(const char* op, const char* name, const Tensor& weight, std::optional<int64_t> code,

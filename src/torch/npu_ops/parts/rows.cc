@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "torch/npu/in_memory.h"
+#include "torch/own_kernels/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -27,7 +27,7 @@ bool is_dense_from(const Tensor& tensor, int64_t dim) {
 
 // Numbers of `given`, or nothing if they are not integers in memory.
 std::optional<std::vector<int64_t>> numbers_of(const Tensor& given) {
-  if (!npu::has_memory(given) || given.dim() != 1 || !at::isIntegralType(given.scalar_type(), /*includeBool=*/false))
+  if (!own::has_memory(given) || given.dim() != 1 || !at::isIntegralType(given.scalar_type(), /*includeBool=*/false))
     return std::nullopt;
   const Tensor wide = given.to(at::kLong).contiguous();
   return std::vector<int64_t>(wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel());
@@ -38,7 +38,7 @@ std::optional<std::vector<int64_t>> numbers_of(const Tensor& given) {
 // does not exist.
 bool write_in_memory(const Tensor& into, const std::vector<std::vector<int64_t>>& places, const Tensor& rows) {
   const auto dims = static_cast<int64_t>(places.size());
-  if (npu::are_rows_heard() || !npu::has_memory(into) || !npu::has_memory(rows)) return false;
+  if (npu::are_rows_heard() || !own::has_memory(into) || !own::has_memory(rows)) return false;
   if (into.dim() != dims + rows.dim() - 1 || into.sizes().slice(dims) != rows.sizes().slice(1)) return false;
   if (!is_dense_from(into, dims)) return false;
   const Tensor from = rows.to(into.scalar_type()).contiguous();

@@ -12,7 +12,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "torch/npu/in_memory.h"
+#include "torch/own_kernels/in_memory.h"
 
 namespace npugraph::npu_ops {
 namespace {
@@ -103,8 +103,8 @@ void cut_row(Row row, First first, float* out) {
 }
 
 bool can_cut(const Tensor& logits, const OptionalTensor& p, const OptionalTensor& k) {
-  if (!npu::has_memory(logits) || npu::wants_gradient({&logits}) || logits.numel() == 0) return false;
-  return (!p || npu::has_memory(*p)) && (!k || (npu::has_memory(*k) && (*k > 0).all().item<bool>()));
+  if (!own::has_memory(logits) || own::wants_gradient({&logits}) || logits.numel() == 0) return false;
+  return (!p || own::has_memory(*p)) && (!k || (own::has_memory(*k) && (*k > 0).all().item<bool>()));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from torch_npu._operators import overload
 
 import npugraph
-from npugraph._C import device
+from npugraph import _ascend as device
 from tests.python.backend.checks import compile_ex
 from tests.python.device.captured_calls import check_captured
 from tests.python.device.npu_operators import on, tensors

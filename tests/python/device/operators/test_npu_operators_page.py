@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from npugraph._C import device
+from npugraph import _ascend as device
 
 KEYS = ("CPU", "PrivateUse1", "BackendSelect", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
 SCRIPT = runpy.run_path(str(Path(__file__).parents[4] / "scripts/npu_operators"))

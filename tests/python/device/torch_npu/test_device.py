@@ -13,6 +13,7 @@ import threading
 import pytest
 import torch
 
+import npugraph
 from tests.python.device.products_of_npu import ProductsOfNpu
 from tests.python.forks import run_python
 
@@ -36,7 +37,8 @@ def test_importing_torch_npu_first_works_too():
 def test_without_autoload_there_is_no_npu_and_the_backend_works_on_cpu():
     code = """
 import sys
-sys.modules["torch_npu"] = None  # importing it fails, as where it is not installed
+for name in ("torch_npu", "npugraph._ascend"):
+    sys.modules[name] = None  # importing it fails, as where it is not installed
 import torch, torch._dynamo
 assert not hasattr(torch, "npu")
 f = torch.compile(lambda x: (x @ x).relu(), backend="npugraph_ex")
@@ -48,6 +50,21 @@ torch.compile(layer, backend="npugraph_ex")(x).sum().backward()
 torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(8, 8))
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=_environment(TORCH_DEVICE_BACKEND_AUTOLOAD="0"))
+
+
+def test_a_saved_program_of_npu_names_the_device_that_a_process_lacks(tmp_path):
+    compiled = torch.compile(lambda x: (x @ x).relu(), backend="npugraph_ex")
+    with torch.no_grad():
+        compiled(torch.ones(4, 4, device="npu"))
+    npugraph.artifacts()[-1].save(tmp_path / "saved.npg")
+    code = f"import npugraph; npugraph.load({str(tmp_path / 'saved.npg')!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=_environment(TORCH_DEVICE_BACKEND_AUTOLOAD="0"),
+    )
+    assert "is for tensors of npu, and this process has no such device: import torch_npu first" in done.stderr
 
 
 def _environment(**changed: str) -> dict[str, str]:

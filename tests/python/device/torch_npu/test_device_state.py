@@ -413,7 +413,7 @@ def test_what_is_of_npu_is_checked_before_its_memory_is_touched():
     for name in ("follow_host_storage", "cpu_alias", "borrow", "format"):
         for wrong in (torch.ones(2), torch.ones(2, device="meta")):
             with pytest.raises(TypeError, match=f"{name}: the tensor has no memory of npu"):
-                getattr(npugraph._C.device, name)(wrong)
+                getattr(npugraph._ascend, name)(wrong)
 
 
 def test_npu_is_the_accelerator_of_torch():

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "abi/task.h"
-#include "torch/npu/export.h"
+#include "torch/own_kernels/export.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 
 // For one call. Loops run in the threads of the pool.
 class EagerHost {
@@ -29,4 +29,4 @@ class EagerHost {
   std::string error_;
 };
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

@@ -6,9 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "torch/npu/export.h"
+#include "torch/own_kernels/export.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 
 // False for tensors that stand for others: fake and functional ones, and those of other devices.
 NPUGRAPH_EXPORT bool has_memory(const at::Tensor& tensor);
@@ -16,4 +16,4 @@ NPUGRAPH_EXPORT bool has_memory(const at::Tensor& tensor);
 // Whether autograd records calls with these tensors, for which such kernels have no gradient.
 NPUGRAPH_EXPORT bool wants_gradient(std::initializer_list<const at::Tensor*> tensors);
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/npu/eager_task.h"
+#include "torch/own_kernels/eager_task.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,9 +9,9 @@
 #include <c10/util/ScopeExit.h>
 
 #include "target/target.h"
-#include "torch/npu/eager_host.h"
+#include "torch/own_kernels/eager_host.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 namespace {
 
 // Bindings that a task keeps. A model calls one task with so many sizes and strides.
@@ -109,4 +109,4 @@ std::optional<std::string> EagerTask::run(std::span<ng_buffer> buffers, std::spa
   return host.error();
 }
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

@@ -4,9 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "torch/npu/export.h"
+#include "torch/own_kernels/export.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 
 // `x` [m, n], whose sizes may be symbolic, or a copy if its rows or columns overlap, as after
 // expand: at::_int_mm reads such matrices wrongly.
@@ -20,4 +20,4 @@ NPUGRAPH_EXPORT at::Tensor int8_product_in_double(const at::Tensor& x1, const at
 NPUGRAPH_EXPORT at::Tensor int8_product(const at::Tensor& x1, const at::Tensor& x2);
 at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Tensor& x2);
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

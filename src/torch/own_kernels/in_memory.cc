@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/npu/in_memory.h"
+#include "torch/own_kernels/in_memory.h"
 
 #include <algorithm>
 
 #include <ATen/core/grad_mode.h>
 
-namespace npugraph::npu {
+namespace npugraph::own {
 
 bool has_memory(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet kStandsForAnother({c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
@@ -18,4 +18,4 @@ bool wants_gradient(std::initializer_list<const at::Tensor*> tensors) {
          std::ranges::any_of(tensors, [](const at::Tensor* tensor) { return tensor->requires_grad(); });
 }
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

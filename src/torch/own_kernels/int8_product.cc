@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/npu/int8_product.h"
+#include "torch/own_kernels/int8_product.h"
 
 #include <cstdlib>
 
 #include <ATen/ops/_int_mm.h>
 #include <ATen/ops/matmul.h>
 
-namespace npugraph::npu {
+namespace npugraph::own {
 namespace {
 
 // Whether the operands are valid. ATen reports errors about others.
@@ -62,4 +62,4 @@ at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Te
   return at::_int_mm_out(out, readable(x1), readable(x2));
 }
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

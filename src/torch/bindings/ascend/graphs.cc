@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.device: captured graphs, the native functions behind torch_npu/npu/graphs.py.
+// npugraph._ascend: captured graphs, the native functions behind torch_npu/npu/graphs.py.
 #include <torch/csrc/Exceptions.h>
 
-#include "torch/bindings/init.h"
+#include "torch/bindings/ascend/init.h"
 #include "torch/capture/captured_graph.h"
 #include "torch/device/streams.h"
 #include "torch/npu/facts.h"
@@ -23,7 +23,7 @@ void begin(CapturedGraph& graph, const std::optional<Pool>& pool, const std::str
   std::optional<c10::MempoolId_t> id;
   if (pool)
     id = c10::MempoolId_t{static_cast<c10::CaptureId_t>(pool->first), static_cast<c10::CaptureId_t>(pool->second)};
-  const ErrorMode parsed = capture::parse_error_mode(mode);
+  const ErrorMode parsed = runtime::parse_capture_error_mode(mode);
   const py::gil_scoped_release no_gil;
   graph.begin(current_stream(), id, parsed);
 }
@@ -37,8 +37,7 @@ bool is_capturing(const c10::Stream& stream) {
 
 }  // namespace
 
-void init_graphs(py::module_& parent) {
-  py::module_ module = parent.attr("device");
+void init_graphs(py::module_& module) {
   py::class_<capture::Launch>(module, "Launch")
       .def_readonly("name", &capture::Launch::name)
       .def_property_readonly("stream", [](const capture::Launch& launch) { return launch.stream.id(); })

@@ -9,7 +9,7 @@
 
 #include "loop/kernel.h"
 
-namespace npugraph::bridge {
+namespace npugraph::own {
 
 // The place of the first greatest (kMax) or least (kMin) element, or of the first NaN, of each row of a CPU tensor:
 // [rows...] in int64, with `keepdim` [rows..., 1]. Nothing if the rows are not along its last dimension and contiguous,
@@ -17,4 +17,4 @@ namespace npugraph::bridge {
 std::optional<at::Tensor> place_of_extreme(loop::Combine extreme, const at::Tensor& self, std::optional<int64_t> dim,
                                            bool keepdim);
 
-}  // namespace npugraph::bridge
+}  // namespace npugraph::own

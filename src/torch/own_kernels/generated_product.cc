@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/npu/generated_product.h"
+#include "torch/own_kernels/generated_product.h"
 
 #include <algorithm>
 #include <array>
@@ -14,18 +14,20 @@
 
 #include "codegen/matmul/matmul.h"
 #include "loop/builder.h"
-#include "torch/npu/eager_task.h"
-#include "torch/npu/in_memory.h"
+#include "torch/own_kernels/eager_task.h"
+#include "torch/own_kernels/in_memory.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 namespace {
 
 using codegen::MatmulSpec;
 
-MatmulSpec product(DType type) { return {.a = type, .b = type, .c = type, .b_is_nk = false, .epilogue = std::nullopt}; }
+MatmulSpec spec_of_product(DType type) {
+  return {.a = type, .b = type, .c = type, .b_is_nk = false, .epilogue = std::nullopt};
+}
 
 // C is dense, as are the rows of the bias, which are `bias_stride` elements apart.
-MatmulSpec product_and_bias(DType type) {
+MatmulSpec spec_of_product_and_bias(DType type) {
   loop::Builder b("add_bias");
   const Expr m = b.scalar("m"), n = b.scalar("n"), bias_stride = b.scalar("bias_stride");
   const auto sums = b.in("sums", DType::kF32), bias = b.in("bias", type), c = b.out("c", type);
@@ -40,7 +42,7 @@ MatmulSpec product_and_bias(DType type) {
 
 // The task for products of any sizes. Never destroyed, because threads may still run it when the process ends.
 template <MatmulSpec (*spec_of)(DType)>
-const EagerTask& task_of(DType type) {
+const EagerTask& product_task(DType type) {
   const auto make = [](DType dtype) {
     return new EagerTask(codegen::make_matmul(spec_of(dtype), target::host_target()));
   };
@@ -69,7 +71,7 @@ bool multiply(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& out)
   const auto number = static_cast<int32_t>(dtype);
   const auto run = [&](const at::Tensor& rows, const at::Tensor& sums) {
     std::array buffers{buffer_of(rows, number), buffer_of(x2, number), buffer_of(sums, number)};
-    return !task_of<product>(dtype).run(buffers);
+    return !product_task<spec_of_product>(dtype).run(buffers);
   };
   if (x1.dim() == 2 || x2.dim() == 3) return run(x1, out);
   return run(x1.reshape({-1, x1.size(-1)}), out.view({-1, x2.size(-1)}));
@@ -87,7 +89,7 @@ bool multiply_and_add(const at::Tensor& bias, const at::Tensor& x1, const at::Te
   const auto number = static_cast<int32_t>(dtype);
   std::array buffers{buffer_of(x1, number), buffer_of(x2, number), buffer_of(rows, number), buffer_of(out, number)};
   const std::array<ng_scalar, 3> scalars{ng_scalar{.i = m}, ng_scalar{.i = n}, ng_scalar{.i = rows.stride(0)}};
-  return !task_of<product_and_bias>(dtype).run(buffers, scalars);
+  return !product_task<spec_of_product_and_bias>(dtype).run(buffers, scalars);
 }
 
 at::DimVector sizes_of_product(const at::Tensor& x1, const at::Tensor& x2) {
@@ -146,18 +148,18 @@ bool store_product(const at::Tensor& x1, const at::Tensor& x2, at::Tensor& out) 
 
 }  // namespace
 
-at::Tensor mm_of_npu(const at::Tensor& self, const at::Tensor& mat2) {
+at::Tensor mm_as_compiled(const at::Tensor& self, const at::Tensor& mat2) {
   const auto product = self.dim() == 2 ? generated_product(self, mat2) : std::nullopt;
   return product ? *product : at::mm(self, mat2);
 }
 
-at::Tensor bmm_of_npu(const at::Tensor& self, const at::Tensor& mat2) {
+at::Tensor bmm_as_compiled(const at::Tensor& self, const at::Tensor& mat2) {
   const auto product = mat2.dim() == 3 ? generated_product(self, mat2) : std::nullopt;
   return product ? *product : at::bmm(self, mat2);
 }
 
-at::Tensor addmm_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
-                        const at::Scalar& alpha) {
+at::Tensor addmm_as_compiled(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                             const at::Scalar& beta, const at::Scalar& alpha) {
   if (can_generate_addmm(mat1, mat2, beta, alpha)) {
     const at::Tensor out = empty_product(mat1, mat2);
     if (multiply_and_add(self, mat1, mat2, out)) return out;
@@ -165,21 +167,21 @@ at::Tensor addmm_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at
   return at::addmm(self, mat1, mat2, beta, alpha);
 }
 
-at::Tensor& mm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+at::Tensor& mm_out_as_compiled(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
   return can_generate_mm(self, mat2) && store_product(self, mat2, out) ? out : at::mm_out(out, self, mat2);
 }
 
-at::Tensor& bmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+at::Tensor& bmm_out_as_compiled(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
   return mat2.dim() == 3 && can_generate(self, mat2) && store_product(self, mat2, out) ? out
                                                                                        : at::bmm_out(out, self, mat2);
 }
 
-at::Tensor& addmm_out_of_npu(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
-                             const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+at::Tensor& addmm_out_as_compiled(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+                                  const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   const auto multiply = [&](const at::Tensor& c) { return multiply_and_add(self, mat1, mat2, c); };
   const bool apart = out.is_alias_of(self) && !out.is_same(self);
   if (can_generate_addmm(mat1, mat2, beta, alpha) && store(mat1, mat2, out, apart, multiply)) return out;
   return at::addmm_out(out, self, mat1, mat2, beta, alpha);
 }
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

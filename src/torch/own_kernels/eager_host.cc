@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/npu/eager_host.h"
+#include "torch/own_kernels/eager_host.h"
 
 #include "runtime/threads/worker_pool.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 
 EagerHost::EagerHost()
     : table_{this, runtime::WorkerPool::instance().size(), parallel_for, set_error, [](const ng_host*, int64_t) {}} {}
@@ -17,4 +17,4 @@ void EagerHost::set_error(const ng_host* host, const char* message) {
   static_cast<EagerHost*>(host->self)->error_ = message;
 }
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/bridge/place_of_extreme.h"
+#include "torch/own_kernels/place_of_extreme.h"
 
 #include <array>
 #include <vector>
@@ -9,9 +9,9 @@
 #include "codegen/kernel/kernel.h"
 #include "loop/builder.h"
 #include "target/target.h"
-#include "torch/npu/eager_task.h"
+#include "torch/own_kernels/eager_task.h"
 
-namespace npugraph::bridge {
+namespace npugraph::own {
 namespace {
 
 constexpr int64_t kFewElements = 4096;
@@ -33,13 +33,12 @@ loop::Kernel kernel_for(loop::Combine combine, DType dtype) {
 
 // The task for rows of any number and length. Never destroyed, because threads may still run it when the process ends.
 template <loop::Combine combine, DType dtype>
-const npu::EagerTask& task() {
-  static const auto* made =
-      new npu::EagerTask(codegen::make_kernel_task(kernel_for(combine, dtype), target::host_target()));
+const EagerTask& task() {
+  static const auto* made = new EagerTask(codegen::make_kernel_task(kernel_for(combine, dtype), target::host_target()));
   return *made;
 }
 template <loop::Combine combine>
-const npu::EagerTask& task_of(DType dtype) {
+const EagerTask& task_of(DType dtype) {
   if (dtype == DType::kF32) return task<combine, DType::kF32>();
   return dtype == DType::kBF16 ? task<combine, DType::kBF16>() : task<combine, DType::kF16>();
 }
@@ -53,18 +52,18 @@ bool has_rows(const at::Tensor& self, std::optional<int64_t> dim) {
 
 std::optional<at::Tensor> place_of_extreme(loop::Combine extreme, const at::Tensor& self, std::optional<int64_t> dim,
                                            bool keepdim) {
-  const auto dtype = npu::generated_dtype(self.scalar_type());
+  const auto dtype = generated_dtype(self.scalar_type());
   if (!dtype || !has_rows(self, dim)) return std::nullopt;
   const bool wants_max = extreme == loop::Combine::kMax;
-  const npu::EagerTask& task = wants_max ? task_of<loop::Combine::kMax>(*dtype) : task_of<loop::Combine::kMin>(*dtype);
+  const EagerTask& task = wants_max ? task_of<loop::Combine::kMax>(*dtype) : task_of<loop::Combine::kMin>(*dtype);
   const int64_t n = self.size(-1);
   std::vector<int64_t> sizes = self.sizes().vec();
   sizes.back() = 1;
   const at::Tensor places = at::empty(sizes, self.options().dtype(at::kLong));
-  std::array<ng_buffer, 2> buffers{npu::buffer_of(self, 0), npu::buffer_of(places, 0)};
+  std::array<ng_buffer, 2> buffers{buffer_of(self, 0), buffer_of(places, 0)};
   const std::array<ng_scalar, 2> scalars{ng_scalar{.i = self.numel() / n}, ng_scalar{.i = n}};
   if (task.run(buffers, scalars)) return std::nullopt;
   return keepdim ? places : places.squeeze(-1);
 }
 
-}  // namespace npugraph::bridge
+}  // namespace npugraph::own

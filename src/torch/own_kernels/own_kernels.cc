@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/bridge/own_kernels.h"
+#include "torch/own_kernels/own_kernels.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -11,67 +11,67 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/mm.h>
 
-#include "torch/bridge/place_of_extreme.h"
-#include "torch/npu/generated_product.h"
-#include "torch/npu/int8_product.h"
+#include "torch/own_kernels/generated_product.h"
+#include "torch/own_kernels/int8_product.h"
+#include "torch/own_kernels/place_of_extreme.h"
 
-namespace npugraph::bridge {
+namespace npugraph::own {
 namespace {
 
 using torch::jit::Stack;
 
 void int_mm(Stack& stack) {
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
-  stack.emplace_back(npu::int8_product(self, mat2));
+  stack.emplace_back(int8_product(self, mat2));
 }
 
 void int_mm_out(Stack& stack) {
   at::Tensor out = torch::jit::pop(stack).toTensor();
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
-  stack.emplace_back(npu::int8_product_out(out, self, mat2));
+  stack.emplace_back(int8_product_out(out, self, mat2));
 }
 
 template <at::Tensor (*kernel_of_aten)(const at::Tensor&, const at::Tensor&), int64_t dims>
 void product(Stack& stack) {
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
-  std::optional<at::Tensor> product = npu::faster_product(self, mat2, dims);
+  std::optional<at::Tensor> product = faster_product(self, mat2, dims);
   if (!product) product = kernel_of_aten(self, mat2);
   stack.emplace_back(*std::move(product));
 }
 
 template <at::Tensor (*kernel)(const at::Tensor&, const at::Tensor&)>
-void product_of_npu(Stack& stack) {
+void product_as_compiled(Stack& stack) {
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
   stack.emplace_back(kernel(self, mat2));
 }
 
-void addmm_of_npu(Stack& stack) {
+void addmm(Stack& stack) {
   const at::Scalar alpha = torch::jit::pop(stack).toScalar(), beta = torch::jit::pop(stack).toScalar();
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), mat1 = torch::jit::pop(stack).toTensor();
   const at::Tensor self = torch::jit::pop(stack).toTensor();
-  stack.emplace_back(npu::addmm_of_npu(self, mat1, mat2, beta, alpha));
+  stack.emplace_back(addmm_as_compiled(self, mat1, mat2, beta, alpha));
 }
 
 template <at::Tensor& (*kernel)(const at::Tensor&, const at::Tensor&, at::Tensor&)>
-void product_out_of_npu(Stack& stack) {
+void product_out_as_compiled(Stack& stack) {
   at::Tensor out = torch::jit::pop(stack).toTensor();
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), self = torch::jit::pop(stack).toTensor();
   stack.emplace_back(kernel(self, mat2, out));
 }
 
-void addmm_out_of_npu(Stack& stack) {
+void addmm_out(Stack& stack) {
   at::Tensor out = torch::jit::pop(stack).toTensor();
   const at::Scalar alpha = torch::jit::pop(stack).toScalar(), beta = torch::jit::pop(stack).toScalar();
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), mat1 = torch::jit::pop(stack).toTensor();
   const at::Tensor self = torch::jit::pop(stack).toTensor();
-  stack.emplace_back(npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, out));
+  stack.emplace_back(addmm_out_as_compiled(self, mat1, mat2, beta, alpha, out));
 }
 
-void addmm_in_place_of_npu(Stack& stack) {
+void addmm_in_place(Stack& stack) {
   const at::Scalar alpha = torch::jit::pop(stack).toScalar(), beta = torch::jit::pop(stack).toScalar();
   const at::Tensor mat2 = torch::jit::pop(stack).toTensor(), mat1 = torch::jit::pop(stack).toTensor();
   at::Tensor self = torch::jit::pop(stack).toTensor();
-  stack.emplace_back(npu::addmm_out_of_npu(self, mat1, mat2, beta, alpha, self));
+  stack.emplace_back(addmm_out_as_compiled(self, mat1, mat2, beta, alpha, self));
 }
 
 template <typename T>
@@ -119,16 +119,16 @@ void place(Stack& stack) {
 
 }  // namespace
 
-StackKernel own_kernel(const c10::OperatorName& name, bool is_npu) {
+StackKernel own_kernel(const c10::OperatorName& name, bool as_compiled) {
   using Kernels = std::unordered_map<c10::OperatorName, StackKernel>;
-  static const Kernels products_of_npu{
-      {{at::_ops::mm::name, ""}, &product_of_npu<&npu::mm_of_npu>},
-      {{at::_ops::bmm::name, ""}, &product_of_npu<&npu::bmm_of_npu>},
-      {{at::_ops::addmm::name, ""}, &addmm_of_npu},
-      {{at::_ops::mm::name, "out"}, &product_out_of_npu<&npu::mm_out_of_npu>},
-      {{at::_ops::bmm::name, "out"}, &product_out_of_npu<&npu::bmm_out_of_npu>},
-      {{at::_ops::addmm::name, "out"}, &addmm_out_of_npu},
-      {{at::_ops::addmm_::name, ""}, &addmm_in_place_of_npu},
+  static const Kernels products_as_compiled{
+      {{at::_ops::mm::name, ""}, &product_as_compiled<&mm_as_compiled>},
+      {{at::_ops::bmm::name, ""}, &product_as_compiled<&bmm_as_compiled>},
+      {{at::_ops::addmm::name, ""}, &addmm},
+      {{at::_ops::mm::name, "out"}, &product_out_as_compiled<&mm_out_as_compiled>},
+      {{at::_ops::bmm::name, "out"}, &product_out_as_compiled<&bmm_out_as_compiled>},
+      {{at::_ops::addmm::name, "out"}, &addmm_out},
+      {{at::_ops::addmm_::name, ""}, &addmm_in_place},
   };
   static const Kernels kernels{
       {{at::_ops::_int_mm::name, ""}, &int_mm},
@@ -139,9 +139,10 @@ StackKernel own_kernel(const c10::OperatorName& name, bool is_npu) {
       {{at::_ops::argmax::name, ""}, &place<loop::Combine::kMax>},
       {{at::_ops::argmin::name, ""}, &place<loop::Combine::kMin>},
   };
-  if (const auto found = products_of_npu.find(name); is_npu && found != products_of_npu.end()) return found->second;
+  if (const auto found = products_as_compiled.find(name); as_compiled && found != products_as_compiled.end())
+    return found->second;
   const auto found = kernels.find(name);
   return found == kernels.end() ? nullptr : found->second;
 }
 
-}  // namespace npugraph::bridge
+}  // namespace npugraph::own

@@ -14,9 +14,9 @@
 
 #include "abi/task.h"
 #include "tensor/dtype.h"
-#include "torch/npu/export.h"
+#include "torch/own_kernels/export.h"
 
-namespace npugraph::npu {
+namespace npugraph::own {
 
 // The type that floating-point elements of this type have in generated code for this machine.
 NPUGRAPH_EXPORT std::optional<DType> generated_dtype(at::ScalarType type);
@@ -57,4 +57,4 @@ class EagerTask {
   mutable std::vector<std::unique_ptr<Binding>> kept_;  // guarded by mutex_; the one that was taken last is last
 };
 
-}  // namespace npugraph::npu
+}  // namespace npugraph::own

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// npugraph._C.device: the native functions behind packaging/torch_npu.
+// npugraph._ascend: the native functions behind packaging/torch_npu.
 #include <atomic>
 
 #include <ATen/ops/empty.h>
@@ -7,7 +7,7 @@
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include "torch/bindings/init.h"
+#include "torch/bindings/ascend/init.h"
 #include "torch/capture/collective_recorder.h"
 #include "torch/device/core_limits.h"
 #include "torch/device/pinned_memory.h"
@@ -92,9 +92,6 @@ void print_in_python(const std::string& name, const at::Tensor& tensor) {
 void def_formats(py::module_& module) {
   npu::set_warning_sink(&warn_in_python);
   npu::set_printer(&print_in_python);
-  py::list formats;
-  for (const npu::Format& row : npu::kFormats) formats.append(py::make_tuple(row.name, row.code));
-  module.attr("FORMATS") = formats;
   module.def("allow_internal_formats", &npu::allow_internal_formats);
   module.def("internal_formats_allowed", &npu::internal_formats_allowed);
   module.def("format", [](const at::Tensor& tensor) { return npu::format_of(npu_storage_of("format", tensor)); });
@@ -158,9 +155,8 @@ void end_profile_of_child_threads() {
 
 }  // namespace
 
-void init_device(py::module_& parent) {
+void init_device(py::module_& module) {
   capture::install_collective_recorder();
-  py::module_ module = parent.def_submodule("device", "The npu device (packaging/torch_npu).");
   module.attr("TYPE") = static_cast<int>(npu::kNpu);
   py::enum_<npu::Computation>(module, "Computation")
       .value("PARTS", npu::Computation::kParts)
