@@ -12,8 +12,8 @@ _UNSUPPORTED = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torc
 def make_device() -> None:
     """Makes npu a device of torch.
 
-    Raises RuntimeError if the process already has another backend under torch's private key, and ImportError if
-    npugraph was built without Ascend's operators.
+    Raises RuntimeError if the process already has another backend under torch's private key, and ImportError if the
+    C++ half of the device is missing.
     """
     other = torch._C._get_privateuse1_backend_name()
     if other not in ("privateuseone", "npu"):
@@ -22,8 +22,8 @@ def make_device() -> None:
         import npugraph._ascend as _ascend
     except ModuleNotFoundError as error:
         raise ImportError(
-            "torch_npu needs npugraph._ascend, the module with Ascend's operators, and this npugraph was built without "
-            "it: `scripts/build release product` builds all modules"
+            "torch_npu needs npugraph._ascend, the C++ half of the npu device, and it is not there: the wheel of "
+            "torch_npu that `make wheel` makes brings it, and `scripts/build release product` builds it in a clone"
         ) from error
     _ascend.register_operators()
     _ascend.register_device()
