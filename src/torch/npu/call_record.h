@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the code of a call tells the code below it, past interfaces of torch that have no room for it. The functions and
-// classes of the headers named here read and write it.
+// What the code of a call tells the code below it, past interfaces of torch that have no room for it. The code of the
+// files named here reads and writes it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ using RowsAnnounced =
     c10::function_ref<void(const at::Tensor& into, const c10::List<std::optional<at::Tensor>>& places)>;
 
 struct CallRecord {
-  int works_for_device = 0;              // host_limit.h
+  int works_for_device = 0;              // host_limit.h, torch/device/for_graphs.cc
   int captured = 0;                      // captured.h
   int inside_launch = 0;                 // torch/capture/registry.h
   c10::DeviceIndex alias_device = -1;    // over_aliases.h; -1: none
