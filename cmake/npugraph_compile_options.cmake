@@ -42,7 +42,8 @@ add_link_options(-Wl,--build-id=sha1)
 
 # Own code only: what npugraph_layer() makes links this, headers of others come as SYSTEM.
 add_library(npugraph_options INTERFACE)
-target_include_directories(npugraph_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# The core is named without its folder: "base/error.h", "backend/bridge/catalog.h".
+target_include_directories(npugraph_options INTERFACE ${CMAKE_SOURCE_DIR}/src/core ${CMAKE_SOURCE_DIR}/src)
 # Never -ffast-math or its parts: sums keep their order, NaN and infinity count (docs/numerics.md). errno is
 # the one thing that mathematical functions need not set; without it they vectorise.
 target_compile_options(npugraph_options INTERFACE -Wall -Wextra -fno-math-errno

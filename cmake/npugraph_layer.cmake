@@ -24,14 +24,14 @@ set(NPUGRAPH_BATCH_OF_C 24)
 # npugraph_layer(<dir> [DEPS <dir>...] [ROOMS <dir>...] [HOT_ROOMS <dir>...] [LINK <library>...]
 #                [PCH <header>... | PCH_OF <dir>] [MODULE <name>] [COMPOSES | HOT] [TEST_SHARDS <n>])
 #
-# One layer of the tree: src/<dir>/*.cc becomes the static library npugraph_<dir> ('/' turns into '_'; a directory of
-# headers alone becomes an INTERFACE library), and tests/unit/<dir>/*_test.cc becomes the test program <dir>_test. ROOMS
-# are folders inside of it whose files belong to it. DEPS are the layers that this one may include, exactly those of
-# scripts/check_layers; LINK are libraries from outside of the tree. PCH are headers to precompile; PCH_OF is the layer
-# whose precompiled headers this one takes. Their layers may optimise differently, but that of PCH must not COMPOSE: GCC
-# 12 crashes where -O3 takes headers of -O1. MODULE is the shared library whose part this layer is: the Python module _C
-# or _ascend, or else core (npugraph_core.cmake). A layer links the layers of its own module, and includes those of
-# others, which export what it calls.
+# One layer of the tree, <dir> in includes: the *.cc of the current folder become the static library npugraph_<dir> ('/'
+# turns into '_'; a folder of headers alone becomes an INTERFACE library), and the *_test.cc of its folder in tests/unit
+# become the test program <dir>_test. ROOMS are folders inside of it whose files belong to it. DEPS are the layers that
+# this one may include, exactly those of scripts/check_layers; LINK are libraries from outside of the tree. PCH are
+# headers to precompile; PCH_OF is the layer whose precompiled headers this one takes. Their layers may optimise
+# differently, but that of PCH must not COMPOSE: GCC 12 crashes where -O3 takes headers of -O1. MODULE is the shared
+# library whose part this layer is: the Python module _C or _ascend, or else core (npugraph_core.cmake). A layer links
+# the layers of its own module, and includes those of others, which export what it calls.
 # The code of a HOT layer runs in each call, or over data. A layer that COMPOSES only calls what does the work
 # (npugraph_optimise_less). HOT_ROOMS are rooms with HOT code in a layer without.
 # Tests that take long run in TEST_SHARDS processes, each with its share of the tests.
@@ -49,12 +49,12 @@ function(npugraph_layer dir)
   endif()
   npugraph_libraries_of(libraries ${arg_MODULE} ${arg_DEPS})
 
-  npugraph_sources(sources ${dir} . ${arg_ROOMS})
+  npugraph_sources(sources . ${arg_ROOMS})
   if(sources)
     add_library(npugraph_${name} STATIC ${sources})
     npugraph_compile_layer(npugraph_${name})
     if(arg_HOT_ROOMS)
-      npugraph_sources(sources ${dir} ${arg_HOT_ROOMS})
+      npugraph_sources(sources ${arg_HOT_ROOMS})
       add_library(npugraph_${name}_hot OBJECT ${sources})
       set(arg_COMPOSES OFF)
       set(arg_HOT ON)
@@ -84,9 +84,9 @@ function(npugraph_layer dir)
   endif()
 endfunction()
 
-# npugraph_sources(<variable> <dir> <room>...): the sources in these folders of src/<dir>.
-function(npugraph_sources variable dir)
-  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/src/${dir}/)
+# npugraph_sources(<variable> <room>...): the sources in these folders of the current one.
+function(npugraph_sources variable)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(TRANSFORM ARGN APPEND /*.cc)
   file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
   set(${variable} ${sources} PARENT_SCOPE)
@@ -164,25 +164,26 @@ function(npugraph_libraries_of variable module)
   set(${variable} ${libraries} PARENT_SCOPE)
 endfunction()
 
-# npugraph_unit_test(<dir> LIBRARIES <library>... SHARDS <n>): the test program of tests/unit/<dir>, if there are
-# tests, as one test for each shard.
+# npugraph_unit_test(<dir> LIBRARIES <library>... SHARDS <n>): the test program of the layer <dir> in the current
+# folder, if there are tests, as one test for each shard.
 function(npugraph_unit_test dir)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "LIBRARIES")
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${dir}/*_test.cc)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/src OUTPUT_VARIABLE folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
   if(NOT sources)
     return()
   endif()
   string(REPLACE "/" "_" name ${dir})
   add_executable(${name}_test ${sources} ${CMAKE_SOURCE_DIR}/tests/unit/environment.cc)
   npugraph_batches(${name}_test ${NPUGRAPH_BATCH})
-  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/core ${CMAKE_SOURCE_DIR}/tests/unit)
   npugraph_optimise_less(${name}_test)
   target_compile_definitions(${name}_test PRIVATE
     TEST_EMULATOR="${NPUGRAPH_TEST_EMULATOR}$<$<BOOL:${NPUGRAPH_TEST_EMULATOR}>: >")
   target_link_libraries(${name}_test PRIVATE ${arg_LIBRARIES} npugraph_options GTest::gtest_main)
   if(name STREQUAL base)
     target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> ${NPUGRAPH_STD_HEADERS})
-  elseif(NOT name MATCHES "^torch_" AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  elseif(NOT name MATCHES "^(backend|device)_" AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${name}_test REUSE_FROM base_test)
   endif()
   foreach(shard RANGE 1 ${arg_SHARDS})
@@ -197,7 +198,8 @@ function(npugraph_unit_test dir)
   endforeach()
 endfunction()
 
-# npugraph_tool(<name> SOURCES <source>... DEPS <dir>...): a program of src/tools, installed beside the Python scripts.
+# npugraph_tool(<name> SOURCES <source>... DEPS <dir>...): a program of src/core/tools, installed beside the Python
+# scripts.
 function(npugraph_tool name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
   add_executable(${name} ${arg_SOURCES})

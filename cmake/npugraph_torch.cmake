@@ -56,14 +56,14 @@ add_library(npugraph_libtorch_python INTERFACE)
 target_link_libraries(npugraph_libtorch_python INTERFACE ${NPUGRAPH_TORCH_DIR}/lib/libtorch_python.so
                                                          npugraph_libtorch Python::Module)
 
-# npugraph_python_module(<name> <dir> DEPS <dir>... [PCH_OF <dir>])
+# npugraph_python_module(<name> DEPS <dir>... [PCH_OF <dir>])
 #
-# The extension module npugraph.<name>, target npugraph<name>, of src/<dir>/*.cc and the layers DEPS. It exports its
-# initialiser and the symbols marked NPUGRAPH_EXPORT (torch/own_kernels/export.h). Modules other than _C take what they
-# lack from _C, which lies beside them.
-function(npugraph_python_module name dir)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "PCH_OF" "DEPS")
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+# The extension module npugraph.<name>, target npugraph<name>, of the *.cc of the current folder and the layers DEPS. It
+# exports its initialiser and the symbols marked NPUGRAPH_EXPORT (backend/own_kernels/export.h). Modules other than _C
+# take what they lack from _C, which lies beside them.
+function(npugraph_python_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PCH_OF" "DEPS")
+  npugraph_sources(sources .)
   set(target npugraph${name})
   Python_add_library(${target} MODULE WITH_SOABI ${sources})
   npugraph_batches(${target} ${NPUGRAPH_BATCH})

@@ -2,9 +2,9 @@
 """Operators ``npugraph::all_reduce`` and others: collectives that are done when they return.
 
 Compiled graphs have them in place of torch's functional collectives, which return earlier. The functions here define
-their meaning. Compiled graphs run them in C++ (src/torch/bridge/collective_task.cc), where the wait moves to the first
-use of a result. ``group`` is the name of a process group. ``ranks`` are its members, by which another process finds
-the group.
+their meaning. Compiled graphs run them in C++ (src/backend/bridge/collective_task.cc), where the wait moves to the
+first use of a result. ``group`` is the name of a process group. ``ranks`` are its members, by which another process
+finds the group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of ATen operators that npu computes by means of other operators, because cpu has no kernel or refuses the call.
 
-The kernel of npu (src/torch/eager) decides which operators these are. It takes fake tensors in such calls.
+The kernel of npu (src/device/eager) decides which operators these are. It takes fake tensors in such calls.
 """
 
 from __future__ import annotations

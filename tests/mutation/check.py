@@ -24,7 +24,7 @@ from tests.mutation.plant import SWITCHES, Fault, choose, plant
 from tests.python.minutes import saved_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = [ROOT / folder for folder in ("src/lower", "src/passes", "src/codegen", "python/npugraph/driver")]
+FOLDERS = [*(ROOT / "src/core" / layer for layer in ("lower", "passes", "codegen")), ROOT / "python/npugraph/driver"]
 REACHED = ROOT / "build/reached_faults"
 SECONDS = 3600  # that a command may take
 NO_TESTS = 5  # what pytest exits with if the markers leave no test

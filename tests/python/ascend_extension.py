@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads tests/unit/torch/bridge/ascend_extension.cc, an extension that calls kernels by ``EXEC_NPU_CMD``, and the
+"""Loads tests/unit/backend/bridge/ascend_extension.cc, an extension that calls kernels by ``EXEC_NPU_CMD``, and the
 library of these kernels. Its functions serve as Meta functions, too."""
 
 from __future__ import annotations

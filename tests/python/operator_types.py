@@ -108,7 +108,7 @@ def table_names(*, functional: bool = False) -> list[str]:
     """Returns the names of the rows, in the order of the table's files. ``functional`` leaves out operators that write,
     because they return an argument."""
     names = []
-    for file in sorted((ROOT / "src/ops/rows").glob("*.inc")):
+    for file in sorted((ROOT / "src/core/ops/rows").glob("*.inc")):
         for line in file.read_text().splitlines():
             if line.startswith("{.schema = ") and not (functional and "!)" in line):
                 names.append(line.split('"')[1].split("(")[0].replace("::", "."))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads tests/unit/libraries/sample_kernels.cc, the library of a user, and gives its operators Meta functions. The
+"""Loads tests/unit/core/libraries/sample_kernels.cc, the library of a user, and gives its operators Meta functions. The
 operators ``strides`` and ``reads_integers`` have none."""
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ GRAPH = Target(
         Step("import", graph_target.import_into_core, "The FX graph does not change any more."),
     ),
     _OPERATORS,
-    graph_target.compile_core,  # continues in src/compiler/pipeline.cc
+    graph_target.compile_core,  # continues in src/core/compiler/pipeline.cc
     compiled_function,
 )
 

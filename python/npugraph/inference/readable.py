@@ -53,7 +53,7 @@ def _detail(detail: object) -> str:
 
 
 def _program_text(program: bytes) -> str:
-    """Returns the text form inside of a saved Program (src/program/file_format.h)."""
+    """Returns the text form inside of a saved Program (src/core/program/file_format.h)."""
     metadata_bytes, text_bytes = (int.from_bytes(program[at : at + 8], "little") for at in (16, 24))
     begin = 64 + metadata_bytes
     return program[begin : begin + text_bytes].decode(errors="replace")

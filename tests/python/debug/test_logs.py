@@ -152,7 +152,7 @@ def outputs(program: str = "import npugraph", **variables: str) -> tuple[str, st
 
 @pytest.mark.feature("9.03")
 def test_levels_of_the_other_half() -> None:
-    """Tests a message of level warning. tests/unit/base/log_test.cc tests the other levels."""
+    """Tests a message of level warning. tests/unit/core/base/log_test.cc tests the other levels."""
     odd = {"NPUGRAPH_LOGG": "1"}
     assert outputs(**odd)[0] == ""
     lines = outputs(COMPILES, TNG_LOG_LEVEL="2", **odd)[0].splitlines()

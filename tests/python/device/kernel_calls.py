@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the operators that the kernels of tests/unit/libraries/sample_kernels.cc compute, on npu. ``ops`` is the
-namespace of the operators."""
+"""Calls of the operators that the kernels of tests/unit/core/libraries/sample_kernels.cc compute, on npu. ``ops`` is
+the namespace of the operators."""
 
 from __future__ import annotations
 

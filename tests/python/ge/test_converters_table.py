@@ -21,7 +21,7 @@ from npugraph.ge.graph import GeGraph
 from npugraph.ge.tensor import TensorSpec
 from tests.python.ge.converted import formula
 
-ENGINE = Path(__file__).parents[3] / "src/ge/import"
+ENGINE = Path(__file__).parents[3] / "src/core/ge/import"
 ROWS = [table.parse(row) for row in rows.ROWS]
 
 

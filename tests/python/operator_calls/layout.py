@@ -12,7 +12,7 @@ from tests.python.operator_calls import Call, whole
 
 aten = torch.ops.aten
 
-# Some calls are left out here and tested in tests/unit/ops/infer_test.cc. FakeTensor makes reflection_pad3d and
+# Some calls are left out here and tested in tests/unit/core/ops/infer_test.cc. FakeTensor makes reflection_pad3d and
 # replication_pad3d of a volume, the gradients of reflection_pad2d and replication_pad2d of an image, and
 # native_channel_shuffle row-major, as CUDA does, where eager on the CPU keeps channels last. Under FakeTensor,
 # slice_inverse fails, and block_diag promotes a tensor without dimensions as if it had some.

@@ -148,25 +148,25 @@ class Tree:
 
 
 def add_operator(tree: Tree) -> None:
-    tree.append("src/ops/rows/pointwise_unary.inc", OPERATOR)
+    tree.append("src/core/ops/rows/pointwise_unary.inc", OPERATOR)
     tree.write("tests/ir/ir/cube.ir", INFERS)
 
 
 def add_pass(tree: Tree) -> None:
-    tree.write("src/passes/simplify/expand_cubes.h", PASS_HEADER)
-    tree.write("src/passes/simplify/expand_cubes.cc", PASS_SOURCE)
-    tree.insert("src/passes/registry.cc", '#include "passes/simplify/fold_constants.h"', PASS_INCLUDE)
-    tree.insert("src/passes/registry.cc", '      {"fold_constants"', REGISTRY_LINE)
-    tree.insert("src/compiler/pipeline.cc", '      "straighten",', PIPELINE_LINE)
+    tree.write("src/core/passes/simplify/expand_cubes.h", PASS_HEADER)
+    tree.write("src/core/passes/simplify/expand_cubes.cc", PASS_SOURCE)
+    tree.insert("src/core/passes/registry.cc", '#include "passes/simplify/fold_constants.h"', PASS_INCLUDE)
+    tree.insert("src/core/passes/registry.cc", '      {"fold_constants"', REGISTRY_LINE)
+    tree.insert("src/core/compiler/pipeline.cc", '      "straighten",', PIPELINE_LINE)
     tree.write("tests/ir/passes/expand_cubes.ir", EXPANDS)
 
 
 def add_kernel(tree: Tree) -> None:
-    tree.insert("src/kernels/pointwise_table.cc", "struct LogicalNot", KERNEL_OPERATION)
-    tree.insert("src/kernels/pointwise_table.cc", "    row<unary_bool<LogicalNot>>", KERNEL_ROW)
-    rows = (tree.root / "src/ops/rows/pointwise_unary.inc").read_text()
+    tree.insert("src/core/kernels/pointwise_table.cc", "struct LogicalNot", KERNEL_OPERATION)
+    tree.insert("src/core/kernels/pointwise_table.cc", "    row<unary_bool<LogicalNot>>", KERNEL_ROW)
+    rows = (tree.root / "src/core/ops/rows/pointwise_unary.inc").read_text()
     named = OPERATOR.replace("unary},", 'unary,\n .kernel = {"kernel.unary_cube", kF32, 1}},')
-    tree.write("src/ops/rows/pointwise_unary.inc", rows.replace(OPERATOR, named))
+    tree.write("src/core/ops/rows/pointwise_unary.inc", rows.replace(OPERATOR, named))
     tree.write("tests/ir/lower/cube.ir", LOWERS)
 
 
@@ -179,14 +179,17 @@ def touched_by(recipe: Callable[[Tree], None], tree: Tree) -> set[str]:
 @pytest.mark.long
 def test_operators_passes_and_kernels_are_added_by_their_recipes(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree")
-    assert touched_by(add_operator, tree) == {"src/ops/rows/pointwise_unary.inc"}
+    assert touched_by(add_operator, tree) == {"src/core/ops/rows/pointwise_unary.inc"}
     assert touched_by(add_pass, tree) == {
-        "src/passes/simplify/expand_cubes.h",
-        "src/passes/simplify/expand_cubes.cc",
-        "src/passes/registry.cc",
-        "src/compiler/pipeline.cc",
+        "src/core/passes/simplify/expand_cubes.h",
+        "src/core/passes/simplify/expand_cubes.cc",
+        "src/core/passes/registry.cc",
+        "src/core/compiler/pipeline.cc",
     }
-    assert touched_by(add_kernel, tree) == {"src/kernels/pointwise_table.cc", "src/ops/rows/pointwise_unary.inc"}
+    assert touched_by(add_kernel, tree) == {
+        "src/core/kernels/pointwise_table.cc",
+        "src/core/ops/rows/pointwise_unary.inc",
+    }
 
     options = ("-DCMAKE_BUILD_TYPE=Debug", "-DNPUGRAPH_TORCH=OFF", "-DNPUGRAPH_UNITY=ON")
     tree.run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", *options)

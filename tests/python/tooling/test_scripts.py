@@ -35,15 +35,15 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 RIGHT = {
     "src/CMakeLists.txt": "add_subdirectory(base)\n",
-    "src/base/error.h": "#pragma once\n",
-    "src/abi/task.h": "#include <stdint.h>\n",
-    "src/tensor/shape.h": '#include "base/error.h"\n',
-    "src/ir/graph.h": '#include <vector>\n#include "tensor/shape.h"\n',
-    "src/ir/CMakeLists.txt": "npugraph_layer(ir DEPS base tensor)\n",
-    "src/passes/simplify/dce.cc": '#include "ir/graph.h"\n#include "tensor/shape.h"\n',
-    "src/torch/bridge/tensors.cc": '#include <ATen/ATen.h>\n#include "ir/graph.h"\n',
-    "src/torch/bridge/CMakeLists.txt": "npugraph_layer(torch/bridge DEPS base ir LINK npugraph_libtorch)\n",
-    "src/tools/CMakeLists.txt": "npugraph_tool(npugraph-opt npugraph_opt.cc DEPS base passes)\n",
+    "src/core/base/error.h": "#pragma once\n",
+    "src/core/abi/task.h": "#include <stdint.h>\n",
+    "src/core/tensor/shape.h": '#include "base/error.h"\n',
+    "src/core/ir/graph.h": '#include <vector>\n#include "tensor/shape.h"\n',
+    "src/core/ir/CMakeLists.txt": "npugraph_layer(ir DEPS base tensor)\n",
+    "src/core/passes/simplify/dce.cc": '#include "ir/graph.h"\n#include "tensor/shape.h"\n',
+    "src/backend/bridge/tensors.cc": '#include <ATen/ATen.h>\n#include "ir/graph.h"\n',
+    "src/backend/bridge/CMakeLists.txt": "npugraph_layer(backend/bridge DEPS base ir LINK npugraph_libtorch)\n",
+    "src/core/tools/CMakeLists.txt": "npugraph_tool(npugraph-opt npugraph_opt.cc DEPS base passes)\n",
     "python/npugraph/__init__.py": "import torch\n",
     "python/npugraph/log.py": "from npugraph import _C\n",
     "python/npugraph/report/page.py": "from npugraph.log import tell\n",
@@ -60,41 +60,41 @@ def test_layers_of_a_right_tree(tmp_path: Path) -> None:
     ("name", "text", "complaint"),
     [
         (
-            "src/base/log.cc",
+            "src/core/base/log.cc",
             '#include "ir/graph.h"\n',
-            "src/base/log.cc:1: base may not include ir (ir/graph.h)",
+            "src/core/base/log.cc:1: base may not include ir (ir/graph.h)",
         ),
         (
-            "src/abi/task.h",
+            "src/core/abi/task.h",
             '#include "base/error.h"\n',
-            "src/abi/task.h:1: abi may not include base (base/error.h)",
+            "src/core/abi/task.h:1: abi may not include base (base/error.h)",
         ),
         (
-            "src/runtime/run.h",
+            "src/core/runtime/run.h",
             '\n#include "ir/graph.h"\n',
-            "src/runtime/run.h:2: runtime may not include ir (ir/graph.h)",
+            "src/core/runtime/run.h:2: runtime may not include ir (ir/graph.h)",
         ),
         (
-            "src/ir/graph.cc",
+            "src/core/ir/graph.cc",
             '#include "graph.h"\n',
-            'src/ir/graph.cc:1: "graph.h" is not a path from src/ into a layer',
+            'src/core/ir/graph.cc:1: "graph.h" is no path into a layer',
         ),
         (
-            "src/ir/graph.cc",
+            "src/core/ir/graph.cc",
             "#include <ATen/ATen.h>\n",
-            "src/ir/graph.cc:1: only torch may include <ATen/ATen.h>",
+            "src/core/ir/graph.cc:1: only backend and device may include <ATen/ATen.h>",
         ),
         (
-            "src/ir/graph.cc",
+            "src/core/ir/graph.cc",
             '#include "c10/util/X.h"\n',
-            "src/ir/graph.cc:1: only torch may include <c10/util/X.h>",
+            "src/core/ir/graph.cc:1: only backend and device may include <c10/util/X.h>",
         ),
         (
-            "src/lower/x.cc",
+            "src/core/lower/x.cc",
             "#include <llvm/IR/X.h>\n",
-            "src/lower/x.cc:1: only codegen may include <llvm/IR/X.h>",
+            "src/core/lower/x.cc:1: only codegen may include <llvm/IR/X.h>",
         ),
-        ("src/tools/opt.cc", '#include "torch/bridge/tensors.h"\n', "tools may not include torch/bridge"),
+        ("src/core/tools/opt.cc", '#include "backend/bridge/tensors.h"\n', "tools may not include backend/bridge"),
         ("src/extra/x.h", "\n", "src/extra/x.h: not in a layer of scripts/check_layers"),
         (
             "src/extra/CMakeLists.txt",
@@ -102,14 +102,14 @@ def test_layers_of_a_right_tree(tmp_path: Path) -> None:
             "src/extra/CMakeLists.txt: extra is not a layer of scripts/check_layers",
         ),
         (
-            "src/ir/CMakeLists.txt",
+            "src/core/ir/CMakeLists.txt",
             "npugraph_layer(ir DEPS base ops)\n",
-            "src/ir/CMakeLists.txt: ir may not link ops",
+            "src/core/ir/CMakeLists.txt: ir may not link ops",
         ),
         (
-            "src/abi/CMakeLists.txt",
+            "src/core/abi/CMakeLists.txt",
             "npugraph_layer(abi DEPS base)\n",
-            "src/abi/CMakeLists.txt: abi may not link base",
+            "src/core/abi/CMakeLists.txt: abi may not link base",
         ),
         (
             "python/npugraph/x.py",
@@ -153,8 +153,8 @@ VLLM = "packaging/npugraph_vllm/npugraph_vllm/ascend_operators"
 
 def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
     texts = {
-        "src/ops/rows/all.inc": ROWS,
-        "src/torch/npu_ops/tensors/scatter.cc": ASCEND_ROWS,
+        "src/core/ops/rows/all.inc": ROWS,
+        "src/device/npu_ops/tensors/scatter.cc": ASCEND_ROWS,
         f"{VLLM}/schemas/0.14.txt": "rms_norm(Tensor x) -> Tensor\n",
     }
     return run("check_operators", "--root", str(write(root, texts | {name: text})))
@@ -163,14 +163,14 @@ def check_operators(root: Path, name: str, text: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("src/passes/simplify/dce.cc", 'if (node.op->name == "aten.mm") return;\n'),
-        ("src/lower/terms/terms.cc", 'row("aten.of.no.row");\n'),
-        ("src/torch/eager/copies.cc", 'call("aten::copy_", tensor);  // to the host\n'),
-        ("src/lower/terms/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
-        ("src/passes/simplify/dce.cc", "const Attr& other = node.args[1];\n"),
-        ("src/lower/terms/terms.cc", "return node->args.at(0);\n"),
-        ("src/torch/capture/capture.cc", 'if (name == "npu::swiglu.out") return;\n'),
-        ("src/torch/npu_ops/layers/gates.cc", 'call("npu::swiglo");\n'),
+        ("src/core/passes/simplify/dce.cc", 'if (node.op->name == "aten.mm") return;\n'),
+        ("src/core/lower/terms/terms.cc", 'row("aten.of.no.row");\n'),
+        ("src/device/eager/copies.cc", 'call("aten::copy_", tensor);  // to the host\n'),
+        ("src/core/lower/terms/terms.cc", 'constexpr std::string_view kName = "npu.scatter";\n'),
+        ("src/core/passes/simplify/dce.cc", "const Attr& other = node.args[1];\n"),
+        ("src/core/lower/terms/terms.cc", "return node->args.at(0);\n"),
+        ("src/device/capture/capture.cc", 'if (name == "npu::swiglu.out") return;\n'),
+        ("src/device/npu_ops/layers/gates.cc", 'call("npu::swiglo");\n'),
         ("python/npugraph/a.py", 'handler("npu::swiglo")\n'),
         ("packaging/torch_npu/a.py", "torch.ops.npu.swiglo.out(x)\n"),
         (f"{VLLM}/norms.py", '@composite("rmsnorm") \ndef rms_norm(x): ...\n'),
@@ -186,11 +186,11 @@ def test_operators_and_arguments_are_named_by_handles(tmp_path: Path, name: str,
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("src/ops/shapes/all.cc", 'find("aten.mm"), call.args[1]\n'),
-        ("src/passes/simplify/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
-        ("src/lower/terms/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
-        ("src/torch/eager/copies.cc", "const c10::IValue& other = args[1];\n"),
-        ("src/torch/npu_ops/layers/gates.cc", 'call("npu::swiglu.out");\n'),
+        ("src/core/ops/shapes/all.cc", 'find("aten.mm"), call.args[1]\n'),
+        ("src/core/passes/simplify/dce.cc", '// %y = aten.mm(%x), or "aten.mm"\nuse(node.args[i], "npu.other");\n'),
+        ("src/core/lower/terms/terms.cc", 'task.name = "kernel.mm_f32";\nname.starts_with("aten::");\n'),
+        ("src/device/eager/copies.cc", "const c10::IValue& other = args[1];\n"),
+        ("src/device/npu_ops/layers/gates.cc", 'call("npu::swiglu.out");\n'),
         ("python/npugraph/a.py", 'handler("npu::swiglu", "npu::swiglu_in_graphs.out", "npu::name with text")\n'),
         ("packaging/torch_npu/a.py", "torch.ops.npu.swiglu.out(x)\n"),
         (f"{VLLM}/norms.py", '@composite("rms_norm")\ndef rms_norm(x): ...\n'),
@@ -202,30 +202,30 @@ def test_what_is_no_operator_or_stands_in_the_table(tmp_path: Path, name: str, t
 
 def test_a_schema_of_ascend_is_one_text(tmp_path: Path) -> None:
     other = '{.schema = "npu::swiglu.out(Tensor x, str mode=\\"down\\") -> Tensor"},\n'
-    code, output = check_operators(tmp_path, "src/ops/rows/npu.inc", other)
+    code, output = check_operators(tmp_path, "src/core/ops/rows/npu.inc", other)
     assert code == 1
-    assert output.startswith("src/ops/rows/npu.inc: the schema of npu::swiglu.out is not that of its row")
-    assert check_operators(tmp_path, "src/ops/rows/npu.inc", other.replace("down", "up"))[0] == 0
+    assert output.startswith("src/core/ops/rows/npu.inc: the schema of npu::swiglu.out is not that of its row")
+    assert check_operators(tmp_path, "src/core/ops/rows/npu.inc", other.replace("down", "up"))[0] == 0
 
 
 NAMES = {
-    "src/plan/CMakeLists.txt": "npugraph_layer(plan ROOMS places DEPS base PCH_OF base)\n",
-    "src/plan/a.cc": "namespace {\nint size_of(int x) {\n  return x;\n}\n}  // namespace\n",
+    "src/core/plan/CMakeLists.txt": "npugraph_layer(plan ROOMS places DEPS base PCH_OF base)\n",
+    "src/core/plan/a.cc": "namespace {\nint size_of(int x) {\n  return x;\n}\n}  // namespace\n",
 }
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("src/plan/b.cc", "namespace {\nlong size_of(long x) { return x; }\n}  // namespace\n"),
-        ("src/plan/places/c.cc", "static const int size_of = 2;\n"),
-        ("src/plan/b.cc", "namespace {\nstruct size_of {};\n}  // namespace\n"),
+        ("src/core/plan/b.cc", "namespace {\nlong size_of(long x) { return x; }\n}  // namespace\n"),
+        ("src/core/plan/places/c.cc", "static const int size_of = 2;\n"),
+        ("src/core/plan/b.cc", "namespace {\nstruct size_of {};\n}  // namespace\n"),
     ],
 )
 def test_two_files_of_a_layer_have_no_name_in_common(tmp_path: Path, path: str, text: str) -> None:
     code, output = run("check_names", "--root", str(write(tmp_path, NAMES | {path: text})))
     assert code == 1
-    assert "src/plan/a.cc:2" in output
+    assert "src/core/plan/a.cc:2" in output
     assert f"{path}:" in output
     assert len(output.splitlines()) == 1
 
@@ -233,40 +233,41 @@ def test_two_files_of_a_layer_have_no_name_in_common(tmp_path: Path, path: str, 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("src/plan/b.cc", "int size_of(long x) { return x; }\n"),
-        ("src/plan/b.cc", "namespace {\nint Task::size_of(int x) { return x; }\n}  // namespace\n"),
-        ("src/plan/b.cc", "namespace {\nint sum(int x) {\n  return size_of(x);\n}\n}  // namespace\n"),
-        ("src/ir/b.cc", "namespace {\nint size_of(int x) { return x; }\n}  // namespace\n"),
+        ("src/core/plan/b.cc", "int size_of(long x) { return x; }\n"),
+        ("src/core/plan/b.cc", "namespace {\nint Task::size_of(int x) { return x; }\n}  // namespace\n"),
+        ("src/core/plan/b.cc", "namespace {\nint sum(int x) {\n  return size_of(x);\n}\n}  // namespace\n"),
+        ("src/core/ir/b.cc", "namespace {\nint size_of(int x) { return x; }\n}  // namespace\n"),
     ],
 )
 def test_names_of_members_and_of_other_layers_are_free(tmp_path: Path, path: str, text: str) -> None:
-    files = NAMES | {"src/ir/CMakeLists.txt": "npugraph_layer(ir DEPS base)\n", path: text}
+    files = NAMES | {"src/core/ir/CMakeLists.txt": "npugraph_layer(ir DEPS base)\n", path: text}
     assert run("check_names", "--root", str(write(tmp_path, files)))[0] == 0
 
 
 def test_two_files_of_unit_tests_have_no_name_in_common(tmp_path: Path) -> None:
     text = "namespace {\nint size_of(int x) { return x; }\nTEST(Plan, Size) {\n}\n}  // namespace\n"
-    files = {f"tests/unit/{name}_test.cc": text for name in ("plan/a", "plan/b", "ir/c")}
+    files = {f"tests/unit/core/{name}_test.cc": text for name in ("plan/a", "plan/b", "ir/c")}
     code, output = run("check_names", "--root", str(write(tmp_path, files)))
     assert (code, len(output.splitlines())) == (1, 1)
-    assert "tests/unit/plan/a_test.cc:2: size_of is also the name" in output
+    assert "tests/unit/core/plan/a_test.cc:2: size_of is also the name" in output
 
 
 def test_two_files_of_a_program_have_no_name_in_common(tmp_path: Path) -> None:
     text = "namespace {\nint size_of(int x) { return x; }\n}  // namespace\n"
     files = {
-        "src/tools/CMakeLists.txt": "npugraph_tool(one SOURCES a.cc b.cc DEPS base)\nnpugraph_tool(two SOURCES c.cc)\n",
+        "src/core/tools/CMakeLists.txt": "npugraph_tool(one SOURCES a.cc b.cc DEPS base)\n"
+        "npugraph_tool(two SOURCES c.cc)\n",
         "tests/CMakeLists.txt": "add_executable(one a.cc b.cc)\nnpugraph_batches(one ${NPUGRAPH_BATCH})\n"
         "add_executable(two a.cc b.cc)\n",
         "tests/unit/environment.cc": text,
-        "tests/unit/plan/a_test.cc": text,
+        "tests/unit/core/plan/a_test.cc": text,
     }
-    files |= {f"{folder}/{name}.cc": text for folder in ("src/tools", "tests") for name in "abc"}
+    files |= {f"{folder}/{name}.cc": text for folder in ("src/core/tools", "tests") for name in "abc"}
     code, output = run("check_names", "--root", str(write(tmp_path, files)))
     assert (code, len(output.splitlines())) == (1, 3)
-    assert "src/tools/a.cc:2: size_of is also the name of something in src/tools/b.cc:2" in output
+    assert "src/core/tools/a.cc:2: size_of is also the name of something in src/core/tools/b.cc:2" in output
     assert "tests/a.cc:2: size_of is also the name of something in tests/b.cc:2" in output
-    assert "tests/unit/environment.cc:2: size_of is also the name of something in tests/unit/plan/a_test.cc:2" in output
+    assert "tests/unit/environment.cc:2: size_of is also the name of something in tests/unit/core/plan/a" in output
 
 
 def test_names_of_the_fuzzer_are_checked() -> None:
@@ -286,13 +287,13 @@ def test_layers_picture_is_a_graph_of_what_is_not_implied() -> None:
     assert (code, lines[0]) == (0, "graph BT")
     assert "  passes --> ops" in lines
     assert "  passes --> ir" not in lines
-    assert "  torch_bridge[torch/bridge]" in lines
+    assert "  backend_bridge[backend/bridge]" in lines
 
 
 def test_file_size_accepts_the_limit_and_prints_the_median(tmp_path: Path) -> None:
     files = {
-        "src/base/a.h": "\n" * 10,
-        "src/base/b.cc": "\n" * 800,
+        "src/core/base/a.h": "\n" * 10,
+        "src/core/base/b.cc": "\n" * 800,
         "python/npugraph/c.py": "\n" * 20,
         "src/d.md": "\n" * 900,
     }
@@ -301,10 +302,10 @@ def test_file_size_accepts_the_limit_and_prints_the_median(tmp_path: Path) -> No
 
 
 def test_file_size_names_what_is_too_long(tmp_path: Path) -> None:
-    files = {"src/base/b.cc": "\n" * 801, "scripts/setup": "\n" * 5}
+    files = {"src/core/base/b.cc": "\n" * 801, "scripts/setup": "\n" * 5}
     code, output = run("check_file_size", "--root", str(write(tmp_path, files)))
     assert code == 1
-    assert output.startswith("src/base/b.cc: 801 lines, at most 800 are allowed")
+    assert output.startswith("src/core/base/b.cc: 801 lines, at most 800 are allowed")
 
 
 TEST = """import pytest
@@ -478,11 +479,13 @@ def test_a_library_shows_names_of_npugraph_alone(tmp_path: Path) -> None:
 
 
 DOCUMENTED = {
-    "docs/page.md": "# A page\n\n## Its `second` part\n\nSee [above](#its-second-part) and `src/plan/plan.h`.\n",
-    "src/plan/README.md": "[Page](../../docs/page.md#a-page). `plan`, `rules/*`.\n\n| " + "wide " * 40 + "|\n|---|\n",
-    "src/plan/plan.h": "// A plan.\n",
-    "src/plan/plan.cc": "",
-    "src/plan/rules/sums.cc": "",
+    "docs/page.md": "# A page\n\n## Its `second` part\n\nSee [above](#its-second-part) and `src/core/plan/plan.h`.\n",
+    "src/core/plan/README.md": "[Page](../../../docs/page.md#a-page). `plan`, `rules/*`.\n\n| "
+    + "wide " * 40
+    + "|\n|---|\n",
+    "src/core/plan/plan.h": "// A plan.\n",
+    "src/core/plan/plan.cc": "",
+    "src/core/plan/rules/sums.cc": "",
 }
 
 
@@ -500,14 +503,14 @@ def test_documents_that_say_what_is_there(tmp_path: Path) -> None:
     [
         ("docs/more.md", "[gone](other.md)\n", "docs/more.md:1: a link leads to other.md, which is not there"),
         (
-            "src/plan/README.md",
-            "`plan`, `rules/*`\n\n[x](../../docs/page.md#b)\n",
-            "src/plan/README.md:3: a link leads to #b, which is no heading of page.md",
+            "src/core/plan/README.md",
+            "`plan`, `rules/*`\n\n[x](../../../docs/page.md#b)\n",
+            "src/core/plan/README.md:3: a link leads to #b, which is no heading of page.md",
         ),
-        ("docs/more.md", "`src/plan/{plan,other}.h`\n", "docs/more.md:1: src/plan/other.h is not there"),
-        ("src/plan/rows.cc", "", "src/plan/README.md: does not name rows"),
+        ("docs/more.md", "`src/core/plan/{plan,other}.h`\n", "docs/more.md:1: src/core/plan/other.h is not there"),
+        ("src/core/plan/rows.cc", "", "src/core/plan/README.md: does not name rows"),
         ("docs/more.md", "word " * 25 + "\n", "docs/more.md:1: longer than 120"),
-        ("src/plan/plan.cc", "int x;  // " + "word " * 25 + "\n", "src/plan/plan.cc:1: longer than 120"),
+        ("src/core/plan/plan.cc", "int x;  // " + "word " * 25 + "\n", "src/core/plan/plan.cc:1: longer than 120"),
     ],
 )
 def test_documents_that_have_fallen_behind(tmp_path: Path, name: str, text: str, complaint: str) -> None:

@@ -3,7 +3,7 @@
 
     y, rstd = npu.npu_rms_norm(x, gamma)    ->    pow, mean, add, rsqrt, mul, mul
 
-Only the kernel of an operator (src/torch/npu_ops) says what it is composed of, and it is traced here. Operators that
+Only the kernel of an operator (src/device/npu_ops) says what it is composed of, and it is traced here. Operators that
 read values of their arguments, or write arguments, stay whole; ``functional_forms`` expands the functional forms of
 the latter. Calls of ATen operators that only npu accepts (``npu_kernels``) are expanded in the same way. Operators on
 lists of tensors (``_foreach_*``), which optimizers call, become an operator for each tensor. Some of ATen's own

@@ -2,8 +2,8 @@
 """The passes over FX graphs, in order. Users can see this half of the compiler and extend it in torch's own form.
 
 The passes run only if something needs them: passes of the user, a replacement rule that may match, dumps, or an
-observer. For all other graphs, the graph passes (src/passes) do the same work and torch._inductor is not imported. They
-cannot recover updates of views, so that pass always runs. Results keep their strides.
+observer. For all other graphs, the graph passes (src/core/passes) do the same work and torch._inductor is not imported.
+They cannot recover updates of views, so that pass always runs. Results keep their strides.
 """
 
 from __future__ import annotations

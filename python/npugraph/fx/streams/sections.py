@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Marks of streams, events and core limits -> sections: stretches of one stream, each with the sections before it.
 
-src/ir/graph.h defines sections. All streams begin with the graph and join at its end. Functionalisation puts the copies
-back into inputs there, and they come after everything else.
+src/core/ir/graph.h defines sections. All streams begin with the graph and join at its end. Functionalisation puts the
+copies back into inputs there, and they come after everything else.
 """
 
 from __future__ import annotations

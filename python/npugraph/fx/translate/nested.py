@@ -2,7 +2,7 @@
 """Control flow of torch (cond, while_loop, scan, map): which graphs a call runs, with which arguments.
 
 These graphs become Programs of their own. The call becomes a task that runs them, depending on values that are known
-only at a run (src/torch/bridge/nested_task.h).
+only at a run (src/backend/bridge/nested_task.h).
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ from npugraph.ge.converters.values import Number, known
 from npugraph.ge.ir import Arity, Operand
 from npugraph.ge.tensor import Tensor
 
-# The attribute by which an operator of Ascend IR names the user's operator that computes it (src/ge/import/inputs.h).
+# The attribute by which an operator of Ascend IR names the user's operator that computes it
+# (src/core/ge/import/inputs.h).
 OPERATOR = "_npugraph_operator"
 
 

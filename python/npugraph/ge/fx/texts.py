@@ -11,7 +11,7 @@ from npugraph.ge import attr
 
 
 def texts(numbers: Sequence[Any]) -> list[str] | None:
-    """The numbers in the syntax of the engine (src/tensor/expr.h). None if it has no word for one."""
+    """The numbers in the syntax of the engine (src/core/tensor/expr.h). None if it has no word for one."""
     converter = SymbolicConverter()
     try:
         return [str(converter(number)) for number in numbers]

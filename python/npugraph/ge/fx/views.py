@@ -6,7 +6,7 @@ it views, and views of that are made again:
     update_(v)              ->   c1 = StridedSliceAssign(c, ..., v1)
     r = c + 1                    r = Add(c1, 1)
 
-The engine computes that in place (``src/passes/memory/working_copy.h``)."""
+The engine computes that in place (``src/core/passes/memory/working_copy.h``)."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ if __name__ == "__main__":
 @pytest.mark.feature("1.16", "3.14", "11.22")
 def test_processes_share_what_one_of_them_builds(tmp_path: Path):
     """Each kernel is built once, although neither LOCAL_WORLD_SIZE nor anything else tells a process of the others.
-    tests/unit/codegen/jit/make_code_test.cc has eight threads at once."""
+    tests/unit/core/codegen/jit/make_code_test.cc has eight threads at once."""
     done = run_python(
         "-c",
         PROGRAM,

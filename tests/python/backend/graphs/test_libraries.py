@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of users' libraries as tasks. The library is tests/unit/libraries/sample_kernels.cc."""
+"""Kernels of users' libraries as tasks. The library is tests/unit/core/libraries/sample_kernels.cc."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that YAML entries of op-plugin describe, on cpu. The kernels are those of
-tests/unit/libraries/sample_kernels.cc."""
+tests/unit/core/libraries/sample_kernels.cc."""
 
 from __future__ import annotations
 

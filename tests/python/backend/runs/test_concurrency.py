@@ -264,7 +264,7 @@ assert len(set(bits)) == 1
 @pytest.mark.parametrize("generate", [False, True])
 def test_number_of_threads_changes_no_bits(thread_counts, generate) -> None:
     """The number of threads is set by a function, or by an environment variable. A graph gets precompiled kernels only
-    for work that is too short for two threads. tests/unit/kernels compares kernels on 1, 2 and 3 threads."""
+    for work that is too short for two threads. tests/unit/core/kernels compares kernels on 1, 2 and 3 threads."""
     here: dict[str, object] = {"COUNTS": (1, 2), "GENERATE": generate}
     exec(compile(BITS, __file__, "exec"), here)
     script = BITS + "print(npugraph._C.num_threads(), bits[0])"

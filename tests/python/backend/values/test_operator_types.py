@@ -10,8 +10,8 @@ from tests.python.operator_types import RIGHT, Verdicts, sampled, table_names, w
 
 PARTS = 36
 
-# Functional rows of torch's operators that no call over fake tensors reaches, by reason. tests/unit/ops/infer_test.cc
-# has those with a rule of their own.
+# Functional rows of torch's operators that no call over fake tensors reaches, by reason.
+# tests/unit/core/ops/infer_test.cc has those with a rule of their own.
 UNCALLED = {
     "torch takes it apart before the call is seen": """
         __and__.Scalar __and__.Tensor __lshift__.Scalar __lshift__.Tensor __or__.Scalar __or__.Tensor __rshift__.Scalar

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Out-variants of ATen that Programs call write all elements of their results and nothing else, wherever the elements
 lie: for every call that operators of the database and their gradients make. An operator that fails here belongs into a
-list of src/torch/bridge/catalog.cc."""
+list of src/backend/bridge/catalog.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/attention/attention_softmax.cc."""
+"""Operators of src/device/npu_ops/attention/attention_softmax.cc."""
 
 from __future__ import annotations
 

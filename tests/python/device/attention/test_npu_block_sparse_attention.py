@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/sparse_attention/block_sparse_attention.cc."""
+"""Operators of src/device/npu_ops/sparse_attention/block_sparse_attention.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/tensors/scatter.cc and paged_cache.cc."""
+"""Operators of src/device/npu_ops/tensors/scatter.cc and paged_cache.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention for inference: src/torch/npu_ops/attention/fused_infer_*.cc, stored_rows.cc."""
+"""Attention for inference: src/device/npu_ops/attention/fused_infer_*.cc, stored_rows.cc."""
 
 from __future__ import annotations
 

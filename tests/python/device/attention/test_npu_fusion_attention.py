@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention for training: src/torch/npu_ops/attention/fusion_attention*.cc."""
+"""Attention for training: src/device/npu_ops/attention/fusion_attention*.cc."""
 
 from __future__ import annotations
 

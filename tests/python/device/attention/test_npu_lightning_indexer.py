@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/sparse_attention/lightning_indexer.cc, and the gradients of the indexer
+"""Operators of src/device/npu_ops/sparse_attention/lightning_indexer.cc, and the gradients of the indexer
 (DeepSeek-V3.2, 2025)."""
 
 from __future__ import annotations

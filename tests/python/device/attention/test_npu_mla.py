@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/rotary/rope_cache.cc, rope_quant_cache.cc and mla_prolog.cc."""
+"""Operators of src/device/npu_ops/rotary/rope_cache.cc, rope_quant_cache.cc and mla_prolog.cc."""
 
 from __future__ import annotations
 

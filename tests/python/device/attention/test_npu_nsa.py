@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/sparse_attention/compressed_attention.cc and selected_attention.cc, compared with the
+"""Operators of src/device/npu_ops/sparse_attention/compressed_attention.cc and selected_attention.cc, compared with the
 equations of Native Sparse Attention (Yuan et al., 2025), one row at a time."""
 
 from __future__ import annotations

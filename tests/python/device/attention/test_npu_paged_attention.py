@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of the atb namespace: src/torch/npu_ops/attention/paged_attention.cc, packed_attention.cc."""
+"""Attention of the atb namespace: src/device/npu_ops/attention/paged_attention.cc, packed_attention.cc."""
 
 from __future__ import annotations
 

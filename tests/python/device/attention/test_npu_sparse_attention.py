@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/sparse_attention/sparse_attention.cc, and the gradient of attention to chosen keys."""
+"""Operators of src/device/npu_ops/sparse_attention/sparse_attention.cc, and the gradient of attention to chosen
+keys."""
 
 from __future__ import annotations
 

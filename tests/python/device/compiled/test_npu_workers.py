@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe/attention_workers.cc and ffn_workers.cc: sizes and dtypes on meta, values of those
-that need no other rank, and an error of the others, for which scripts may register kernels."""
+"""Operators of src/device/npu_ops/moe/attention_workers.cc and ffn_workers.cc: sizes and dtypes on meta, values of
+those that need no other rank, and an error of the others, for which scripts may register kernels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators with kernels of a user's library on npu, called and captured. The library is
-tests/unit/libraries/sample_kernels.cc."""
+tests/unit/core/libraries/sample_kernels.cc."""
 
 from __future__ import annotations
 

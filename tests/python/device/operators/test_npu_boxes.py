@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/vision/boxes.cc and box_gradients.cc, against loops over boxes."""
+"""Operators of src/device/npu_ops/vision/boxes.cc and box_gradients.cc, against loops over boxes."""
 
 from __future__ import annotations
 

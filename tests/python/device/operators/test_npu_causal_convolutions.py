@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/recurrent/causal_convolutions.cc, against loops over sequences and tokens."""
+"""Operators of src/device/npu_ops/recurrent/causal_convolutions.cc, against loops over sequences and tokens."""
 
 from __future__ import annotations
 

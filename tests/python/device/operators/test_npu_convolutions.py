@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/layers/convolutions.cc, against those of torch in float64."""
+"""Operators of src/device/npu_ops/layers/convolutions.cc, against those of torch in float64."""
 
 from __future__ import annotations
 

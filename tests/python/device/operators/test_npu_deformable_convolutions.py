@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/layers/deformable_convolutions.cc, against torch.nn.functional.grid_sample of each
+"""Operators of src/device/npu_ops/layers/deformable_convolutions.cc, against torch.nn.functional.grid_sample of each
 tap."""
 
 from __future__ import annotations

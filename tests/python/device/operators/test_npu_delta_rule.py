@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/recurrent/delta_rule.cc, and sizes of those of shaped_norms.cc."""
+"""Operators of src/device/npu_ops/recurrent/delta_rule.cc, and sizes of those of shaped_norms.cc."""
 
 from __future__ import annotations
 

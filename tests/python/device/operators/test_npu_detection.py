@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/vision/detection.cc and spectra.cc."""
+"""Operators of src/device/npu_ops/vision/detection.cc and spectra.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/layers/dropout.cc: the share of dropped elements, and the meaning of masks."""
+"""Operators of src/device/npu_ops/layers/dropout.cc: the share of dropped elements, and the meaning of masks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/training/losses.cc, optimisers.cc and float_status.cc, against those of torch."""
+"""Operators of src/device/npu_ops/training/losses.cc, optimisers.cc and float_status.cc, against those of torch."""
 
 from __future__ import annotations
 

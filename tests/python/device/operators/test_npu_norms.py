@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/norms/norms.cc, layer_norms.cc and quant_norms.cc."""
+"""Operators of src/device/npu_ops/norms/norms.cc, layer_norms.cc and quant_norms.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/recurrent/recurrent*.cc, against the modules of torch."""
+"""Operators of src/device/npu_ops/recurrent/recurrent*.cc, against the modules of torch."""
 
 from __future__ import annotations
 

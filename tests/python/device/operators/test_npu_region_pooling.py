@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/vision/region_pooling.cc, against loops over bins."""
+"""Operators of src/device/npu_ops/vision/region_pooling.cc, against loops over bins."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/vision/rotated_boxes.cc. The area that two boxes share is that of a polygon. Its
+"""Operators of src/device/npu_ops/vision/rotated_boxes.cc. The area that two boxes share is that of a polygon. Its
 points are the corners of each box inside the other one, and the points where sides meet, ordered around their
 middle."""
 

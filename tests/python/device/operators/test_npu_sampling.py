@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/tensors/sampling.cc, against loops over rows."""
+"""Operators of src/device/npu_ops/tensors/sampling.cc, against loops over rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/tensors/shapes.cc and indexing.cc."""
+"""Operators of src/device/npu_ops/tensors/shapes.cc and indexing.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/training/vocabulary_losses.cc."""
+"""Operators of src/device/npu_ops/training/vocabulary_losses.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe/moe_distribute.cc between processes: tokens that go to the experts of all ranks
+"""Operators of src/device/npu_ops/moe/moe_distribute.cc between processes: tokens that go to the experts of all ranks
 and come back give what one process computes.
 
 Functions without ``test_`` run in each process. The expert e gives ``x @ matrix(e)``. Shared experts are numbered after

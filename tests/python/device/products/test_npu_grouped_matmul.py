@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/matmul/grouped_matmul.cc and grouped_fusions.cc."""
+"""Operators of src/device/npu_ops/matmul/grouped_matmul.cc and grouped_fusions.cc."""
 
 from __future__ import annotations
 

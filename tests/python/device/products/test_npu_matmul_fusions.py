@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/matmul/matmul_fusions.cc and quant_fusions.cc."""
+"""Operators of src/device/npu_ops/matmul/matmul_fusions.cc and quant_fusions.cc."""
 
 from __future__ import annotations
 

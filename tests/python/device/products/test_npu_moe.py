@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe, against loops over tokens."""
+"""Operators of src/device/npu_ops/moe, against loops over tokens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/moe/moe_distribute.cc on one rank, against loops over tokens. test_npu_moe_ranks.py
+"""Operators of src/device/npu_ops/moe/moe_distribute.cc on one rank, against loops over tokens. test_npu_moe_ranks.py
 tests several ranks, and calls that are refused."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/matmul/mx_dual_level.cc and compressed_weights.cc."""
+"""Operators of src/device/npu_ops/matmul/mx_dual_level.cc and compressed_weights.cc."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/quantisation/mx_groups.cc and mx_gates.cc: blocks of rows and columns, of groups of
+"""Operators of src/device/npu_ops/quantisation/mx_groups.cc and mx_gates.cc: blocks of rows and columns, of groups of
 rows, and of gated units."""
 
 from __future__ import annotations

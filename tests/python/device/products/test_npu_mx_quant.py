@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/quantisation/mx_quant.cc, by the OCP Microscaling Formats specification, v1.0."""
+"""Operators of src/device/npu_ops/quantisation/mx_quant.cc, by the OCP Microscaling Formats specification, v1.0."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of src/torch/npu_ops/quantisation/quantise.cc and quant_activations.cc."""
+"""Operators of src/device/npu_ops/quantisation/quantise.cc and quant_activations.cc."""
 
 from __future__ import annotations
 
