@@ -171,7 +171,7 @@ void report_build(const Case& c) {
 void report_speed(const std::vector<Case>& cached) {
   constexpr int64_t kSizes[] = {256 << 10, 8 << 20, 256 << 20};
   std::printf("%s\nGB/s               256 KB     8 MB   256 MB\n",
-              std::string(name_of(target::host_target().level)).c_str());
+              target::host_target().level.c_str());
   std::printf("%-12s      ", "memcpy");
   for (const int64_t size : kSizes) std::printf(" %8.1f", memcpy_gigabytes_per_second(size));
   const std::vector<Case> streamed = all_cases(true);

@@ -133,7 +133,7 @@ double byte_rate(size_t size, Body body) {
 Limits measure_limits(const target::Target& target) {
   Limits limits;
   if (target.masks) limits.f32 = flops(multiply_f32, kChains * 32);
-  if (target.level == target::Level::kX86V3) limits.f32 = flops(multiply_f32_narrow, kChains / 2 * 16);
+  if (target.level == "x86-64-v3") limits.f32 = flops(multiply_f32_narrow, kChains / 2 * 16);
   if (target.bf16_dot) limits.bf16 = flops(multiply_bf16, kChains * 64);
   if (target.amx) limits.bf16 = flops(multiply_amx, kFlopsOfAmx);
   const Bytes memory(size_t{512} << 20);

@@ -59,7 +59,7 @@ void report_all() {
       return emit(b, target, args[0]);
     }));
   };
-  std::printf("{\"target\": \"%s\", \"gelu_f32\": %.3f, \"silu_f32\": %.3f", std::string(name_of(target.level)).c_str(),
+  std::printf("{\"target\": \"%s\", \"gelu_f32\": %.3f, \"silu_f32\": %.3f", target.level.c_str(),
               composed(gelu), composed(silu));
   report<float>(target, "f32");
   report<double>(target, "f64");

@@ -232,7 +232,7 @@ void init_observe(py::module_& module) {
   py::module_::import("atexit").attr("register")(py::cpp_function([] { runtime::set_task_watch({}); }));
   module.def("pass_names", &pass_names);
   module.def("cache_directory", [] { return cache_directory(); });
-  module.def("target_name", [] { return std::string(target::name_of(target::host_target().level)); });
+  module.def("target_name", [] { return target::host_target().level; });
   module.def("num_threads", [] { return runtime::WorkerPool::instance().size(); });
   module.def("set_num_threads", [](int32_t threads) { runtime::WorkerPool::instance().set_size(threads); });
   module.def("register_callable", [](const py::object& fn) { return bridge::register_callable(fn.ptr()); });

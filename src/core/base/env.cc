@@ -50,13 +50,6 @@ bool parse_bytes(std::string_view value, int64_t& out) {
   return valid;
 }
 
-bool parse_target(std::string_view value, Environment& out) {
-  constexpr std::array<std::string_view, 7> kTargets = {"native",        "x86-64-v2", "x86-64-v3", "x86-64-v4",
-                                                        "x86-64-v4-amx", "neon",      "sve"};
-  out.target = value;
-  return std::find(kTargets.begin(), kTargets.end(), value) != kTargets.end();
-}
-
 template <auto kMember>
 bool set_text(std::string_view value, Environment& out) {
   out.*kMember = value;
@@ -103,8 +96,10 @@ constexpr std::array kTable = {
                         "Where the text of the graph is written after an internal error.",
                         set_text<&Environment::report_dir>},
     EnvironmentVariable{
-        "NPUGRAPH_TARGET", "native, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-amx, neon or sve", "native",
-        "The processor that code is generated for; a level that the host lacks has no effect.", parse_target},
+        "NPUGRAPH_TARGET", "native, or the name of a level of processors, such as x86-64-v3", "native",
+        "The level that code is generated for. A level that the host lacks has no effect, and the warning names those "
+        "that it has.",
+        set_text<&Environment::target>},
     EnvironmentVariable{
         "NPUGRAPH_CACHE", "a directory, or 0", "`$XDG_CACHE_HOME/npugraph`, else `~/.cache/npugraph`",
         "Where generated machine code is kept between processes; 0, or an empty value, keeps none. A directory of "

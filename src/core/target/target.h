@@ -14,17 +14,13 @@ namespace npugraph::target {
 
 enum class Arch : uint8_t { kX86_64, kAArch64 };
 
-// Baselines, in rising order for each architecture. The numbers of x86-64 are those of its psABI: v2 has SSE4.2, v3
-// AVX2, FMA and F16C, v4 AVX-512 (F, BW, CD, DQ, VL). The level after v4 is v4 with AMX tiles of bf16 and of i8. Those
-// of AArch64 are NEON, and SVE with vectors wider than those of NEON.
-enum class Level : uint8_t { kX86V2, kX86V3, kX86V4, kX86V4Amx, kNeon, kSve };
-
 struct Target {
   Arch arch = Arch::kX86_64;
-  Level level = Level::kX86V2;
+  std::string level;  // the name of the row of host.cc that describes the processor: "x86-64-v3"
   // Width and number of the vector registers.
   int vector_bits = 128;
   int vector_registers = 16;
+  bool scalable = false;  // instructions for vectors of any length (SVE)
   bool fma = false;
   bool f16c = false;            // conversions between f16 and f32
   bool masks = false;           // predicated loads, stores and arithmetic (AVX-512)
@@ -44,17 +40,15 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// "x86-64-v3", "sve", ...
-std::string_view name_of(Level level);
+// All fields as text; different targets have different texts.
+std::string print(const Target& target);
 
 // The processor, restricted to the level that NPUGRAPH_TARGET names, if any. A level that the processor lacks gives a
 // warning and the native level. Determined once per process.
 const Target& host_target();
 
-// The processor restricted to `level`; nullopt if it lacks it. Its own level includes all features that it has.
-std::optional<Target> host_at(Level level);
-
-// host_at() for each level that the processor has, lowest first. UserError if it has none.
+// The processor restricted to each level that it has, lowest first. Its own level includes all features that it has.
+// UserError if it has none.
 std::vector<Target> host_targets();
 
 }  // namespace npugraph::target

@@ -28,7 +28,7 @@ struct Planner {
 ng_task make_attention(const loop::Attention& attention, DType dtype, const target::Target& target, RowCount rows) {
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
     throw UserError(cat("attention: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
-  if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("attention: ", name_of(target.level), " has no f16"));
+  if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("attention: ", target.level, " has no f16"));
   return PlannedTask<Planner>::make({attention, dtype, target}, rows);
 }
 

@@ -216,7 +216,7 @@ struct Planner {
 ng_task make_convolution(const ConvolutionSpec& spec, const target::Target& target) {
   const bool has_f16 = spec.dtype == DType::kF16 && target.f16c;
   if (spec.dtype != DType::kF32 && spec.dtype != DType::kBF16 && !has_f16)
-    throw UserError(cat("convolution: elements of ", name_of(spec.dtype), " on ", name_of(target.level)));
+    throw UserError(cat("convolution: elements of ", name_of(spec.dtype), " on ", target.level));
   return PlannedTask<Planner>::make({spec, spec.epilogue ? epilogue_code(target, *spec.epilogue) : nullptr, target});
 }
 

@@ -26,7 +26,7 @@ llvm::Function* add_function(llvm::Module& module, const target::Target& target,
   function->addFnAttr("target-cpu", target.cpu);
   function->addFnAttr("target-features", target.features);
   // Vectors of LLVM's fixed length may then be as wide as those of SVE.
-  if (target.level == target::Level::kSve)
+  if (target.scalable)
     function->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(module.getContext(), target.vector_bits / 128, 16));
   function->setDoesNotThrow();
   return function;

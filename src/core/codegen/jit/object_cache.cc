@@ -44,15 +44,6 @@ struct Header {
 };
 static_assert(sizeof(Header) == kMagic.size() + sizeof(Digest));
 
-// Lists all members: a new member of Target does not compile until it is added here.
-std::string describe(const target::Target& target) {
-  const auto& [arch, level, vector_bits, vector_registers, fma, f16c, masks, bf16_dot, int8_dot, int8_mixed, amx,
-               fetch_streams, cpu, features, l1_bytes, l2_bytes, l3_bytes] = target;
-  return cat(static_cast<int>(arch), " ", static_cast<int>(level), " ", vector_bits, " ", vector_registers, " ", fma,
-             f16c, masks, bf16_dot, int8_dot, int8_mixed, amx, fetch_streams, " ", cpu, " ", features, " ", l1_bytes,
-             " ", l2_bytes, " ", l3_bytes);
-}
-
 // Hashes the length of each part before the part itself, so that no two lists of parts are hashed as the same text.
 Digest hash(std::initializer_list<std::string_view> parts) {
   llvm::BLAKE3 hasher;
@@ -132,7 +123,7 @@ std::optional<std::vector<char>> ObjectCache::find(const target::Target& target,
   if (!is_on()) return {};
   const Descriptor directory(open_directory());
   if (directory.get() < 0) return {};
-  const Digest key = hash({options_.build, describe(target), text});
+  const Digest key = hash({options_.build, print(target), text});
   const std::string name = file_name(key);
   const Descriptor file(::openat(directory.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
@@ -159,7 +150,7 @@ void ObjectCache::store(const target::Target& target, std::string_view text, con
   }
   const Descriptor directory(open_directory());
   if (directory.get() < 0) return;
-  const Digest key = hash({options_.build, describe(target), text});
+  const Digest key = hash({options_.build, print(target), text});
   Header header;
   std::ranges::copy(kMagic, header.magic.begin());
   header.digest = hash({bytes_of(key), {object.data(), object.size()}});
@@ -183,7 +174,7 @@ Descriptor ObjectCache::take_turn(const target::Target& target, std::string_view
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
   Descriptor turns(::openat(directory.get(), kTurns, kFlags, S_IRUSR | S_IWUSR));
   if (turns.get() < 0) return turns;
-  const Digest key = hash({options_.build, describe(target), text});
+  const Digest key = hash({options_.build, print(target), text});
   uint32_t place;
   std::memcpy(&place, &key, sizeof(place));
   // The lock belongs to the open file, not to the process, so threads wait for each other, too.

@@ -22,7 +22,7 @@ Value* dot_quads_at_once(llvm::IRBuilderBase& b, const target::Target& target, V
   using namespace llvm::Intrinsic;
   const bool mixed = target.int8_mixed;
   const auto dot = [&](Value* left, Value* start) {
-    if (target.level == target::Level::kSve)
+    if (target.scalable)
       return b.CreateIntrinsic(mixed ? aarch64_sve_usdot : aarch64_sve_sdot, {start->getType()}, {start, left, y});
     return b.CreateIntrinsic(mixed ? aarch64_neon_usdot : aarch64_neon_sdot, {start->getType(), left->getType()},
                              {start, left, y});
@@ -38,7 +38,7 @@ Value* dot_quads_of_aarch64(llvm::IRBuilderBase& b, const target::Target& target
   auto* bytes = FixedVectorType::get(b.getInt8Ty(), 4 * quads);
   x = b.CreateBitCast(x, bytes);
   y = b.CreateBitCast(y, bytes);
-  if (target.level == target::Level::kSve) {
+  if (target.scalable) {
     const auto scalable = [&](Value* fixed, llvm::Type* element, unsigned lanes) {
       auto* type = llvm::ScalableVectorType::get(element, lanes);
       return b.CreateInsertVector(type, llvm::PoisonValue::get(type), fixed, b.getInt64(0));

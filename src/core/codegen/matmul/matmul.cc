@@ -53,7 +53,7 @@ void check(const MatmulSpec& spec, const target::Target& target) {
   for (const DType dtype : {spec.a, spec.b == DType::kI8 ? spec.a : spec.b, spec.c}) {
     if (!is_element(dtype))
       throw UserError(cat("matmul: elements of ", name_of(dtype), "; f32, bf16 and f16 are known"));
-    if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", name_of(target.level), " has no f16"));
+    if (dtype == DType::kF16 && !target.f16c) throw UserError(cat("matmul: ", target.level, " has no f16"));
   }
 }
 

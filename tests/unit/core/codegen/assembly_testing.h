@@ -17,7 +17,7 @@ namespace npugraph::codegen {
 
 // A regular expression for the widest vectors of f32 or i32 that code for the target has.
 inline std::string vectors_of(const target::Target& target) {
-  if (target.level == target::Level::kSve) return "z[0-9]+\\.s";
+  if (target.scalable) return "z[0-9]+\\.s";
   if (target.arch == target::Arch::kAArch64) return "v[0-9]+\\.4s";
   return target.vector_bits == 512 ? "%zmm[0-9]+" : target.vector_bits == 256 ? "%ymm[0-9]+" : "%xmm[0-9]+";
 }
@@ -34,9 +34,8 @@ inline std::string assembly_of(const target::Target& target, llvm::FunctionType*
 inline void expect_instruction(const std::string& text, const std::string& instruction, const std::string& operand,
                                const target::Target& target) {
   const std::regex line(cat("\t(", instruction, ")\t[^\n]*", operand));
-  EXPECT_TRUE(std::regex_search(text, line))
-      << target::name_of(target.level) << ": no " << instruction << " with " << operand << " in\n"
-      << text;
+  EXPECT_TRUE(std::regex_search(text, line)) << target.level << ": no " << instruction << " with " << operand << " in\n"
+                                             << text;
 }
 
 }  // namespace npugraph::codegen

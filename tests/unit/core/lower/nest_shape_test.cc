@@ -17,7 +17,7 @@
 namespace npugraph::lower {
 namespace {
 
-const target::Target kTarget{.level = target::Level::kX86V4,
+const target::Target kTarget{.level = "x86-64-v4",
                              .vector_bits = 512,
                              .vector_registers = 32,
                              .fma = true,

@@ -40,10 +40,10 @@ struct Case {
 };
 
 std::string describe(const Case& x, const target::Target& target) {
-  return cat(name_of(target.level), " ", name_of(x.dtype), " b", x.batches, " h", x.heads, "x", x.group, " q",
-             x.queries, " k", x.keys, " d", x.size, "/", x.values(), x.causal ? " causal" : "", " before ",
-             x.before.value_or(-1), " after ", x.after.value_or(-1), " at ", static_cast<int>(x.position), " mask",
-             static_cast<int>(x.mask), x.heads_inside ? " heads inside" : "", x.columns_apart ? " apart" : "");
+  return cat(target.level, " ", name_of(x.dtype), " b", x.batches, " h", x.heads, "x", x.group, " q", x.queries, " k",
+             x.keys, " d", x.size, "/", x.values(), x.causal ? " causal" : "", " before ", x.before.value_or(-1),
+             " after ", x.after.value_or(-1), " at ", static_cast<int>(x.position), " mask", static_cast<int>(x.mask),
+             x.heads_inside ? " heads inside" : "", x.columns_apart ? " apart" : "");
 }
 
 std::unique_ptr<Tensor> make_tensor(DType dtype, const Sizes& sizes, bool heads_inside, bool columns_apart) {

@@ -187,7 +187,7 @@ void check_varlen(VarlenCase x) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       if (dtype == DType::kF16 && !target.f16c) continue;
       x.dtype = dtype;
-      SCOPED_TRACE(cat(name_of(target.level), " ", name_of(dtype)));
+      SCOPED_TRACE(cat(target.level, " ", name_of(dtype)));
       const Cache cache(x);
       const Result one = run(x, cache, target, 1);
       for (size_t s = 0; s < x.lengths.size(); ++s)

@@ -112,8 +112,8 @@ double tolerance_of(DType dtype) {
 }
 
 void check(const Case& c, const target::Target& target) {
-  SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " in ", c.in, " out ", c.out, " groups ", c.groups,
-                   " image ", c.image.back(), " kernel ", c.kernel.back(), " stride ", c.stride.back()));
+  SCOPED_TRACE(cat(target.level, " ", name_of(c.dtype), " in ", c.in, " out ", c.out, " groups ", c.groups, " image ",
+                   c.image.back(), " kernel ", c.kernel.back(), " stride ", c.stride.back()));
   const Operands t(c);
   run_task(make_convolution(c.spec(), target), t.tensors(c), 2);
   const Numbers numbers(t);
@@ -270,7 +270,7 @@ loop::Kernel epilogue_of(DType dtype) {
 void check_epilogue(Case c, const target::Target& target) {
   c.batches = 2;
   c.in = c.out = 6;
-  SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " groups ", c.groups));
+  SCOPED_TRACE(cat(target.level, " ", name_of(c.dtype), " groups ", c.groups));
   const Operands t(c);
   Tensor mean(c.dtype, {6}, {1}), scale(c.dtype, {6}, {1});
   Tensor residual(c.dtype, t.out->sizes(), dense_strides(t.out->sizes()));

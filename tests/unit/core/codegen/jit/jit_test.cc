@@ -40,7 +40,7 @@ double run(const MachineCode& code, double x) {
 
 TEST(Jit, RunsWhatItCompiledForEveryTargetOfTheHost) {
   for (const Target& target : target::host_targets())
-    EXPECT_EQ(run(*compile(sample(target), target), 21), 42) << name_of(target.level);
+    EXPECT_EQ(run(*compile(sample(target), target), 21), 42) << target.level;
 }
 
 TEST(Jit, CallsTheMathematicalLibrary) {

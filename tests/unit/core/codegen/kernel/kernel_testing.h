@@ -166,7 +166,7 @@ inline void expect_as_interpreted(const loop::Kernel& kernel, const std::vector<
   const std::string wanted_error = loop::interpret(kernel, host, scalars);
   for (const target::Target& target : target::host_targets()) {
     for (const int workers : {1, 3}) {
-      const std::string what = cat(name_of(target.level), ", ", workers, " workers, ", loop::print(kernel));
+      const std::string what = cat(target.level, ", ", workers, " workers, ", loop::print(kernel));
       std::vector<Array> got = arrays;
       ASSERT_EQ(run_generated(kernel, target, got, scalars, workers), wanted_error) << what;
       if (!wanted_error.empty()) continue;

@@ -142,8 +142,8 @@ template <typename Float>
 void expect_within_bound(const Target& target, Op op, const Pairs<Float>& in, const std::vector<Float>& got,
                          const std::vector<double>& errors) {
   const size_t at = std::max_element(errors.begin(), errors.end()) - errors.begin();
-  EXPECT_LE(errors[at], 2) << loop::info_of(op).name << " f" << 8 * sizeof(Float) << " " << name_of(target.level)
-                           << " of " << std::hexfloat << in.x[at] << ", " << in.y[at] << " is " << got[at] << ", not "
+  EXPECT_LE(errors[at], 2) << loop::info_of(op).name << " f" << 8 * sizeof(Float) << " " << target.level << " of "
+                           << std::hexfloat << in.x[at] << ", " << in.y[at] << " is " << got[at] << ", not "
                            << exact_value(op, in.x[at], in.y[at]);
 }
 
@@ -189,7 +189,7 @@ void expect_same_bits(const Target& target, Op op) {
     const std::vector<Float> got = MathLoop<Float>(target, op, other)(in.x, in.y);
     for (size_t i = 0; i < got.size(); ++i) {
       const bool same = got[i] == native[i] || (std::isnan(got[i]) && std::isnan(native[i]));
-      ASSERT_TRUE(same) << loop::info_of(op).name << " " << name_of(target.level) << " with " << other << " lanes of "
+      ASSERT_TRUE(same) << loop::info_of(op).name << " " << target.level << " with " << other << " lanes of "
                         << std::hexfloat << in.x[i] << ", " << in.y[i] << " is " << got[i] << ", not " << native[i];
     }
   }

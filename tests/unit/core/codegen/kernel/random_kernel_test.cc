@@ -26,7 +26,7 @@ void test_cases(uint32_t first, uint32_t count, const RandomOptions& options) {
     for (const target::Target& target : target::host_targets()) {
       RandomCase got = start;
       const std::string got_error = run_generated(got, target, seed % 2 == 0 ? 1 : 3);
-      const std::string what = cat("seed ", seed, ", ", name_of(target.level), "\n", loop::print(start.kernel));
+      const std::string what = cat("seed ", seed, ", ", target.level, "\n", loop::print(start.kernel));
       // Lanes and threads may fail at the same time, and then any of the failures is reported.
       ASSERT_EQ(got_error.empty(), error.empty()) << got_error << error << what;
       if (!error.empty()) continue;

@@ -13,7 +13,7 @@ namespace npugraph::codegen {
 namespace {
 
 target::Target processor(int64_t l2_bytes) {
-  return {.level = target::Level::kX86V4,
+  return {.level = "x86-64-v4",
           .vector_bits = 512,
           .vector_registers = 32,
           .fma = true,
@@ -26,7 +26,7 @@ target::Target processor(int64_t l2_bytes) {
 }
 
 target::Target with_amx(target::Target target) {
-  target.level = target::Level::kX86V4Amx;
+  target.level = "x86-64-v4-amx";
   target.amx = true;
   return target;
 }

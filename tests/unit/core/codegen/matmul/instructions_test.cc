@@ -8,12 +8,11 @@ namespace npugraph::codegen {
 namespace {
 
 using target::Arch;
-using target::Level;
 using target::Target;
 
 // What multiplies and adds vectors of f32.
 std::string multiply_add_of(const Target& target) {
-  if (target.level == Level::kSve) return "fml[as]|fmad";
+  if (target.scalable) return "fml[as]|fmad";
   if (target.arch == Arch::kAArch64) return "fmla";
   return target.fma ? "vfmadd(132|213|231)ps" : "mulps";
 }

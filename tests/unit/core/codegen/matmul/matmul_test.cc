@@ -28,8 +28,8 @@ struct Case {
 };
 
 std::string describe(const Case& x, const target::Target& target) {
-  return cat(name_of(target.level), " ", name_of(x.a), " ", name_of(x.b), " ", name_of(x.c), " m", x.m, " n", x.n, " k",
-             x.k, x.b_is_nk ? " nk" : " kn", x.a_is_km ? " a swapped" : "", x.b_is_swapped ? " b swapped" : "", " pad",
+  return cat(target.level, " ", name_of(x.a), " ", name_of(x.b), " ", name_of(x.c), " m", x.m, " n", x.n, " k", x.k,
+             x.b_is_nk ? " nk" : " kn", x.a_is_km ? " a swapped" : "", x.b_is_swapped ? " b swapped" : "", " pad",
              x.pad, " batch", x.batch.size());
 }
 
@@ -280,9 +280,9 @@ TEST(Matmul, MultipliesIntegersExactly) {
 // As on the first processors of these levels.
 TEST(Matmul, MultipliesIntegersExactlyWithoutAnInstructionForQuads) {
   for (target::Target target : target::host_targets()) {
-    if (target.level != target::Level::kX86V4 && target.level != target::Level::kNeon) continue;
+    if (target.level != "x86-64-v4" && target.level != "neon") continue;
     target.int8_dot = target.int8_mixed = false;
-    target.features = target.level == target::Level::kNeon ? "" : "-prefer-256-bit";
+    target.features = target.level == "neon" ? "" : "-prefer-256-bit";
     for (const DType a : {DType::kI8, DType::kU8}) check_integers_on(target, a);
   }
 }
@@ -521,7 +521,7 @@ TEST(Matmul, ProductsOfOneFactorAreWhatTheyAreByThemselves) {
             if (workers == 3) a->let_die();
             run_task(make_matmuls(specs, target), tensors, workers);
             for (size_t i = 0; i < alone.size(); ++i)
-              EXPECT_EQ(kept[2 * i + 1]->bytes(), alone[i]) << name_of(target.level) << " m" << m << " n" << columns[i];
+              EXPECT_EQ(kept[2 * i + 1]->bytes(), alone[i]) << target.level << " m" << m << " n" << columns[i];
           }
         }
       }
@@ -588,7 +588,7 @@ TEST(Matmul, InStepOneReadsWhatTheOtherHasStored) {
           run_task(make_matmuls({first, second}, target, RowCount::kFixed, Order::kInStep), tensors, 3, sizes);
           const ExactProduct one(x, *o.a, *o.b), two(other, *o.a, *p.b);
           for_elements(o.c->sizes(), [&](const Sizes& i) {
-            ASSERT_NEAR(o.c->value(i), one(i) + two(i), 1e-5) << name_of(target.level) << " m" << m << " n" << n;
+            ASSERT_NEAR(o.c->value(i), one(i) + two(i), 1e-5) << target.level << " m" << m << " n" << n;
           });
         }
       }

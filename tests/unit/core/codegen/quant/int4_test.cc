@@ -46,8 +46,8 @@ int code_at(const Int4Case& c, const Tensor& codes, int64_t column, int64_t step
 }
 
 std::vector<char> checked_rows(const Int4Case& c, const target::Target& target, int32_t workers = 1) {
-  SCOPED_TRACE(cat(name_of(target.level), " ", name_of(c.dtype), " m", c.m, " n", c.n, " k", c.k, " group ", c.group,
-                   " ", loop::print(c.packing)));
+  SCOPED_TRACE(cat(target.level, " ", name_of(c.dtype), " m", c.m, " n", c.n, " k", c.k, " group ", c.group, " ",
+                   loop::print(c.packing)));
   Operands o = make_operands(c);
   o.x.fill(1);
   o.scales.fill(2);

@@ -106,7 +106,7 @@ TEST(Quant, GathersRowsOfBlocks) {
   for (const target::Target& target : target::host_targets()) {
     for (const std::string& type : kTypes) {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
-        SCOPED_TRACE(cat(name_of(target.level), " ", type, " ", name_of(dtype)));
+        SCOPED_TRACE(cat(target.level, " ", type, " ", name_of(dtype)));
         const int64_t k = 512;
         const auto blocks = make_blocks(type, 5, k, 6);
         Tensor index = index_of(rows), y(dtype, {4, k}, {k, 1});
@@ -148,8 +148,8 @@ struct Case {
 };
 
 std::string describe(const Case& c, const target::Target& target) {
-  return cat(name_of(target.level), " ", c.type, " ", name_of(c.dtype), " m", c.m, " n", c.n, " k", c.k,
-             c.int8 ? " int8" : "", c.x_is_km ? " swapped" : "");
+  return cat(target.level, " ", c.type, " ", name_of(c.dtype), " m", c.m, " n", c.n, " k", c.k, c.int8 ? " int8" : "",
+             c.x_is_km ? " swapped" : "");
 }
 
 // Returns the elements of x that are multiplied. With int8, these are rounded to multiples of 1/127 of the largest
