@@ -94,11 +94,7 @@ bool Importer::place_views(const NodeDescription& node, const ir::Op& op, ir::No
       continue;
     }
     if (!rule) rule = ops::infer_views(graph_, op, built.args);
-    // Strides of an empty tensor say nothing.
-    const auto fits = [&](const ops::ViewResult& view) {
-      return view.sizes == type->sizes && (view.strides == type->strides || ir::is_empty(*type));
-    };
-    if (type == nullptr || !rule || !fits((*rule)[i])) {
+    if (type == nullptr || !rule || !ops::is_view(*type, (*rule)[i], graph_.symbols)) {
       refusal_ = cat(op.name, " returned a copy where a view was possible");
       return false;
     }

@@ -455,14 +455,16 @@ void Lowering::lower_cluster(const Cluster& cluster) {
   // The rows are not evenly spaced: the product runs by itself, then the other nodes.
   const ir::Node& product = graph_.node(cluster.product);
   const ir::ValueId result = product.results.front();
+  const Cluster alone{.product = cluster.product,
+                      .product_view = result,
+                      .space = graph_.value(result).tensor().sizes,
+                      .results = {result}};
   if (const auto convolution = choose_convolution(graph_, product)) {
     lower_generated(product, *convolution);
-  } else {
-    lower_product({.product = cluster.product,
-                   .product_view = result,
-                   .space = graph_.value(result).tensor().sizes,
-                   .results = {result}});
+  } else if (cluster.nodes.empty() || !lower_product(alone)) {
+    throw UserError("the rows of its result are not evenly spaced");
   }
+  if (cluster.nodes.empty()) return;
   add_notes({.node = cluster.anchor(),
              .saved_bytes = {},
              .operations = ops::count_operations(graph_, product),

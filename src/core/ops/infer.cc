@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/alias.h"
 #include "ir/bounds.h"
 #include "ir/text.h"
 #include "ops/row.h"
@@ -87,22 +88,27 @@ bool is_equal(const Expr& a, const Expr& b, const std::vector<ir::Symbol>& symbo
   return a == b || (ir::is_nonnegative(a - b, symbols) && ir::is_nonnegative(b - a, symbols));
 }
 
-// Whether every declared size and stride that matters is the rule's.
+// Whether every declared size and stride that matters is the rule's: strides mean nothing without elements, and in
+// dimensions with one.
+bool is_same_layout(const ir::TensorType& declared, const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
+                    const std::vector<ir::Symbol>& symbols) {
+  if (declared.sizes.size() != sizes.size()) return false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!is_equal(declared.sizes[i], sizes[i], symbols)) return false;
+  }
+  if (ir::is_empty(declared)) return true;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Expr x = without_max_of_one(declared.strides[i]), y = without_max_of_one(strides[i]);
+    if (!declared.sizes[i].is_int(1) && !is_equal(x, y, symbols)) return false;
+  }
+  return true;
+}
+
 bool is_same(const ir::Type& declared, const ir::Type& rule, const std::vector<ir::Symbol>& symbols) {
   const auto* a = std::get_if<ir::TensorType>(&declared);
   const auto* b = std::get_if<ir::TensorType>(&rule);
   if (a == nullptr || b == nullptr) return declared == rule;
-  if (contradict(*a, *b)) return false;
-  for (size_t i = 0; i < a->sizes.size(); ++i) {
-    if (!is_equal(a->sizes[i], b->sizes[i], symbols)) return false;
-  }
-  const auto is_empty = [](const Expr& size) { return size.is_int(0); };
-  if (std::any_of(a->sizes.begin(), a->sizes.end(), is_empty)) return true;
-  for (size_t i = 0; i < a->sizes.size(); ++i) {
-    const Expr x = without_max_of_one(a->strides[i]), y = without_max_of_one(b->strides[i]);
-    if (!a->sizes[i].is_int(1) && !is_equal(x, y, symbols)) return false;
-  }
-  return true;
+  return !contradict(*a, *b) && is_same_layout(*a, b->sizes, b->strides, symbols);
 }
 
 std::string compare_node(const ir::Graph& graph, const ir::Node& node) {
@@ -173,6 +179,10 @@ bool has_rule(const ir::Op& op) {
   if (row == nullptr) return false;
   return row->view != nullptr || row->shape != nullptr || op.is(ir::Trait::kMutates) ||
          ir::result_count(op.schema).most == 0;
+}
+
+bool is_view(const ir::TensorType& type, const ViewResult& view, const std::vector<ir::Symbol>& symbols) {
+  return is_same_layout(type, view.sizes, view.strides, symbols);
 }
 
 std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op,

@@ -50,5 +50,7 @@ struct ViewResult {
 // One entry per result; nullopt if the operator has no view rule, or the rule leaves the answer open.
 std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const ir::Op& op,
                                                    const std::vector<Attr>& args);
+// Whether a tensor of this type lies as `view` says, for all values of the symbols with which it has elements.
+bool is_view(const ir::TensorType& type, const ViewResult& view, const std::vector<ir::Symbol>& symbols);
 
 }  // namespace npugraph::ops

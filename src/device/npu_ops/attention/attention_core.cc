@@ -77,7 +77,9 @@ Tensor for_key_heads(const Tensor& left, const Tensor& right, const Tensor& key)
 }  // namespace
 
 void check_heads(const char* op, const Tensor& query, const Tensor& key, const Tensor& value) {
-  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
+  // Compiled graphs are specialised to the numbers of heads.
+  const int64_t heads = query.sym_size(1).guard_int(__FILE__, __LINE__),
+                key_heads = key.sym_size(1).guard_int(__FILE__, __LINE__);
   TORCH_CHECK(key_heads > 0 && heads % key_heads == 0, op, ": query has ", heads,
               " heads, which is no multiple of the ", key_heads, " of key");
   TORCH_CHECK(value.sym_size(1) == key_heads && value.sym_size(2) == key.sym_size(2), op, ": value has ",

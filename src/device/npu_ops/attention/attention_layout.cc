@@ -68,6 +68,12 @@ Tensor to_heads(const char* op, const char* name, const Tensor& tensor, Axes axe
   return tensor;
 }
 
+int64_t heads_of_rows(const Tensor& tensor, Axes axes, const c10::SymInt& head_size) {
+  const bool is_flat = axes == Axes::kBSH || axes == Axes::kSBH;
+  if (!is_flat || head_size == 0) return 0;
+  return (tensor.sym_size(-1) / head_size).guard_int(__FILE__, __LINE__);
+}
+
 Tensor from_heads(const Tensor& tensor, Axes axes) {
   switch (axes) {
     case Axes::kBSH: return dense(tensor.transpose(1, 2).flatten(2));

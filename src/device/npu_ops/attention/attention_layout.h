@@ -25,6 +25,10 @@ inline bool is_packed(Axes axes) { return axes == Axes::kTND || axes == Axes::kN
 // A view of `tensor` as [batches, heads, rows, size].
 Tensor to_heads(const char* op, const char* name, const Tensor& tensor, Axes axes, const c10::SymInt& heads);
 
+// The number of heads of size `head_size` in a row of `tensor`, in layouts of flat rows; 0 in those with a dimension of
+// heads, and for heads without elements. A compiled graph is specialised to it.
+int64_t heads_of_rows(const Tensor& tensor, Axes axes, const c10::SymInt& head_size);
+
 // The inverse; contiguous.
 Tensor from_heads(const Tensor& tensor, Axes axes);
 

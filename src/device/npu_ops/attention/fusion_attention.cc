@@ -62,8 +62,8 @@ Shapes empty_results(const CallArguments& call) {
   const Axes axes = layout_of(call.op(), call.text({"input_layout"})).in;
   const Tensor &query = call.tensor({"query"}), &value = call.tensor({"value"}), &key = call.tensor({"key"});
   const Tensor heads = to_heads(call.op(), "query", query, axes, call.integer({"head_num"}));
-  const bool flat = axes == Axes::kBSH || axes == Axes::kSBH;
-  const c10::SymInt size = flat ? value.sym_size(-1) / (key.sym_size(-1) / heads.sym_size(3)) : value.sym_size(-1);
+  const int64_t key_heads = heads_of_rows(key, axes, heads.sym_size(3));
+  const c10::SymInt size = key_heads == 0 ? value.sym_size(-1) : value.sym_size(-1) / key_heads;
   const Tensor result = heads.new_empty_symint({heads.sym_size(0), heads.sym_size(1), heads.sym_size(2), size});
   const auto type = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const Tensor rows = at::empty_symint({heads.sym_size(0), heads.sym_size(1), heads.sym_size(2), kStatisticsCopies},

@@ -34,8 +34,7 @@ void FusionAttention::take_tensors(const CallArguments& call) {
   TORCH_CHECK(query_.sym_size(1) == heads, op_, ": head_num is ", heads, ", and query has ", query_.sym_size(1),
               " heads");
   // Keys may have fewer heads than queries, of the same size.
-  const bool flat = axes_ == Axes::kBSH || axes_ == Axes::kSBH;
-  const c10::SymInt key_heads = flat ? key.sym_size(-1) / query_.sym_size(3) : c10::SymInt(0);
+  const int64_t key_heads = heads_of_rows(key, axes_, query_.sym_size(3));
   key_ = to_heads(op_, "key", key, axes_, key_heads);
   value_ = to_heads(op_, "value", value, axes_, key_heads);
   const Tensor query_rope = call.optional_tensor({"query_rope"}), key_rope = call.optional_tensor({"key_rope"});

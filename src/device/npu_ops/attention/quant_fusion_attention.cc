@@ -49,8 +49,7 @@ Operands operands(const QuantCall& call, const ScaledInput& query, const ScaledI
   Operands out{.query = dequantised_heads(call, query, call.heads)};
   TORCH_CHECK(out.query.sym_size(1) == call.heads, call.op, ": head_num is ", call.heads, ", and query has ",
               out.query.sym_size(1), " heads");
-  const bool flat = call.axes == Axes::kBSH || call.axes == Axes::kSBH;
-  const c10::SymInt key_heads = flat ? key.values.sym_size(-1) / out.query.sym_size(3) : c10::SymInt(0);
+  const int64_t key_heads = heads_of_rows(key.values, call.axes, out.query.sym_size(3));
   out.key = dequantised_heads(call, key, key_heads);
   out.value = dequantised_heads(call, value, key_heads);
   check_heads(call.op, out.query, out.key, out.value);

@@ -461,3 +461,16 @@ def test_views_of_sequences_without_queries_run_in_no_python(queries, keys) -> N
     tensors = torch.randn(1, 4, 4).npu(), torch.randn(1, 2, 4).npu(), torch.randn(1, 2, 4).npu()
     lengths = {"actual_seq_qlen": queries, "actual_seq_kvlen": keys}
     check_views_compiled(torch.ops.npu.npu_fusion_attention, ((*tensors, 4, "TND"), {"scale": 0.5, **lengths}))
+
+
+@pytest.mark.parametrize("layout", ["BSH", "BNSD"])
+def test_fewer_heads_of_keys_compile_for_any_sizes(layout: str) -> None:
+    sizes = {"BSH": ((1, 2, 16), (1, 1, 8)), "BNSD": ((1, 4, 2, 4), (1, 2, 1, 4))}[layout]
+    query, key, value = (torch.randn(size, dtype=torch.float16).npu() for size in (sizes[0], sizes[1], sizes[1]))
+    check_views_compiled(torch.ops.npu.npu_fusion_attention, ((query, key, value, 4, layout), {"scale": 0.5}))
+
+
+def test_rows_without_elements_have_no_heads() -> None:
+    rows = torch.randn(1, 2, 0, dtype=torch.float16, device="npu")
+    with pytest.raises(RuntimeError, match="the last dimension of key has size 0, which is no multiple of 0 heads"):
+        torch.ops.npu.npu_fusion_attention(rows, rows, rows, 4, "BSH")
