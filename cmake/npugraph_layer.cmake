@@ -164,6 +164,11 @@ function(npugraph_libraries_of variable module)
   set(${variable} ${libraries} PARENT_SCOPE)
 endfunction()
 
+# npugraph_unit_test_headers(<target>): finds the headers that unit tests share.
+function(npugraph_unit_test_headers target)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/core ${CMAKE_SOURCE_DIR}/tests/unit)
+endfunction()
+
 # npugraph_unit_test(<dir> LIBRARIES <library>... SHARDS <n>): the test program of the layer <dir> in the current
 # folder, if there are tests, as one test for each shard.
 function(npugraph_unit_test dir)
@@ -176,7 +181,7 @@ function(npugraph_unit_test dir)
   string(REPLACE "/" "_" name ${dir})
   add_executable(${name}_test ${sources} ${CMAKE_SOURCE_DIR}/tests/unit/environment.cc)
   npugraph_batches(${name}_test ${NPUGRAPH_BATCH})
-  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/core ${CMAKE_SOURCE_DIR}/tests/unit)
+  npugraph_unit_test_headers(${name}_test)
   npugraph_optimise_less(${name}_test)
   target_compile_definitions(${name}_test PRIVATE
     TEST_EMULATOR="${NPUGRAPH_TEST_EMULATOR}$<$<BOOL:${NPUGRAPH_TEST_EMULATOR}>: >")

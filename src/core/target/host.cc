@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <string_view>
 #include <thread>
 
 #include "base/env.h"
