@@ -32,7 +32,9 @@ class BareRoot:
         self.files = self._root / _FILES
         self.files.mkdir(parents=True)
         shutil.copy(RUN, self._root / RUN.name)
-        linked = subprocess.run(["ldd", RUN], capture_output=True, text=True, check=True).stdout
+        # What this process has preloaded, such as a sanitizer, is not what the program links.
+        plain = {"PATH": os.environ["PATH"]}
+        linked = subprocess.run(["ldd", RUN], capture_output=True, text=True, check=True, env=plain).stdout
         for library in re.findall(r"(/\S+)", linked):
             (self._root / library[1:]).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library, self._root / library[1:])
