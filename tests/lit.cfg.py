@@ -6,6 +6,7 @@ built for another processor.
 """
 
 import os
+import platform
 import sys
 from pathlib import Path
 
@@ -25,6 +26,8 @@ config.environment["PATH"] = os.pathsep.join(  # noqa: F821
     [tools, str(Path(sys.executable).parent), os.environ["PATH"]]
 )
 config.substitutions.append((r"\bFileCheck\b", str(Path(sys.executable).parent / "filecheck")))  # noqa: F821
+if not lit_config.params.get("emulator"):  # noqa: F821
+    config.available_features.add(platform.machine())  # noqa: F821
 if emulator := lit_config.params.get("emulator"):  # noqa: F821
     for tool in ("npugraph-opt", "npugraph-run"):
         config.substitutions.append((rf"\b{tool}\b", f"{emulator} {tools}/{tool}"))  # noqa: F821

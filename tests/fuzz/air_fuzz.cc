@@ -43,9 +43,7 @@ std::shared_ptr<const program::Program> compile_plainly(const ir::Graph& importe
   request.generate = true;
   request.passes = {"expand_batch_norm", "dce"};
   const ir::Graph graph = compiler::graph_after(imported, request.passes.size(), request, host);
-  lower::LowerOptions options{.generate = true, .place_parts = false, .refused = {}};
-  for (ir::NodeId node = 0; node < graph.num_nodes(); ++node)
-    lower::refuse(options.refused, node, {"it runs alone", false});
+  const lower::LowerOptions options{.generate = true, .join = false, .place_parts = false};
   try {
     auto program = std::make_shared<program::Program>(lower::lower(graph, *host.catalog, options).program);
     plan::plan(*program);

@@ -144,7 +144,7 @@ void Artifact::fail_unknown(const std::string& stage) const {
 
 std::string Artifact::text(const std::string& stage) const {
   if (stage == kPlan) return program_text();
-  if (stage == kLower && !is_saved_) return program::print(lowered(imported_, request_, host_, result_.refused));
+  if (stage == kLower && !is_saved_) return program::print(lowered(imported_, request_, host_));
   return ir::print(graph(stage));
 }
 

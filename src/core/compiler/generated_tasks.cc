@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -17,7 +18,7 @@ namespace {
 struct Job {
   std::vector<size_t> entries;
   std::vector<ng_task> tasks;
-  std::string refusal;
+  std::optional<InternalError> error;
   int64_t builds = 0;
   int64_t build_ns = 0;
   int64_t loads = 0;
@@ -38,20 +39,24 @@ std::vector<Job> list_jobs(const program::Program& program) {
   return jobs;
 }
 
+// The error of the next task of a job.
+InternalError error_of(const program::Program& program, const Job& job, const std::exception& error) {
+  const program::Task& task = program.tasks[job.entries[job.tasks.size()]];
+  const std::string where = cat("code of ", task.name, task.source.empty() ? "" : cat(" (", task.source, ")"));
+  if (const auto* internal = dynamic_cast<const InternalError*>(&error)) return met_at(where, *internal);
+  return InternalError(internal_error_text(cat(where, ": ", error.what())));
+}
+
 void run_job(const program::Program& program, const runtime::MakeTask& make, Job& job) {
   const codegen::BuildCount count;
   try {
     for (const size_t entry : job.entries) job.tasks.push_back(make(program, program.tasks[entry]));
   } catch (const std::exception& error) {
-    job.refusal = error.what();
+    job.error = error_of(program, job, error);
   }
   job.builds = count.builds();
   job.build_ns = count.nanoseconds();
   job.loads = count.loads();
-}
-
-void destroy(const ng_task& task) {
-  if (task.destroy != nullptr) task.destroy(task.context);
 }
 
 }  // namespace
@@ -72,15 +77,20 @@ GeneratedTasks::GeneratedTasks(const program::Program& program, const runtime::M
     builds_ += job.builds;
     build_ns_ += job.build_ns;
     loads_ += job.loads;
-    for (size_t i = 0; i < job.entries.size(); ++i) {
-      if (i < job.tasks.size()) tasks_.emplace(job.entries[i], job.tasks[i]);
-      if (!job.refusal.empty()) refused_.emplace(job.entries[i], job.refusal);
-    }
+    for (size_t i = 0; i < job.tasks.size(); ++i) tasks_.emplace(job.entries[i], job.tasks[i]);
   }
+  const auto failed = std::ranges::find_if(jobs, [](const Job& job) { return job.error.has_value(); });
+  if (failed == jobs.end()) return;
+  destroy_all();
+  throw *failed->error;
 }
 
-GeneratedTasks::~GeneratedTasks() {
-  for (const auto& [entry, task] : tasks_) destroy(task);
+GeneratedTasks::~GeneratedTasks() { destroy_all(); }
+
+void GeneratedTasks::destroy_all() {
+  for (const auto& [entry, task] : tasks_) {
+    if (task.destroy != nullptr) task.destroy(task.context);
+  }
 }
 
 ng_task GeneratedTasks::take(size_t entry) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 
 #include "abi/task.h"
 #include "program/program.h"
@@ -11,7 +10,8 @@
 
 namespace npugraph::compiler {
 
-// The constructor makes the tasks: tasks of equal text one after the other, others in parallel.
+// The constructor makes the tasks: tasks of equal text one after the other, others in parallel. InternalError if there
+// is one whose code cannot be made, because lowering generates no other.
 class GeneratedTasks {
  public:
   GeneratedTasks(const program::Program& program, const runtime::MakeTask& make);
@@ -19,9 +19,7 @@ class GeneratedTasks {
   GeneratedTasks(const GeneratedTasks&) = delete;
   GeneratedTasks& operator=(const GeneratedTasks&) = delete;
 
-  // Entries of the Program that could not be made, and why.
-  const std::map<size_t, std::string>& refused() const { return refused_; }
-  // The task of an entry that was made; the caller destroys it. To be called at most once per entry.
+  // The task of an entry; the caller destroys it. To be called at most once per entry.
   ng_task take(size_t entry);
   // Pieces of code that LLVM made for them, and its time, summed over threads.
   int64_t builds() const { return builds_; }
@@ -30,8 +28,9 @@ class GeneratedTasks {
   int64_t loads() const { return loads_; }
 
  private:
+  void destroy_all();
+
   std::map<size_t, ng_task> tasks_;
-  std::map<size_t, std::string> refused_;
   int64_t builds_ = 0;
   int64_t build_ns_ = 0;
   int64_t loads_ = 0;

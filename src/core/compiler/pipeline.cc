@@ -106,44 +106,31 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
   return records;
 }
 
-lower::LowerOptions lower_options(const CompileRequest& request, const lower::Refusals& refused) {
-  return {.generate = request.generate,
-          .place_parts = request.place_parts,
-          .keep_rest = request.keep_rest,
-          .refused = refused};
+lower::Lowered lower_graph(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host) {
+  return lower::lower(
+      graph, *host.catalog,
+      {.generate = request.generate, .place_parts = request.place_parts, .keep_rest = request.keep_rest});
 }
 
 void lower_graph(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,
                  CompileResult& result) {
-  lower::Lowered lowered = lower::lower(graph, *host.catalog, lower_options(request, result.refused));
+  lower::Lowered lowered = lower_graph(graph, request, host);
   result.program = std::move(lowered.program);
   result.notes = std::move(lowered.notes);
   result.left_apart = std::move(lowered.left_apart);
 }
 
-// Lowers again without the refused code, until all generated tasks can be made.
-void generate_tasks(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,
-                    CompileResult& result) {
-  while (true) {
-    result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
-    result.kernel_builds += result.generated->builds();
-    result.kernel_build_ns += result.generated->build_ns();
-    result.kernel_loads += result.generated->loads();
-    if (result.generated->refused().empty()) return;
-    for (const auto& [task, reason] : result.generated->refused()) {
-      const lower::TaskNote& note = result.notes[task];
-      lower::refuse(result.refused, note.node, lower::refusal(reason, !note.joins));
-    }
-    lower_graph(graph, request, host, result);
-  }
+void generate_tasks(const CompileHost& host, CompileResult& result) {
+  result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
+  result.kernel_builds = result.generated->builds();
+  result.kernel_build_ns = result.generated->build_ns();
+  result.kernel_loads = result.generated->loads();
 }
 
 // Makes the tasks again, after some of them became parts of others. The code of the parts is in the caches of machine
 // code, where generate_tasks() has put it.
 void make_with_parts(const CompileHost& host, CompileResult& result) {
   result.generated = std::make_shared<GeneratedTasks>(result.program, host.make_task);
-  NG_CHECK(result.generated->refused().empty(),
-           "refused code is a part: ", result.generated->refused().begin()->second);
 }
 
 void merge_scopes(const CompileRequest& request, const CompileHost& host, CompileResult& result) {
@@ -169,9 +156,9 @@ CompileResult compile(ir::Graph graph, const CompileRequest& request, const Comp
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
   run_phase(result.phases, "lower", [&] { lower_graph(graph, request, host, result); });
-  // 3. Machine code. Before the plan, because nodes whose code cannot be generated are lowered to other tasks.
-  run_phase(result.phases, "generate", [&] { generate_tasks(graph, request, host, result); });
-  // 4. Adjacent tasks of a scope become one. After machine code, because only now the tasks are final.
+  // 3. Machine code. Before tasks are joined, because the code of one task is made by one thread.
+  run_phase(result.phases, "generate", [&] { generate_tasks(host, result); });
+  // 4. Adjacent tasks of a scope become one.
   if (std::ranges::any_of(result.program.tasks, lower::is_scope_mark))
     run_phase(result.phases, "scopes", [&] { merge_scopes(request, host, result); });
   // 5. Small tasks that do not depend on each other become one, after the scopes of the user have taken theirs.
@@ -206,10 +193,9 @@ std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& 
   return graphs;
 }
 
-program::Program lowered(ir::Graph imported, const CompileRequest& request, const CompileHost& host,
-                         const lower::Refusals& refused) {
+program::Program lowered(ir::Graph imported, const CompileRequest& request, const CompileHost& host) {
   const ir::Graph graph = graph_after(std::move(imported), request.passes.size(), request, host);
-  return lower::lower(graph, *host.catalog, lower_options(request, refused)).program;
+  return lower_graph(graph, request, host).program;
 }
 
 }  // namespace npugraph::compiler

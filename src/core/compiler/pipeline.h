@@ -34,7 +34,6 @@ struct CompileResult {
   program::Program program;
   std::vector<lower::TaskNote> notes;  // per task
   std::vector<lower::LeftApart> left_apart;
-  lower::Refusals refused;                    // nodes that could not be generated
   std::vector<lower::ScopeResult> scopes;     // scopes of super kernels, if the request asks for them
   std::vector<lower::Grouping> groupings;     // tasks that could run at the same time
   std::shared_ptr<GeneratedTasks> generated;  // generated tasks of the Program
@@ -56,8 +55,7 @@ ir::Graph graph_after(ir::Graph imported, size_t passes, const CompileRequest& r
 // passes that hit.
 std::vector<std::pair<size_t, ir::Graph>> graphs_after_changes(const ir::Graph& imported, const CompileRequest& request,
                                                                const CompileHost& host);
-// The lowered Program before it was planned. `refused` are the nodes whose code could not be generated.
-program::Program lowered(ir::Graph imported, const CompileRequest& request, const CompileHost& host,
-                         const lower::Refusals& refused);
+// The lowered Program before it was planned.
+program::Program lowered(ir::Graph imported, const CompileRequest& request, const CompileHost& host);
 
 }  // namespace npugraph::compiler

@@ -62,29 +62,14 @@ Factors factors_of(const ir::Graph& graph, const ir::Node& product, const Operat
   return factors;
 }
 
-// Thrown for a cluster that cannot be generated.
-struct Refused {
-  ir::NodeId anchor;
-  Refusal refusal;
-};
-
-template <typename Fn>
-void or_refused(ir::NodeId anchor, bool joins, const Fn& make_code) {
-  try {
-    make_code();
-  } catch (const std::exception& error) {
-    throw Refused{anchor, refusal(error.what(), !joins)};
-  }
-}
-
 class Lowering {
  public:
   Lowering(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options)
       : graph_(graph),
         catalog_(catalog),
         keep_rest_(options.keep_rest),
-        refused_(options.refused),
-        decisions_(graph, catalog, options.generate, options.place_parts, options.refused),
+        decisions_(graph, options.generate,
+                   {.join = options.join, .apart = {}, .place_parts = options.place_parts, .catalog = &catalog}),
         uses_(ir::find_uses(graph)) {
     program_.name = graph.name;
     add_symbols();
@@ -97,7 +82,6 @@ class Lowering {
         });
   }
 
-  // Throws Refused.
   Lowered run() && {
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
@@ -163,7 +147,6 @@ class Lowering {
   const ir::Graph& graph_;
   const OperatorCatalog& catalog_;
   const bool keep_rest_;
-  const Refusals& refused_;
   const Decisions decisions_;
   const ir::Uses uses_;
   program::Program program_;
@@ -419,9 +402,8 @@ std::vector<Expr> Lowering::strides_of(ir::ValueId id) {
 
 void Lowering::generate(const Cluster& cluster) {
   const size_t first = program_.tasks.size();
-  const bool joins = cluster.nodes.size() + (cluster.product != ir::kNone ? 1 : 0) > 1;
-  or_refused(cluster.anchor(), joins, [&] { lower_cluster(cluster); });
-  TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}, .joins = joins};
+  lower_cluster(cluster);
+  TaskNote note{.node = cluster.anchor(), .saved_bytes = cluster.saved_bytes, .operations = {}};
   for (const ir::NodeId id : cluster.nodes) {
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(id));
     note.may_fail = note.may_fail || graph_.node(id).op->is(Trait::kMayThrow);
@@ -430,11 +412,9 @@ void Lowering::generate(const Cluster& cluster) {
     note.operations = note.operations + ops::count_operations(graph_, graph_.node(cluster.product));
   }
   add_notes(note);
-  if (notes_.size() != first + 1 || refused_.contains(cluster.anchor())) return;
-  const auto may_take = [&](size_t task) { return !refused_.contains(notes_[task].node); };
-  if (const std::optional<size_t> into = merge_product(program_.tasks, may_take)) {
+  if (notes_.size() != first + 1) return;
+  if (const std::optional<size_t> into = merge_product(program_.tasks)) {
     notes_.pop_back();
-    notes_[*into].joins = true;
     notes_[*into].may_fail = notes_[*into].may_fail || note.may_fail;
     notes_[*into].saved_bytes = notes_[*into].saved_bytes + note.saved_bytes;
     notes_[*into].operations = notes_[*into].operations + note.operations;
@@ -455,20 +435,16 @@ void Lowering::lower_cluster(const Cluster& cluster) {
   // The rows are not evenly spaced: the product runs by itself, then the other nodes.
   const ir::Node& product = graph_.node(cluster.product);
   const ir::ValueId result = product.results.front();
-  const Cluster alone{.product = cluster.product,
-                      .product_view = result,
-                      .space = graph_.value(result).tensor().sizes,
-                      .results = {result}};
   if (const auto convolution = choose_convolution(graph_, product)) {
     lower_generated(product, *convolution);
-  } else if (cluster.nodes.empty() || !lower_product(alone)) {
-    throw UserError("the rows of its result are not evenly spaced");
+  } else {
+    const bool is_alone = lower_product({.product = cluster.product,
+                                         .product_view = result,
+                                         .space = graph_.value(result).tensor().sizes,
+                                         .results = {result}});
+    NG_CHECK(is_alone, product.op->name, ": the rows of its result are not evenly spaced");
   }
-  if (cluster.nodes.empty()) return;
-  add_notes({.node = cluster.anchor(),
-             .saved_bytes = {},
-             .operations = ops::count_operations(graph_, product),
-             .joins = true});
+  add_notes({.node = cluster.anchor(), .saved_bytes = {}, .operations = ops::count_operations(graph_, product)});
   lower_nest(cluster);
 }
 
@@ -605,7 +581,7 @@ void Lowering::lower(ir::NodeId id) {
   if (const Cluster* cluster = cluster_of(id)) {
     if (cluster->anchor() == id) generate(*cluster);
   } else if (twin != nullptr) {
-    or_refused(id, false, [&] { lower_into_copy(id, *twin); });
+    lower_into_copy(id, *twin);
   } else if (const auto* parts = buffers_->parts(id)) {
     lower_parts(id, *parts);
   } else {
@@ -626,20 +602,10 @@ program::Output Lowering::lower_output(const ir::Output& output) {
 
 }  // namespace
 
-Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, LowerOptions options) {
-  for (const ir::NodeId id : graph.order()) {
-    if (!graph.node(id).dead && is_packed_otherwise(graph, graph.node(id), catalog))
-      refuse(options.refused, id, refusal("weights of 4 bits are packed in another way than it reads", true));
-  }
-  while (true) {
-    try {
-      Lowered lowered = Lowering(graph, catalog, options).run();
-      if (options.generate) merge_factors(lowered.program, lowered.notes);
-      return lowered;
-    } catch (const Refused& refused) {
-      refuse(options.refused, refused.anchor, refused.refusal);
-    }
-  }
+Lowered lower(const ir::Graph& graph, const OperatorCatalog& catalog, const LowerOptions& options) {
+  Lowered lowered = Lowering(graph, catalog, options).run();
+  if (options.generate) merge_factors(lowered.program, lowered.notes);
+  return lowered;
 }
 
 }  // namespace npugraph::lower

@@ -68,7 +68,6 @@ class Merger {
     kernel->name = loop::kFactor;
     store_through_caches(kernel->body);
     join(product, program_.tasks[made], loop::print(*kernel));
-    notes_[at].joins = true;
     notes_[at].operations = notes_[at].operations + notes_[made].operations;
     return made;
   }

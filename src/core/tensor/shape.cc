@@ -47,6 +47,10 @@ bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides) {
   return true;
 }
 
+bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride) {
+  return outer == stride * size || outer == stride * Expr::make(ExprOp::kMax, {1, size});
+}
+
 Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides) {
   NG_CHECK(sizes.size() == strides.size(), sizes.size(), " sizes, ", strides.size(), " strides");
   if (has_zero(sizes)) return 0;

@@ -20,6 +20,10 @@ std::vector<Expr> contiguous_strides(std::span<const Expr> sizes);
 // dimensions when a size is the constant 0.
 bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides);
 
+// Whether a step of `outer` passes over `size` elements of `stride`, so that two dimensions are one. `outer` may count
+// the size as at least 1, as strides of PyTorch do: where it is 0, there are no elements.
+bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride);
+
 // Elements from the first to the last touched, plus one; 0 when a size is the constant 0. If a symbolic size is 0 at
 // run time, the value has no meaning and may be negative.
 Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides);

@@ -138,8 +138,8 @@ tools::TextCatalog read_catalog(const Options& options) {
 }
 
 program::Program make_program(const ir::Graph& graph, const Options& options, const tools::TextCatalog& catalog) {
-  lower::Lowered lowered = lower::lower(
-      graph, catalog, {.generate = options.fuses, .place_parts = !options.whole_concatenations, .refused = {}});
+  lower::Lowered lowered =
+      lower::lower(graph, catalog, {.generate = options.fuses, .place_parts = !options.whole_concatenations});
   if (reaches(options, "scopes"))
     lower::merge_scopes(lowered.program, lowered.notes, {.workers = options.super_kernel_workers});
   if (reaches(options, "groups")) lower::group_tasks(lowered.program, lowered.notes, target::Target{});

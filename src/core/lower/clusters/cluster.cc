@@ -10,6 +10,7 @@
 #include "lower/clusters/score.h"
 #include "lower/contains.h"
 #include "lower/generated/generated_node.h"
+#include "lower/generated/quant.h"
 #include "lower/kernel_choice.h"
 #include "lower/lanes.h"
 #include "lower/terms/terms.h"
@@ -47,12 +48,11 @@ class Finder {
         uses_(ir::find_uses(graph)),
         kinds_(graph, catalog_),
         legality_(graph, aliases, uses_, kinds_),
-        cluster_of_(graph.num_nodes(), kNoCluster),
-        refused_with_(graph.num_nodes(), ir::kNone) {}
+        cluster_of_(graph.num_nodes(), kNoCluster) {}
 
   void run() {
     for (const ir::NodeId id : graph_.order()) {
-      if (graph_.node(id).dead || !kinds_.kind(id)) continue;
+      if (!options_.join || graph_.node(id).dead || !kinds_.kind(id)) continue;
       auto space = space_of(graph_, graph_.node(id));
       const auto lanes = space ? find_lanes(id, *space) : std::nullopt;
       if (!lanes || !legality_.can_write(id, {})) continue;
@@ -69,7 +69,6 @@ class Finder {
   std::vector<Conflict> conflicts;
 
   const std::vector<int>& cluster_of() const { return cluster_of_; }
-  const std::vector<ir::NodeId>& refused_with() const { return refused_with_; }
 
  private:
   bool is_by_rows(ir::NodeId id) const { return kinds_.is(id, TermKind::kRows); }
@@ -92,12 +91,13 @@ class Finder {
   void add_conflict(int cluster, ir::NodeId id);
   bool joins(ir::NodeId id, const std::vector<Expr>& space, int cluster) const;
   void finish();
-  bool take_apart(const Cluster& cluster);
   bool is_worth_code(const Cluster& cluster) const;
   void find_product(Cluster& cluster) const;
   bool lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes) const;
   bool is_whole(ir::ValueId view, ir::ValueId result) const;
   bool adds_matrix(const ir::Node& product) const;
+  bool is_generated_product(const ir::Node& node) const;
+  bool may_have_epilogue(const ir::Node& node) const;
   bool can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const;
   void add_products(std::vector<Cluster>& kept);
   void add_lone_nodes(std::vector<Cluster>& kept);
@@ -115,7 +115,6 @@ class Finder {
   const NodeKinds kinds_;
   const Legality legality_;
   std::vector<int> cluster_of_;
-  std::vector<ir::NodeId> refused_with_;
 };
 
 bool Finder::can_walk(ir::NodeId id, size_t rank, size_t row) const {
@@ -210,7 +209,7 @@ bool Finder::may_stand_by_writer(ir::NodeId id) const {
   if (!kinds_.is(id, TermKind::kElementwise) && !kinds_.is(id, TermKind::kWrite)) return false;
   return std::ranges::none_of(ir::operands(graph_.node(id)), [&](ir::ValueId operand) {
     const ir::NodeId def = graph_.value(aliases_.root(operand)).def;
-    return def != ir::kNone && (is_product(graph_, graph_.node(def)) || find_convolution(graph_, graph_.node(def)));
+    return def != ir::kNone && may_have_epilogue(graph_.node(def));
   });
 }
 
@@ -411,9 +410,17 @@ bool Finder::lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes
   return type.sizes.back() == sums.sizes.back() && (type.sizes == sums.sizes || !adds_matrix(product));
 }
 
+bool Finder::is_generated_product(const ir::Node& node) const {
+  return is_product(graph_, node) && (catalog_ == nullptr || !is_packed_otherwise(graph_, node, *catalog_));
+}
+
+bool Finder::may_have_epilogue(const ir::Node& node) const {
+  return is_generated_product(node) || find_convolution(graph_, node);
+}
+
 // Whether only the cluster's nodes read the product, and all read it as `view`, element by element.
 bool Finder::can_absorb(ir::NodeId product, ir::ValueId view, const Cluster& cluster) const {
-  if (!is_product(graph_, graph_.node(product)) && !find_convolution(graph_, graph_.node(product))) return false;
+  if (!may_have_epilogue(graph_.node(product))) return false;
   const ir::ValueId result = graph_.node(product).results.front();
   if (graph_.value(view).tensor().sizes != cluster.space) return false;
   if (!lies_as_summed(graph_.node(product), view, cluster.lanes)) return false;
@@ -449,7 +456,7 @@ void Finder::find_product(Cluster& cluster) const {
 void Finder::add_products(std::vector<Cluster>& kept) {
   for (const ir::NodeId id : graph_.order()) {
     const ir::Node& node = graph_.node(id);
-    if (node.dead || node.results.empty() || cluster_of_[id] != kNoCluster || !is_product(graph_, node)) continue;
+    if (node.dead || node.results.empty() || cluster_of_[id] != kNoCluster || !is_generated_product(node)) continue;
     const ir::ValueId result = node.results.front();
     cluster_of_[id] = static_cast<int>(kept.size());
     kept.push_back(
@@ -510,18 +517,7 @@ bool Finder::is_worth_code(const Cluster& cluster) const {
   return elements > kSmallTensor;
 }
 
-// Whether the cluster of several nodes has a refused one, which is then noted for all of them.
-bool Finder::take_apart(const Cluster& cluster) {
-  std::vector<ir::NodeId> nodes = cluster.nodes;
-  if (cluster.product != ir::kNone) nodes.push_back(cluster.product);
-  const auto refused = std::ranges::find_if(nodes, [&](ir::NodeId node) { return options_.refused.contains(node); });
-  if (nodes.size() == 1 || refused == nodes.end()) return false;
-  for (const ir::NodeId node : nodes) refused_with_[node] = *refused;
-  return true;
-}
-
-// Sorts the nodes of clusters, finds the products in front of them, and drops clusters that are not worth code or have
-// been refused.
+// Sorts the nodes of clusters, finds the products in front of them, and drops clusters that are not worth code.
 void Finder::finish() {
   std::vector<Cluster> kept;
   std::fill(cluster_of_.begin(), cluster_of_.end(), kNoCluster);
@@ -531,7 +527,6 @@ void Finder::finish() {
               [&](ir::NodeId a, ir::NodeId b) { return uses_.position[a] < uses_.position[b]; });
     find_product(cluster);
     if (cluster.product == ir::kNone && !is_worth_code(cluster)) continue;
-    if (take_apart(cluster)) continue;
     if (cluster.product != ir::kNone) cluster_of_[cluster.product] = static_cast<int>(kept.size());
     cluster.results = results_of(cluster);
     for (const ir::NodeId member : cluster.nodes) {
@@ -555,7 +550,6 @@ Clusters::Clusters(const ir::Graph& graph, const ir::AliasInfo& aliases, const C
   clusters_ = std::move(finder.clusters);
   conflicts_ = std::move(finder.conflicts);
   cluster_of_ = finder.cluster_of();
-  refused_with_ = finder.refused_with();
 }
 
 const Cluster* Clusters::find(ir::NodeId node) const {

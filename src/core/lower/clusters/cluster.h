@@ -15,7 +15,6 @@
 // that the host cannot run. A snapshot of a Graph. Immutable, safe to share.
 #pragma once
 
-#include <set>
 #include <vector>
 
 #include "ir/alias.h"
@@ -50,11 +49,11 @@ struct Conflict {
 };
 
 struct ClusterOptions {
+  bool join = true;               // without it, nodes that nothing else runs, and products, are clusters of one node
   std::vector<ir::NodeId> apart;  // nodes that join no earlier cluster
   bool place_parts = true;        // without it, concatenations are part of no cluster
   // A single node that this host cannot run is a cluster, however small it is. Null: the host runs all operators.
   const OperatorCatalog* catalog = nullptr;
-  std::set<ir::NodeId> refused;  // clusters of several nodes that have one of these are taken apart
 };
 
 class Clusters {
@@ -63,9 +62,6 @@ class Clusters {
 
   // The cluster of a node; null if the node is in none.
   const Cluster* find(ir::NodeId node) const;
-  // The refused node for which the cluster of this node was taken apart; kNone if it was not. Products, and nodes that
-  // nothing else runs, are then clusters by themselves.
-  ir::NodeId refused_with(ir::NodeId node) const { return refused_with_[node]; }
   const std::vector<Cluster>& all() const { return clusters_; }
   // In program order of the consumers.
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
@@ -75,8 +71,7 @@ class Clusters {
   const Ramps ramps_;
   std::vector<Cluster> clusters_;
   std::vector<Conflict> conflicts_;
-  std::vector<int> cluster_of_;           // per node
-  std::vector<ir::NodeId> refused_with_;  // per node
+  std::vector<int> cluster_of_;  // per node
 };
 
 }  // namespace npugraph::lower

@@ -56,47 +56,29 @@ ir::Node written_form(const ir::Node& node, const ir::Op& twin) {
   return writes;
 }
 
-void refuse(Refusals& refusals, ir::NodeId node, const Refusal& refusal) {
-  const auto [known, is_new] = refusals.emplace(node, refusal);
-  NG_CHECK(is_new || (refusal.is_alone && !known->second.is_alone), "refused code is generated: ", refusal.reason);
-  known->second = refusal;
-}
-
-Refusal refusal(std::string_view error, bool is_alone) {
-  return {cat("no generated code: ", error.substr(0, error.find('\n'))), is_alone};
-}
-
-Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, bool generate, bool place_parts,
-                     const Refusals& refused)
+Decisions::Decisions(const ir::Graph& graph, bool generate, const ClusterOptions& options)
     : decisions_(graph.num_nodes()) {
+  const OperatorCatalog& catalog = *options.catalog;
   const ir::AliasInfo aliases(graph);
-  if (generate) {
-    ClusterOptions options{.apart = {}, .place_parts = place_parts, .catalog = &catalog, .refused = {}};
-    for (const auto& [node, refusal] : refused) options.refused.insert(node);
-    clusters_.emplace(graph, aliases, options);
-  }
+  if (generate) clusters_.emplace(graph, aliases, options);
   const ir::Uses uses = generate ? ir::find_uses(graph) : ir::Uses();
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     if (node.dead || !node.views.empty()) continue;
     Decision& decision = decisions_[id];
-    const std::optional<Refusal> refusal = find_refusal(id, refused, catalog.can_run(*node.op));
-    const bool may_generate = generate && (!refusal || !refusal->is_alone);
     decision.kernel = choose_library_kernel(node);
     if (decision.kernel) {
       decision.reason = "a kernel of a user's library";
       continue;
     }
-    if (may_generate) decision.cluster = clusters_->find(id);
+    if (generate) decision.cluster = clusters_->find(id);
     if (decision.cluster != nullptr) continue;
-    if (may_generate) decision.generated = choose_generated(graph, uses, node);
+    if (generate) decision.generated = choose_generated(graph, uses, node);
     if (decision.generated) continue;
     decision.kernel = catalog.can_run(*node.op) ? choose_kernel(graph, node) : choose_any_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);
-    if (may_generate && !decision.kernel && !catalog.can_run(*node.op)) decision.into_copy = find_writer(graph, node);
-    if (refusal) {
-      decision.reason = refusal->reason;
-    } else if (!place_parts && is_concatenation(node)) {
+    if (generate && !decision.kernel && !catalog.can_run(*node.op)) decision.into_copy = find_writer(graph, node);
+    if (!options.place_parts && is_concatenation(node)) {
       decision.reason = "remove_cat_ops is off";
     } else if (!generate) {
       decision.reason = "generate_code is off";
@@ -106,7 +88,7 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
                             : "a precompiled kernel stands in for the operator, which the host does not have";
     } else {
       const bool has_loop = space_of(graph, node) && !is_left_to_host(graph, node);
-      const std::string obstacle = product_obstacle(graph, node);
+      const std::string obstacle = product_obstacle(graph, node, catalog);
       decision.reason = !obstacle.empty() ? obstacle
                         : has_loop        ? "generated code would save no memory traffic here"
                                           : "no generated code for this operator with these operands";
@@ -117,15 +99,6 @@ Decisions::Decisions(const ir::Graph& graph, const OperatorCatalog& catalog, boo
     if (!graph.node(*id).dead && is_read_by_loops_alone(graph, aliases, uses, *id))
       decisions_[*id].is_made_where_read = true;
   }
-}
-
-// Why the node is not part of the code that it would be part of, and whether it has none by itself either.
-std::optional<Refusal> Decisions::find_refusal(ir::NodeId node, const Refusals& refused, bool host_can_run) const {
-  const auto own = refused.find(node);
-  if (own != refused.end() && own->second.is_alone) return own->second;
-  const ir::NodeId with = clusters_ ? clusters_->refused_with(node) : ir::kNone;
-  if (with == ir::kNone) return std::nullopt;
-  return Refusal{refused.at(with).reason, host_can_run};
 }
 
 // Whether the node makes a ramp that only loops read.

@@ -125,11 +125,11 @@ constexpr size_t kMostPassedByProduct = 4;
 
 }  // namespace
 
-std::optional<size_t> merge_product(std::vector<Task>& tasks, const std::function<bool(size_t)>& may_take) {
+std::optional<size_t> merge_product(std::vector<Task>& tasks) {
   if (tasks.empty() || !is_product_task(tasks.back())) return {};
   const size_t last = tasks.size() - 1;
   for (size_t at = last; at-- > 0 && last - at <= kMostPassedByProduct + 1;) {
-    if (may_take(at) && merge_into(tasks[at], tasks[last])) {
+    if (merge_into(tasks[at], tasks[last])) {
       tasks.pop_back();
       return at;
     }

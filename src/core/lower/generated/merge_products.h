@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -21,9 +20,9 @@
 
 namespace npugraph::lower {
 
-// Merges the last of `tasks` into an earlier one for which `may_take` is true, and returns that task's index. Returns
-// nullopt and changes nothing if there is no such product, or if one of the two, or a task in between, writes a buffer
-// that another one touches (except in step).
-std::optional<size_t> merge_product(std::vector<program::Task>& tasks, const std::function<bool(size_t)>& may_take);
+// Merges the last of `tasks` into an earlier one, and returns that task's index. Returns nullopt and changes nothing if
+// there is no such product, or if one of the two, or a task in between, writes a buffer that another one touches
+// (except in step).
+std::optional<size_t> merge_product(std::vector<program::Task>& tasks);
 
 }  // namespace npugraph::lower

@@ -120,12 +120,6 @@ bool is_integer_product(const ir::Graph& graph, const ir::Node& node) {
   return aten::_int_mm::is(node) && integer_obstacle(graph, node).empty();
 }
 
-std::string product_obstacle(const ir::Graph& graph, const ir::Node& node) {
-  if (aten::_weight_int8pack_mm::is(node)) return int8_obstacle(graph, node);
-  if (aten::_weight_int4pack_mm_for_cpu::is(node)) return int4_obstacle(graph, node);
-  return aten::_int_mm::is(node) ? integer_obstacle(graph, node) : "";
-}
-
 std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, const ir::Node& node) {
   using Embedding = own::gguf_embedding;
   if (!Embedding::is(node)) return {};
@@ -142,6 +136,14 @@ std::optional<GeneratedNode> choose_quantised_gather(const ir::Graph& graph, con
 
 bool is_packed_otherwise(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog) {
   return is_int4_product(graph, node) && !catalog.int4_packing();
+}
+
+std::string product_obstacle(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog) {
+  if (is_packed_otherwise(graph, node, catalog))
+    return "the host packs weights of 4 bits in another way than generated code reads";
+  if (aten::_weight_int8pack_mm::is(node)) return int8_obstacle(graph, node);
+  if (aten::_weight_int4pack_mm_for_cpu::is(node)) return int4_obstacle(graph, node);
+  return aten::_int_mm::is(node) ? integer_obstacle(graph, node) : "";
 }
 
 std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog) {

@@ -22,12 +22,12 @@ bool is_int4_product(const ir::Graph& graph, const ir::Node& node);
 // i32.
 bool is_integer_product(const ir::Graph& graph, const ir::Node& node);
 
-// Which operand keeps a product of the last three kinds from being generated; empty for products that are generated,
-// and for other nodes.
-std::string product_obstacle(const ir::Graph& graph, const ir::Node& node);
-
 // Whether the host packs the weights of an int4 product in a way that generated code does not read.
 bool is_packed_otherwise(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog);
+
+// Which operand, or packing of one, keeps a product of the last three kinds from being generated; empty for products
+// that are generated, and for other nodes.
+std::string product_obstacle(const ir::Graph& graph, const ir::Node& node, const OperatorCatalog& catalog);
 
 // The text in front of the epilogue's text; empty if the product needs none. Requires !is_packed_otherwise().
 std::string product_head(const ir::Graph& graph, const ir::Node& product, const OperatorCatalog& catalog);

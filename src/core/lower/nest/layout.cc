@@ -19,12 +19,6 @@ void append_one(Layout& layout) {
   for (auto& of_access : layout.strides) of_access.emplace_back(0);
 }
 
-// Whether the dimension around one of this size and stride is its continuation. Strides of contiguous tensors take a
-// size for at least 1; where it is 0, there are no elements.
-bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride) {
-  return outer == stride * size || outer == stride * Expr::make(ExprOp::kMax, {Expr(1), size});
-}
-
 bool continues(const Layout& layout, const Expr& size, const std::vector<std::vector<Expr>>& strides, size_t d) {
   for (size_t v = 0; v < strides.size(); ++v) {
     if (!is_step_over(layout.strides[v].back(), size, strides[v][d])) return false;

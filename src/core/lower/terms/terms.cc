@@ -339,6 +339,18 @@ void Terms::add(const ir::Graph& graph, const ir::Node& node) {
   write_terms(writer, graph, node);
 }
 
+namespace {
+
+// Whether all rows of a matrix, or of several matrices, are one dimension.
+bool has_even_rows(const ir::TensorType& type) {
+  for (size_t d = 0; d + 2 < type.sizes.size(); ++d) {
+    if (!is_step_over(type.strides[d], type.sizes[d + 1], type.strides[d + 1])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
   if (is_quantised_product(graph, node) || is_int8_product(graph, node) || is_int4_product(graph, node) ||
       is_integer_product(graph, node))
@@ -351,7 +363,7 @@ bool is_product(const ir::Graph& graph, const ir::Node& node) {
   };
   const ir::ValueId first = node.results.front();
   const auto* result = graph.value(first).is_tensor() ? &graph.value(first).tensor() : nullptr;
-  if (result == nullptr || !is_generated_float(result->dtype)) return false;
+  if (result == nullptr || !is_generated_float(result->dtype) || !has_even_rows(*result)) return false;
   const auto operands = ir::operands(node);
   const auto fits = [&](ir::ValueId id) {
     return graph.value(id).is_tensor() && graph.value(id).tensor().dtype == result->dtype;

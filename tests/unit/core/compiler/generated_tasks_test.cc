@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code for the generated tasks of a Program, and the tasks that replace refused ones.
+// Code for the generated tasks of a Program.
 #include "compiler/generated_tasks.h"
 
-#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -32,68 +31,27 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
   return text;
 }
 
-std::vector<std::string> tasks_of(const Artifact& artifact) {
-  std::vector<std::string> lines;
-  for (const TaskInfo& task : artifact.tasks()) lines.push_back(task.name + ": " + task.reason);
-  return lines;
-}
-
-TEST(GeneratedTasks, OnlyWhatIsRefusedRunsNodeByNode) {
-  const auto refuse_products = [](const program::Program& program, const program::Task& task) {
-    if (task.name == "loop.abs.mul") throw UserError("too hard");
-    return make_task(program, task);
-  };
-  const NoCatalog catalog;  // the artifact asks it again for its text
-  const auto artifact = compile_text(kChains, catalog, {}, refuse_products);
-  const std::vector<std::string> expected = {
-      "loop.neg.add: ", "loop.neg.add: ", "kernel.unary_abs: no generated code: too hard",
-      "kernel.binary_mul: no generated code: too hard"};
-  EXPECT_EQ(tasks_of(*artifact), expected);
-  EXPECT_NE(artifact->text("lower").find("kernel.binary_mul"), std::string::npos);
-}
-
-// A product with an epilogue, products of one factor, and two operators without a kernel.
-constexpr std::string_view kJoined = R"(npugraph.graph 1 @joined {
-  input %x : f32[96, 256] user "x"
-  input %w : f32[256, 192] user "w"
-  input %v : f32[256, 192] user "v"
-  %m : f32[96, 192] = aten.mm(%x, %w)
-  %r : f32[96, 192] = aten.relu(%m)
-  %k : f32[96, 192] = aten.mm(%x, %v)
-  %e : f32[96, 256] = aten.exp(%x)
-  %g : f32[96, 256] = aten.gelu(%e) @ "activation"
-  return %r, %k, %g
-})";
-
-// The tasks of kJoined on a host without operators where no code can be made for tasks of these names. Whether groups
-// of them pay depends on the processor.
-std::vector<std::string> tasks_without(const std::set<std::string>& refused) {
-  const NoCatalog catalog;
-  CompileRequest request;
-  request.group = false;
+// A compile of kChains on a host that makes no code for "loop.abs.mul".
+template <typename Error>
+std::string error_of(const Error& error) {
   const auto make = [&](const program::Program& program, const program::Task& task) {
-    if (refused.contains(task.name)) throw UserError("too hard");
+    if (task.name == "loop.abs.mul") throw error;
     return make_task(program, task);
   };
-  return tasks_of(*compile_text(kJoined, catalog, {}, make, request));
-}
-
-TEST(GeneratedTasks, WhatNothingElseRunsIsThenCodeByItself) {
-  using Lines = std::vector<std::string>;
-  EXPECT_EQ(tasks_without({}), (Lines{"matmul.mm.relu.mm: ", "loop.exp.gelu: "}));
-  EXPECT_EQ(tasks_without({"loop.exp.gelu"}), (Lines{"matmul.mm.relu.mm: ", "loop.exp: ", "loop.gelu: "}));
-  EXPECT_EQ(tasks_without({"matmul.mm.relu.mm"}), (Lines{"matmul.mm.mm: ", "loop.relu: ", "loop.exp.gelu: "}));
-  EXPECT_EQ(tasks_without({"matmul.mm.relu.mm", "matmul.mm.mm"}),
-            (Lines{"matmul.mm: ", "loop.relu: ", "matmul.mm: ", "loop.exp.gelu: "}));
-}
-
-TEST(GeneratedTasks, WhatIsRefusedByItselfIsAnErrorThatNamesIt) {
   try {
-    tasks_without({"loop.exp.gelu", "loop.gelu"});
-    FAIL() << "nothing was refused";
-  } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "operator aten.gelu (activation) cannot run on this host: no generated code: too hard");
+    compile_text(kChains, NoCatalog(), {}, make);
+  } catch (const InternalError& met) {
+    const std::string text = met.what();  // its other lines say where the report is
+    return text.substr(0, text.find('\n'));
   }
+  return "";
+}
+
+TEST(GeneratedTasks, ThatCannotBeMadeAreInternalErrors) {
+  EXPECT_EQ(error_of(UserError("too hard")),
+            "internal error: code of loop.abs.mul: too hard. This is a bug in npugraph.");
+  EXPECT_EQ(error_of(InternalError(internal_error_text("too hard"))),
+            "internal error: code of loop.abs.mul: too hard. This is a bug in npugraph.");
 }
 
 TEST(GeneratedTasks, EqualCodeIsMadeOnce) {

@@ -35,15 +35,11 @@ TEST(Decisions, WithoutGeneratedCodeEveryNodeIsATask) {
             "kernel.unary_abs: generate_code is off\n");
 }
 
-TEST(Decisions, ARefusedClusterRunsNodeByNode) {
+TEST(Decisions, ClustersAreGeneratedCode) {
   constexpr const char* kNone =
       "aten.nonzero_static: no generated code for this operator with these operands, and no kernel that writes into "
       "planned memory\n";
   EXPECT_EQ(decided({.generate = true}), std::string("loop.exp.gelu: \n") + kNone + "loop.neg.abs: \n");
-  EXPECT_EQ(decided({.generate = true, .refused = {{1, {"too hard"}}}}),
-            std::string("aten.exp.out: too hard\naten.gelu.out: too hard\n") + kNone + "loop.neg.abs: \n");
-  EXPECT_EQ(decided({.generate = true, .refused = {{3, {"too hard"}}}}),
-            std::string("loop.exp.gelu: \n") + kNone + "kernel.unary_neg: too hard\nkernel.unary_abs: too hard\n");
 }
 
 // A product with few multiplications is done before threads have started. Large weights are read faster by all threads.

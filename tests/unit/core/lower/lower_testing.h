@@ -27,10 +27,11 @@ class Catalog : public OperatorCatalog {
   std::optional<loop::Int4Packing> int4_packing() const override { return loop::Int4Packing{}; }
 };
 
-inline program::Program lowered(const std::string& body, LowerOptions options = {}, const Catalog& catalog = {}) {
+inline program::Program lowered(const std::string& body, const LowerOptions& options = {},
+                                const Catalog& catalog = {}) {
   const ir::Graph graph = ir::parse("npugraph.graph 1 @test {\n" + body + "\n}", "test", ops::registry());
   EXPECT_EQ(ir::verify(graph), "");
-  return lower(graph, catalog, std::move(options)).program;
+  return lower(graph, catalog, options).program;
 }
 
 inline std::string tasks_of(const program::Program& program) { return program::print_task_names(program); }
