@@ -7,11 +7,14 @@ The rows of ``options.py`` say which field of a request an option sets. A loaded
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from npugraph import _C
 from npugraph.options import BACKEND, OPTIONS, CompilerConfig, Option, Phase, disabled_passes, parse
+from npugraph.warning_kinds import NpugraphWarning
 
 # The options that a loaded Program takes.
 RUN_OPTIONS = tuple(option.name for option in OPTIONS if option.phase is Phase.RUN)
@@ -29,6 +32,7 @@ def compile_request(config: CompilerConfig, name: str, kind: str = "inference", 
     for option in OPTIONS:
         if option.phase is Phase.COMPILE:
             _set(request, option, config)
+    request.generate = request.generate and _may_load_code()
     request.disabled_passes = disabled_passes(config)
     request.guards = list(guards)
     request.run = run_request(config, kind)
@@ -77,6 +81,20 @@ def request_from_json(options: Mapping[str, Any]) -> Any:
     """The ``_C.RunRequest`` for what ``given`` returned, after it was written as JSON, which has lists for tuples."""
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     return run_request(parse_for_running(values))
+
+
+def _may_load_code() -> bool:
+    """Says whether generated code can run. The first time that it cannot, a warning says so."""
+    if _C.may_load_code():
+        return True
+    _warn_of_forbidden_code()
+    return False
+
+
+@functools.cache
+def _warn_of_forbidden_code() -> None:
+    text = "this system forbids to make memory executable: no code is generated, and operators run one at a time"
+    warnings.warn(f"{BACKEND}: {text}", NpugraphWarning, stacklevel=1)
 
 
 def _set(request: Any, option: Option, config: CompilerConfig) -> None:

@@ -16,6 +16,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "codegen/jit/build_id.h"
+#include "codegen/jit/jit.h"
 #include "compiler/defect_report.h"
 #include "compiler/task_makers.h"
 
@@ -340,6 +341,8 @@ void init_artifact(py::module_& module) {
       "writes "
       "results of any strides. None if Programs call the operator itself.");
   module.def("drop_unused_code", &compiler::drop_unused_code);
+  module.def("may_load_code", &codegen::may_load_code,
+             "Whether this process may make memory executable, without which no generated code runs.");
   module.def("build_id", [] {
     static const char in_this_module = 0;
     return py::bytes(codegen::build_id() + codegen::build_id_of(&in_this_module));

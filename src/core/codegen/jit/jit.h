@@ -41,6 +41,9 @@ std::shared_ptr<const MachineCode> compile(IrModule ir, const target::Target& ta
 // Loads an object file that MachineCode::object() gave.
 std::shared_ptr<const MachineCode> load_object(std::vector<char> object);
 
+// Whether this process may make memory executable, which some systems forbid. Takes microseconds.
+bool may_load_code();
+
 // The assembly text of a module, for people.
 std::string assembly(IrModule ir, const target::Target& target);
 

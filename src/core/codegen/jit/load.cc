@@ -8,6 +8,7 @@
 
 #include <llvm/ExecutionEngine/JITLink/JITLink.h>
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
+#include <llvm/Support/Memory.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Process.h>
 
@@ -100,6 +101,14 @@ std::shared_ptr<const MachineCode> load_object(std::vector<char> object) {
   llvm::jitlink::link(std::move(*graph), std::make_unique<Context>(loaded));
   if (!loaded.memory) throw InternalError(cat("generated code cannot be loaded: ", loaded.error));
   return std::make_shared<LoadedCode>(std::move(object), std::move(loaded));
+}
+
+bool may_load_code() {
+  using llvm::sys::Memory;
+  std::error_code error;
+  const llvm::sys::OwningMemoryBlock page(
+      Memory::allocateMappedMemory(1, nullptr, Memory::MF_READ | Memory::MF_WRITE, error));
+  return !error && !Memory::protectMappedMemory(page.getMemoryBlock(), Memory::MF_READ | Memory::MF_EXEC);
 }
 
 }  // namespace npugraph::codegen

@@ -182,3 +182,30 @@ def test_a_kernel_that_cannot_be_made_is_told_once_and_the_task_keeps_the_genera
     (report,) = tmp_path.glob("npugraph-static-kernel-*.txt")
     assert str(report) in stderr
     assert "could not be made" in report.read_text()
+
+
+WITHOUT_CODE = """
+import torch, npugraph
+
+def step(x):
+    return torch.softmax(x.tanh() * 1.25 + x, -1)
+
+forbid_new_code()
+x = torch.randn(200, 300)
+for _ in range(2):
+    torch._dynamo.reset()
+    compiled = torch.compile(step, backend="npugraph_ex")
+    torch.testing.assert_close(compiled(x), step(x))
+artifact = npugraph.artifacts()[-1]
+print([task.kind for task in artifact.tasks])
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of system calls of x86-64")
+@pytest.mark.feature("11.22")
+def test_where_no_memory_may_be_executable_graphs_are_captured_without_generated_code(tmp_path: Path):
+    done = run_python("-c", FORBIDDEN + WITHOUT_CODE, env=os.environ | {"NPUGRAPH_CACHE": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert "loop" not in done.stdout and "aten" in done.stdout
+    assert done.stderr.count("this system forbids to make memory executable: no code is generated") == 1
+    assert "DefectWarning" not in done.stderr
