@@ -112,8 +112,7 @@ lower::Lowered lower_graph(const ir::Graph& graph, const CompileRequest& request
       {.generate = request.generate, .place_parts = request.place_parts, .keep_rest = request.keep_rest});
 }
 
-void lower_graph(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host,
-                 CompileResult& result) {
+void lower_into(CompileResult& result, const ir::Graph& graph, const CompileRequest& request, const CompileHost& host) {
   lower::Lowered lowered = lower_graph(graph, request, host);
   result.program = std::move(lowered.program);
   result.notes = std::move(lowered.notes);
@@ -155,7 +154,7 @@ CompileResult compile(ir::Graph graph, const CompileRequest& request, const Comp
   const std::string violation = ir::verify(graph);
   NG_CHECK(violation.empty(), violation, "\n", ir::print(graph));
   // 2. Graph -> Program: nodes become tasks, values windows into buffers.
-  run_phase(result.phases, "lower", [&] { lower_graph(graph, request, host, result); });
+  run_phase(result.phases, "lower", [&] { lower_into(result, graph, request, host); });
   // 3. Machine code. Before tasks are joined, because the code of one task is made by one thread.
   run_phase(result.phases, "generate", [&] { generate_tasks(host, result); });
   // 4. Adjacent tasks of a scope become one.

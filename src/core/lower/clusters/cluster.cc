@@ -411,11 +411,12 @@ bool Finder::lies_as_summed(const ir::Node& product, ir::ValueId view, int lanes
 }
 
 bool Finder::is_generated_product(const ir::Node& node) const {
-  return is_product(graph_, node) && (catalog_ == nullptr || !is_packed_otherwise(graph_, node, *catalog_));
+  return is_product(graph_, node) && has_index_sizes(graph_, node) &&
+         (catalog_ == nullptr || !is_packed_otherwise(graph_, node, *catalog_));
 }
 
 bool Finder::may_have_epilogue(const ir::Node& node) const {
-  return is_generated_product(node) || find_convolution(graph_, node);
+  return is_generated_product(node) || (find_convolution(graph_, node) && has_index_sizes(graph_, node));
 }
 
 // Whether only the cluster's nodes read the product, and all read it as `view`, element by element.

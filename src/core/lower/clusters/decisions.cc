@@ -73,7 +73,7 @@ Decisions::Decisions(const ir::Graph& graph, bool generate, const ClusterOptions
     }
     if (generate) decision.cluster = clusters_->find(id);
     if (decision.cluster != nullptr) continue;
-    if (generate) decision.generated = choose_generated(graph, uses, node);
+    if (generate && has_index_sizes(graph, node)) decision.generated = choose_generated(graph, uses, node);
     if (decision.generated) continue;
     decision.kernel = catalog.can_run(*node.op) ? choose_kernel(graph, node) : choose_any_kernel(graph, node);
     if (!decision.kernel) decision.out_variant = find_out_variant(graph, catalog, node);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ir/alias.h"
 #include "ir/bounds.h"
+#include "loop/text.h"
 #include "lower/terms/rule.h"
 #include "ops/scalar.h"
 #include "ops/table.h"
@@ -184,7 +185,7 @@ const Rule* find_rule(const ir::Graph& graph, const ir::Node& node) {
   if (fits_only_part(graph, node)) return &kOnlyPart;
   const Rule* rule = rules.find(*node.op);
   if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
-  return rule->fits(graph, node) ? rule : nullptr;
+  return rule->fits(graph, node) && has_index_sizes(graph, node) ? rule : nullptr;
 }
 
 const LoneRule* find_lone_rule(const ir::Graph& graph, const ir::Node& node) {
@@ -195,7 +196,7 @@ const LoneRule* find_lone_rule(const ir::Graph& graph, const ir::Node& node) {
   if (node.results.empty() || !node.views.empty() || !node.defines.empty()) return nullptr;
   const LoneRule* rule = rules.find(*node.op);
   if (rule == nullptr) rule = node.op->is(ir::Trait::kMutates) ? &kInPlace : &kScalar;
-  return rule->fits(graph, node) ? rule : nullptr;
+  return rule->fits(graph, node) && has_index_sizes(graph, node) ? rule : nullptr;
 }
 
 std::vector<Expr> at_least_one_dimension(std::vector<Expr> space) {
@@ -215,6 +216,16 @@ int lanes_of_result(const ir::Graph& graph, const ir::Node& node, size_t rank) {
 }
 
 }  // namespace
+
+bool has_index_sizes(const ir::Graph& graph, const ir::Node& node) {
+  if (graph.symbols.empty()) return true;
+  const auto fits = [&](ir::ValueId id) {
+    const ir::TensorType* type = tensor_type(graph, id);
+    return type == nullptr ||
+           (std::ranges::all_of(type->sizes, loop::is_index) && std::ranges::all_of(type->strides, loop::is_index));
+  };
+  return std::ranges::all_of(ir::operands(node), fits) && std::ranges::all_of(node.results, fits);
+}
 
 void write_terms(TermWriter& writer, const ir::Graph& graph, const ir::Node& node) {
   if (const Rule* rule = find_rule(graph, node)) return rule->write(writer, graph, node);

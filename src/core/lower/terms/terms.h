@@ -193,6 +193,10 @@ bool is_left_to_host(const ir::Graph& graph, const ir::Node& node);
 // Whether the value says where a node of kind kScatter writes.
 bool is_index_operand(const ir::Node& node, ir::ValueId value);
 
+// Whether loops can count with the sizes and strides of all tensors of the node: round() and trunc(), for one, are no
+// operators of indices. Other nodes have no generated code.
+bool has_index_sizes(const ir::Graph& graph, const ir::Node& node);
+
 // Whether the node is a matrix product that generated code computes.
 bool is_product(const ir::Graph& graph, const ir::Node& node);
 // The two matrices that a product multiplies.
