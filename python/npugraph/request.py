@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from npugraph import _C
-from npugraph.options import BACKEND, OPTIONS, CompilerConfig, Option, Phase, disabled_passes, parse
+from npugraph.options import BACKEND, OPTIONS, CompilerConfig, Option, Phase, backend_of, disabled_passes, parse
 from npugraph.warning_kinds import NpugraphWarning
 
 # The options that a loaded Program takes.
@@ -32,7 +32,7 @@ def compile_request(config: CompilerConfig, name: str, kind: str = "inference", 
     for option in OPTIONS:
         if option.phase is Phase.COMPILE:
             _set(request, option, config)
-    request.generate = request.generate and _may_load_code()
+    request.generate = request.generate and _may_load_code(backend_of(config))
     request.disabled_passes = disabled_passes(config)
     request.guards = list(guards)
     request.run = run_request(config, kind)
@@ -83,18 +83,18 @@ def request_from_json(options: Mapping[str, Any]) -> Any:
     return run_request(parse_for_running(values))
 
 
-def _may_load_code() -> bool:
+def _may_load_code(backend: str) -> bool:
     """Says whether generated code can run. The first time that it cannot, a warning says so."""
     if _C.may_load_code():
         return True
-    _warn_of_forbidden_code()
+    _warn_of_forbidden_code(backend)
     return False
 
 
 @functools.cache
-def _warn_of_forbidden_code() -> None:
-    text = "this system forbids to make memory executable: no code is generated, and operators run one at a time"
-    warnings.warn(f"{BACKEND}: {text}", NpugraphWarning, stacklevel=1)
+def _warn_of_forbidden_code(backend: str) -> None:
+    text = "this system forbids making memory executable: no code is generated, and operators run one at a time"
+    warnings.warn(f"{backend}: {text}", NpugraphWarning, stacklevel=1)
 
 
 def _set(request: Any, option: Option, config: CompilerConfig) -> None:
