@@ -224,11 +224,12 @@ void define_hyper_connections(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_mhc_post(Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> Tensor",
       .kernel = parts(&mhc_post),
-      .definition = "Manifold-constrained hyper-connection after a layer (DeepSeek, arXiv 2512.24880): y = h_res^T @ x "
-                    "+ h_post * h_out. It mixes the n residual streams x [..., n, size] by h_res [..., n, n], and adds "
-                    "the output h_out [..., size] of the layer to each stream with its factor in h_post [..., n]. "
-                    "Without h_res, the streams are not mixed. The result has the shape and type of x. h_res is "
-                    "transposed as in DeepSeek's code, where its columns sum to 1; in the paper its rows do.",
+      .definition = "Manifold-constrained hyper-connection after a layer (DeepSeek, arXiv 2512.24880): y = h_res^T @ "
+                    "x + h_post * h_out. It mixes the n residual streams x [..., n, size] by h_res [..., n, n], and "
+                    "adds the output h_out [..., size] of the layer to each stream with its factor in h_post [..., "
+                    "n]. Without h_res, the streams are not mixed. The result has the shape and type of x. Stream i "
+                    "of h_res^T @ x is the sum over j of h_res[j, i] * x[j], as in DeepSeek's code, where the columns "
+                    "of h_res sum to 1; in the paper its rows do, and the matrix is not transposed.",
   });
   library.add({
       .schema = "npu::npu_mhc_post_backward(Tensor grad_y, Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> "

@@ -195,9 +195,12 @@ void define_quant_fusions(OperatorLibrary& library) {
       .kernel = parts(&quant_conv2d),
       .definition = "torch.nn.functional.conv2d of int8 values with int32 sums, dequantised: y = (conv2d(input, "
                     "weight) + bias) * scale. input is [N, C, H, W], weight [O, C / groups, kH, kW], bias [O] in "
-                    "int32, and scale one value or [O], as npu_quant_matmul takes it; a floating-point bias is added "
-                    "after scaling. offset_x must be 0 and round_mode rint; input_dtype and weight_dtype are ignored. "
-                    "The result is in output_dtype, float16 by default, and in int8 round(y + offset), saturated.",
+                    "int32, and scale one value or [O], floating or encoded by npu_trans_quant_param; a "
+                    "floating-point bias is added after scaling. offset_x must be 0 and round_mode rint; input_dtype "
+                    "and weight_dtype are ignored. The result is in output_dtype, a torch.dtype, float16 by default: "
+                    "y for floating types; round(y + offset), saturated, for int8, where offset is one value or [O] "
+                    "and by default that of an encoded scale, or 0; for int32 the sums with an int32 bias, but "
+                    "without scale.",
   });
   library.add({
       .schema = "npu::npu_kronecker_quant(Tensor x, Tensor kronecker_p1, Tensor kronecker_p2, float? clip_ratio=None, "

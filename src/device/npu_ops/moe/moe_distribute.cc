@@ -105,9 +105,10 @@ void define_moe_distribute(OperatorLibrary& library) {
                     "expert_scales, plus the rows of shared experts and shared_expert_x, in float32. expand_x is [A, "
                     "H], expand_idx and ep_send_counts are expand_idx and ep_recv_counts of "
                     "npu_moe_distribute_dispatch, expert_ids and expert_scales are [N, K], and x_active_mask must be "
-                    "that of the dispatch. The result is [N, H] in the type of expand_x. activation_scale, "
-                    "weight_scale, group_list, expand_scales, tp_send_counts, out_dtype and comm_quant_mode are "
-                    "ignored.",
+                    "that of the dispatch. The result is [N, H] in the type of expand_x; a token that was not sent "
+                    "gets 0, plus its row of shared_expert_x, [N, H]. activation_scale, weight_scale, group_list, "
+                    "expand_scales, tp_send_counts, group_tp, tp_rank_id, global_bs, group_list_type, out_dtype and "
+                    "comm_quant_mode are ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_add_rms_norm(Tensor expand_x, Tensor expert_ids, Tensor expand_idx, "

@@ -266,12 +266,14 @@ void define_causal_convolutions(OperatorLibrary& library) {
       .definition = "Causal depthwise convolution of sequences of tokens with a cache of states, which it updates in "
                     "place, as causal_conv1d_fn and causal_conv1d_update of vLLM do: y[t] = activation(bias + sum "
                     "over k of weight[k] * x[t - K + 1 + k]), plus x[t] with residual_connection. weight is [K, dim], "
-                    "conv_states is [slots, places, dim], and activation is None, silu or swish. x is [tokens, dim] "
-                    "with query_start_loc, the starts of the sequences and the end of the last; otherwise [B, S, "
-                    "dim], or [B, dim] with one token per sequence. The order of the axes is not published. Each "
-                    "sequence has a slot in cache_indices, by default its number. The K - 1 rows before its first "
-                    "token are those of the slot where initial_state_mode is not 0 (without initial_state_mode: if "
-                    "run_mode is 1), and zeros otherwise. Its last K - 1 rows are written back. With "
+                    "conv_states is [slots, places, dim] (Ascend does not publish the order of these axes), and "
+                    "activation is None, silu or swish. x is [tokens, dim] with query_start_loc, the starts of the "
+                    "sequences and the end of the last; otherwise [B, S, dim], or [B, dim] with one token per "
+                    "sequence. Each sequence has a slot in cache_indices, by default its number. The K - 1 rows "
+                    "before its first token are the first K - 1 places of the slot if its element of "
+                    "initial_state_mode, [sequences], is not 0, or, without initial_state_mode, if run_mode is 1; "
+                    "otherwise they are zeros, also with num_accepted_tokens. Its last K - 1 rows, which include "
+                    "those before it if it is shorter, are written to the first K - 1 places. With "
                     "num_accepted_tokens (speculative decoding), the state is read from place num_accepted_tokens - 1 "
                     "on, and the K - 2 rows before the new tokens and all new tokens are written back. For states by "
                     "blocks, cache_indices is [sequences, blocks]: initial_state_idx names the block that is read, "
@@ -289,8 +291,8 @@ void define_causal_convolutions(OperatorLibrary& library) {
                 "initial_state_idx=None, int? block_size=128, str? conv_mode=\"default\") -> ()",
       .kernel = parts(boxed<&fused_causal_conv1d_v2>()),
       .traits = {.writes_rows_of = {"conv_states"}},
-      .definition = "npu_fused_causal_conv1d that writes its result into x. Tokens without a sequence or a slot stay "
-                    "as they are.",
+      .definition = "npu_fused_causal_conv1d that writes its result into x. Tokens of slot pad_slot_id, or of no "
+                    "sequence, keep their x.",
   });
   library.add({
       .schema = "npu::npu_masked_causal_conv1d(Tensor input, Tensor weight, *, Tensor? mask=None) -> Tensor",
