@@ -9,6 +9,7 @@ import copy
 import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,13 +18,11 @@ from torch import fx
 from npugraph import _C, counters, guards
 from npugraph.artifact import registry
 from npugraph.driver.eager_fallbacks import while_streams_differ
-from npugraph.driver.entry import Entry, Route, Work, named_inputs
-from npugraph.driver.fx_compiler import _NpuFxCompiler
+from npugraph.driver.entry import CompiledGraph, Entry, OperatorGraph, Route, Target, named_inputs
 from npugraph.driver.installs import install
-from npugraph.driver.pipeline import compile_graph
+from npugraph.driver.pipeline import GRAPH, compile_graph
 from npugraph.driver.refusals import for_the_user, noted, refuse_release_with_gradients
-from npugraph.driver.routes import Decompositions
-from npugraph.driver.steps import Target
+from npugraph.driver.routes import Decompositions, compile_entry
 from npugraph.forget import forget_compiles
 from npugraph.fx import own_backends
 from npugraph.fx.dynamo.whole_operators import kept_whole
@@ -73,53 +72,57 @@ def refuse_arguments(mode: str | None, options: Mapping[str, Any] | None, backen
     for_the_user(lambda: refuse_beside_config(mode, options, backend), backend)
 
 
-# A tool that runs a program under other options than its own sets this function. It is called with the function that
-# compiles a graph, and with the arguments of that function.
-interposer: Callable[..., Callable[..., Any]] | None = None
+# Functions that stand between a backend and ``compile_directly``, the last one outermost. Each is called with the next
+# function, and with the graph, its inputs, the options and the decompositions that this function takes.
+interposers: list[Callable[..., CompiledGraph]] = []
 
 
 def compile_dynamo_graph(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
     config: CompilerConfig,
-    decompositions: Decompositions | None = None,
-    target: Target | None = None,
+    decompositions: Decompositions = MappingProxyType({}),
+    target: Target[Any] = GRAPH,
 ) -> Callable[..., Any]:
-    """Compiles the graph that Dynamo gives to a backend, for ``target`` or else for the target "Graph". AOTAutograd
-    gets ``decompositions``."""
+    """Compiles the graph that Dynamo gives to a backend, for ``target``. AOTAutograd gets ``decompositions``."""
+    compile_it = functools.partial(compile_directly, target=target)
+    for interposer in interposers:
+        compile_it = functools.partial(interposer, compile_it)
     with noted(backend_of(config)):
-        compile_it = functools.partial(_compile_dynamo_graph, target=target)
-        if interposer is not None:
-            return interposer(compile_it, gm, example_inputs, config, decompositions)
-        return compile_it(gm, example_inputs, config, decompositions)
+        return compile_it(gm, example_inputs, config, decompositions).run
 
 
-def _compile_dynamo_graph(
+def compile_directly(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
     config: CompilerConfig,
-    decompositions: Decompositions | None,
-    target: Target | None,
-) -> Callable[..., Any]:
+    decompositions: Decompositions,
+    target: Target[Any] = GRAPH,
+) -> CompiledGraph:
+    """Compiles the graph that Dynamo gives to a backend, without the interposers."""
     _C.ensure_counters()
     guards.install()
     refuse_release_with_gradients(config)
     check_scopes(gm)
-    hints.check_operators(gm, target.computes if target else lambda operator: False)
+    hints.check_operators(gm, target.computes)
     with _garbage_left_alone(), kept_whole():
-        return _NpuFxCompiler(config, decompositions or {}, target)._get_compiled_gm(gm, example_inputs).run
+        entry = Entry(gm, example_inputs, config, target)
+        streams = mark_streams(gm) if has_streams(gm) else []
+        run, parts = compile_entry(entry, example_inputs, decompositions)
+        guarded = while_streams_differ(run, gm, streams)
+        return CompiledGraph(guarded, parts if guarded is run else None)
 
 
-def compile_operators(gm: fx.GraphModule, config: CompilerConfig, target: Target | None = None) -> Callable[..., Any]:
-    """Compiles a graph of ATen operators into a function of its inputs, for ``target`` or else for the target "Graph".
-    Streams and events become strands, as in a graph of Dynamo, as long as Dynamo still knows them."""
+def compile_operators(gm: fx.GraphModule, config: CompilerConfig, target: Target[Any] = GRAPH) -> Callable[..., Any]:
+    """Compiles a graph of ATen operators into a function of its inputs, for ``target``. Streams and events become
+    strands, as in a graph of Dynamo, as long as Dynamo still knows them."""
     _C.ensure_counters()
     own = fx.GraphModule(gm, copy.deepcopy(gm.graph))
     unwrap_control_deps(own)
     streams = mark_streams(own) if has_streams(own) else []
     with _garbage_left_alone():
-        entry = Entry(gm, [], config, "compile", target)
-        run = compile_graph(Work(entry, own, entry.name, named_inputs(gm), Route.RECORDED))
+        entry = Entry(gm, [], config, target, "compile")
+        run = compile_graph(OperatorGraph(entry, own, entry.name, named_inputs(gm), Route.RECORDED)).run
     return while_streams_differ(run, gm, streams)
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import fx
 
 from npugraph.backend import checked, compile_dynamo_graph, compile_operators, npugraph_ex, refuse_arguments
-from npugraph.driver.steps import Target
+from npugraph.driver.entry import Target
+from npugraph.driver.pipeline import GRAPH
 from npugraph.fx import own_backends
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.options import CompilerConfig, backend_of, checked_config
@@ -34,9 +35,9 @@ def get_npu_backend(
 
 
 def configured_backend(
-    config: CompilerConfig, decompositions: Mapping[Any, Callable[..., Any]], target: Target | None = None
+    config: CompilerConfig, decompositions: Mapping[Any, Callable[..., Any]], target: Target[Any] = GRAPH
 ) -> Callable[..., Any]:
-    """Returns a backend with these options for ``target``, or else for the target "Graph"."""
+    """Returns a backend with these options for ``target``."""
     decompositions = dict(decompositions or {})
 
     def compile_with_config(
@@ -60,8 +61,8 @@ def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[...,
     return configured_compiler(checked_config(compiler_config))
 
 
-def configured_compiler(config: CompilerConfig, target: Target | None = None) -> Callable[..., Any]:
-    """Returns ``compile_fx`` with these options for ``target``, or else for the target "Graph"."""
+def configured_compiler(config: CompilerConfig, target: Target[Any] = GRAPH) -> Callable[..., Any]:
+    """Returns ``compile_fx`` with these options for ``target``."""
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return compile_operators(gm, config, target)

@@ -6,7 +6,7 @@ from npugraph.value_packs import NpuGraphConverter as _NpuGraphConverter
 from npugraph.value_packs import unpack_meta as _unpack_meta
 from npugraph.value_packs import unpack_meta_list as _unpack_meta_list
 
-_COMPILER = "npugraph.driver.fx_compiler"
+_COMPILER = "npugraph.fx_compiler"
 _ENTRIES = "npugraph.compilers"
 _HOMES = {
     "_CompiledFxArtifacts": _COMPILER,

@@ -14,95 +14,113 @@ from npugraph import _C, host_device, request
 from npugraph.artifact import Artifact, registry
 from npugraph.driver import new_storages
 from npugraph.driver.eager_fallbacks import eagerly
-from npugraph.driver.entry import Entry, Route, Work
-from npugraph.driver.graph_target import compile_piece
+from npugraph.driver.entry import CompiledGraph, Entry, OperatorGraph, Route
+from npugraph.driver.graph_target import Built, compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
 from npugraph.driver.stored import Parts
 from npugraph.fx.module_paths import module_paths
+from npugraph.fx.translate.importer import Imported
 from npugraph.fx.translate.pieces import Pieces, is_apart
 from npugraph.options import backend_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """The facts that wrappers need. A ``positional`` function takes the graph's inputs one by one, any other one takes
-    a list of them."""
+    """The facts that wrappers need. ``pieces`` run in place of the Program while a graph of npu is captured."""
 
-    work: Work
+    graph: OperatorGraph
+    imported: Imported
     artifact: Artifact
-    positional: bool
+    pieces: Pieces | None
+
+    @property
+    def positional(self) -> bool:
+        """Whether the Program takes the graph's inputs one by one. Otherwise it takes a list of them."""
+        return self.graph.route is Route.RECORDED and self.imported.objects is None
 
 
-def compiled_function(work: Work) -> Callable[..., Any]:
-    """Returns ``work.core`` as a function. Its artifact lives as long as the function."""
-    refuse_cut_scopes(work.core, work.config, work.gm)
-    work.released.carry_out(work.name)
-    artifact = _artifact(work)
-    warn_of_partitions(work.imported.partitions, backend_of(work.config))
-    call = Call(work, artifact, positional=work.route is Route.RECORDED and work.imported.objects is None)
+def compiled_function(graph: OperatorGraph, built: Built) -> CompiledGraph:
+    """Returns ``built.core`` as a function. Its artifact lives as long as the function."""
+    refuse_cut_scopes(built.core, graph.config, graph.gm)
+    graph.released.carry_out(graph.name)
+    artifact = _artifact(graph, built)
+    imported = built.imported
+    warn_of_partitions(imported.partitions, backend_of(graph.config))
+    call = Call(graph, imported, artifact, _pieces(graph, artifact))
     run = _program(call)
     for wrap in WRAPPERS:
         run = wrap(run, call)
     artifact.needs_python = not isinstance(run, _C.Callable)
-    work.parts = Parts(
+    parts = Parts(
         artifact,
-        request.given(work.config),
+        request.given(graph.config),
         boxed=not call.positional,
-        pieces=work.pieces,
-        only_pieces=work.imported.objects is not None,
-        reason=_bound_to_process(work),
+        pieces=call.pieces,
+        only_pieces=imported.objects is not None,
+        reason=_bound_to_process(call),
     )
-    return run
+    return CompiledGraph(run, parts)
 
 
-def _bound_to_process(work: Work) -> str:
+def _bound_to_process(call: Call) -> str:
     """Returns why only this process can run what it compiled, or an empty text."""
-    if work.released.sizes():
+    graph = call.graph
+    if graph.released.sizes():
         return "option 'release_original_weights' puts what it computes from the weights of this process into the graph"
-    if work.new_storages:
+    if graph.new_storages:
         return "it gives inputs other memory, which Python does"
     for name in ("deadlock_check", "dump_tensor_data"):
-        if getattr(work.config, name).value:
+        if getattr(graph.config, name).value:
             return f"option {name!r} looks at the runs of the process that compiled"
-    if work.imported.objects is not None and work.pieces is None:
+    if call.imported.objects is not None and call.pieces is None:
         return "some of its values are objects of Python, which pass only between pieces, and it does not run in pieces"
     return ""
 
 
-def _artifact(work: Work) -> Artifact:
-    work.notes.streams = work.strands.streams if work.strands else []
-    imported = work.imported
+def _artifact(graph: OperatorGraph, built: Built) -> Artifact:
+    graph.notes.streams = graph.strands.streams if graph.strands else []
+    imported = built.imported
     artifact = Artifact(
-        work.core,
-        work.config.as_dict(),
+        built.core,
+        graph.config.as_dict(),
         imported.callables,
-        work.released.sizes(),
-        work.notes,
-        module_paths(work.gm, work.entry.traced_module),
+        graph.released.sizes(),
+        graph.notes,
+        module_paths(graph.gm, graph.entry.traced_module),
         imported.nested,
     )
     registry.add(artifact)
     has_python = bool(imported.partitions or imported.object_inputs)
-    work.observer.compiled(artifact, work.gm, [info.source for info in work.inputs], has_python)
+    graph.observer.compiled(artifact, graph.gm, [info.source for info in graph.inputs], has_python)
     return artifact
+
+
+def _pieces(graph: OperatorGraph, artifact: Artifact) -> Pieces | None:
+    """The pieces of a graph that has operators which must be called between pieces, such as operators of other
+    libraries."""
+    if not any(map(is_apart, graph.gm.graph.nodes)):
+        return None
+    names = (node.name for node in graph.gm.graph.find_nodes(op="placeholder"))
+    inputs = dict(zip(names, graph.inputs, strict=True))
+    return Pieces(graph.gm, functools.partial(compile_piece, graph.entry, artifact, inputs))
 
 
 def _program(call: Call) -> Any:
     """Returns the C++ function that runs the Program."""
-    work, artifact = call.work, call.artifact
-    run = work.core.callable(boxed=not call.positional)
+    graph, artifact = call.graph, call.artifact
+    run = artifact.core.callable(boxed=not call.positional)
     run.owner = artifact
-    run.options = request.given(work.config)
-    run.backend = backend_of(work.config)
+    run.options = request.given(graph.config)
+    run.backend = backend_of(graph.config)
     artifact.runs_as(run)
-    work.entry.owners.add(artifact)
-    if work.route is not Route.BACKWARD:
-        objects = dict(work.imported.object_inputs)
-        watch_model(run, work.entry, [info.kind for i, info in enumerate(work.inputs) if i not in objects])
-    if work.core.writes_inputs() or work.imported.names_places:
-        work.entry.depends_on_places = True
+    graph.entry.owners.add(artifact)
+    if graph.route is not Route.BACKWARD:
+        objects = dict(call.imported.object_inputs)
+        watch_model(run, graph.entry, [info.kind for i, info in enumerate(graph.inputs) if i not in objects])
+    if artifact.core.writes_inputs() or call.imported.names_places:
+        graph.entry.depends_on_places = True
         if call.positional:
-            run.fall_back_on(eagerly(work.entry.gm))
+            run.fall_back_on(eagerly(graph.entry.gm))
     return run
 
 
@@ -120,15 +138,9 @@ def _positions(kinds: Sequence[str], kind: str) -> list[int]:
 
 
 def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
-    """Makes a graph run in pieces while a graph of npu is captured, if it has operators that must be called between
-    pieces, such as operators of other libraries."""
-    work = call.work
-    if not any(map(is_apart, work.gm.graph.nodes)):
+    pieces, imported = call.pieces, call.imported
+    if pieces is None:
         return run
-    names = (node.name for node in work.gm.graph.find_nodes(op="placeholder"))
-    inputs = dict(zip(names, work.inputs, strict=True))
-    pieces = Pieces(work.gm, functools.partial(compile_piece, work.entry, call.artifact, inputs))
-    work.pieces = pieces
     if call.positional:
         return lambda *args: pieces(*args) if host_device.is_captured() else run(*args)
 
@@ -137,19 +149,19 @@ def _in_pieces_where_captured(run: Any, call: Call) -> Callable[..., Any]:
             return run(args)
         inputs = list(args)
         args.clear()
-        for index, name in work.imported.object_inputs:  # _with_objects has taken them out
-            inputs.insert(index, work.imported.objects.values[name])
+        for index, name in imported.object_inputs:  # _with_objects has taken them out
+            inputs.insert(index, imported.objects.values[name])
         return pieces(*inputs)
 
     return boxed_call(boxed)
 
 
 def _observed(run: Any, call: Call) -> Callable[..., Any]:
-    return call.work.observer.watch(run, call.artifact)
+    return call.graph.observer.watch(run, call.artifact)
 
 
 def _checked_for_deadlocks(run: Any, call: Call) -> Callable[..., Any]:
-    if not call.work.config.deadlock_check.value:
+    if not call.graph.config.deadlock_check.value:
         return run
     from npugraph.deadlock.capture import checked
 
@@ -159,7 +171,7 @@ def _checked_for_deadlocks(run: Any, call: Call) -> Callable[..., Any]:
 def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
     """Takes inputs that no task can carry out of the list of inputs and keeps them where Python tasks find them. Puts
     outputs of this kind into the result."""
-    imported = call.work.imported
+    imported = call.imported
     if imported.objects is None:
         return run
 
@@ -172,11 +184,11 @@ def _with_objects(run: Any, call: Call) -> Callable[..., Any]:
                 results[index] = values.get(name, results[index])  # pieces return the object itself
             return results
 
-    return (lambda *args: boxed(list(args))) if call.work.route is Route.RECORDED else boxed_call(boxed)
+    return (lambda *args: boxed(list(args))) if call.graph.route is Route.RECORDED else boxed_call(boxed)
 
 
 def _with_new_storages(run: Any, call: Call) -> Callable[..., Any]:
-    places = call.work.new_storages
+    places = call.graph.new_storages
     return boxed_call(new_storages.giving(run, places)) if places else run
 
 

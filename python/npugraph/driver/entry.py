@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of the backend, and the graphs of operators that are made from its graph."""
+"""The words of the compile driver: a call of the backend, the graphs of operators that are made of its graph, and the
+targets for which these are compiled."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import fx
@@ -15,12 +17,13 @@ from torch import fx
 from npugraph.artifact import Owners, registry
 from npugraph.debug.compiles import Compiles
 from npugraph.driver.shared_storages import shared_storages
+from npugraph.driver.stored import Parts
 from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.fx.decompose.release_weights import Release
 from npugraph.fx.dynamo.graph_names import class_of_traced_module, name_of
 from npugraph.fx.passes.pipeline import Notes
 from npugraph.fx.streams.sections import Strands
-from npugraph.fx.translate.importer import Imported, InputInfo
+from npugraph.fx.translate.importer import InputInfo
 from npugraph.options import CompilerConfig, backend_of
 
 
@@ -50,16 +53,15 @@ class Route(enum.Enum):
 
 
 class Entry:
-    """One call of the backend. ``kind`` is "model" for a graph of Dynamo, "compile" for a graph of operators.
-    ``target`` is a ``steps.Target``; None stands for the target "Graph"."""
+    """One call of the backend. ``kind`` is "model" for a graph of Dynamo, "compile" for a graph of operators."""
 
     def __init__(
         self,
         gm: fx.GraphModule,
         example_inputs: Sequence[Any],
         config: CompilerConfig,
+        target: Target[Any],
         kind: str = "model",
-        target: Any = None,
     ) -> None:
         self.config = config
         self.target = target
@@ -72,8 +74,6 @@ class Entry:
         self.depends_on_places = False  # on where inputs lie in memory, relative to each other or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
-        self.parts: Any = None  # stored.Parts of its function, if a Program is all that runs in a call
-        self.nested_steps: list[Callable[[Work], None]] = []  # the target's steps for graphs that control flow runs
         self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
@@ -90,9 +90,8 @@ def named_inputs(gm: fx.GraphModule) -> list[InputInfo]:
 
 
 @dataclasses.dataclass
-class Work:
-    """A graph of operators on its way to a compiled function. The steps of ``pipeline`` change ``gm`` and set the
-    fields that have no value yet."""
+class OperatorGraph:
+    """A graph of ATen operators, as a front end made it. Steps change ``gm`` and set the fields that have defaults."""
 
     entry: Entry
     gm: fx.GraphModule
@@ -104,15 +103,51 @@ class Work:
     new_storages: tuple[int, ...] = ()  # places of inputs that get other memory, see new_storages.py
     strands: Strands | None = None
     released: Release = dataclasses.field(default_factory=Release)
-    imported: Imported | None = None
-    core: Any = None  # the C++ artifact
-    phases: list[tuple[str, float]] = dataclasses.field(default_factory=list)  # of the front end, in milliseconds
-    pieces: Any = None  # pieces.Pieces, if it runs in pieces where graphs of npu are captured
-    parts: Any = None  # stored.Parts of the compiled function
+    phases: dict[str, float] = dataclasses.field(default_factory=dict)  # of the front end, in milliseconds
 
     @property
     def config(self) -> CompilerConfig:
         return self.entry.config
+
+    @contextlib.contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Adds the time of its block to a phase."""
+        begun = time.perf_counter()
+        yield
+        self.phases[phase] = self.phases.get(phase, 0.0) + (time.perf_counter() - begun) * 1e3
+
+
+class CompiledGraph(NamedTuple):
+    """A function. ``parts`` is what it consists of, if calls do nothing but run Programs."""
+
+    run: Callable[..., Any]
+    parts: Parts | None = None
+
+
+class Step(NamedTuple):
+    """One step on graphs of operators. ``why_here`` gives the reason for its place in the order."""
+
+    name: str
+    run: Callable[[OperatorGraph], None]
+    why_here: str
+
+
+Built = TypeVar("Built")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target(Generic[Built]):
+    """A form that graphs are compiled to. ``build`` makes it of a graph that has gone through ``steps`` and does not
+    change any more, and ``function`` makes the compiled function. Graphs that control flow of the graph runs go through
+    ``nested_steps`` before they are built with it. ``computes`` says whether the target computes an operator of the
+    user without a kernel of it."""
+
+    name: str
+    steps: tuple[Step, ...]
+    nested_steps: tuple[Step, ...]
+    build: Callable[[OperatorGraph], Built]
+    function: Callable[[OperatorGraph, Built], CompiledGraph]
+    computes: Callable[[Any], bool] = lambda operator: False
 
 
 def _describe(node: fx.Node) -> InputInfo:

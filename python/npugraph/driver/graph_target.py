@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from npugraph.artifact import Artifact, registry
 from npugraph.defects import report_defect
 from npugraph.driver import new_storages
 from npugraph.driver.eager_fallbacks import eagerly
-from npugraph.driver.entry import Entry, Route, Work, named_inputs
+from npugraph.driver.entry import Entry, OperatorGraph, Route, named_inputs
 from npugraph.fx.decompose.collectives import finish_collectives
 from npugraph.fx.decompose.expand import expand
 from npugraph.fx.decompose.prepare import prepare
@@ -27,41 +26,50 @@ from npugraph.fx.translate.importer import Imported, InputInfo, NestedCompiler, 
 from npugraph.options import backend_of
 from npugraph.request import compile_request, nested_run_request
 
-Phases = list[tuple[str, float]]
+
+def prepare_graph(graph: OperatorGraph) -> None:
+    graph.gm = prepare(graph.gm)
 
 
-def prepare_graph(work: Work) -> None:
-    work.gm = prepare(work.gm)
+def expand_operators(graph: OperatorGraph) -> None:
+    graph.gm = expand(graph.gm)
 
 
-def expand_operators(work: Work) -> None:
-    work.gm = expand(work.gm)
+def finish(graph: OperatorGraph) -> None:
+    graph.gm = finish_collectives(graph.gm, of_gradients=graph.route is Route.BACKWARD)
 
 
-def finish(work: Work) -> None:
-    work.gm = finish_collectives(work.gm, of_gradients=work.route is Route.BACKWARD)
+def take_new_storages(graph: OperatorGraph) -> None:
+    graph.new_storages = new_storages.take(graph.gm)
 
 
-def take_new_storages(work: Work) -> None:
-    work.new_storages = new_storages.take(work.gm)
+def derive_from_weights(graph: OperatorGraph) -> None:
+    nodes = graph.gm.graph.find_nodes(op="placeholder")
+    weights = graph.entry.weights
+    if weights and len(nodes) == len(graph.entry.placeholders):
+        sources = {nodes[i]: graph.inputs[i].source for i in weights}
+        graph.released = derive(graph.gm, {nodes[i]: tensor for i, tensor in weights.items()}, sources)
 
 
-def derive_from_weights(work: Work) -> None:
-    nodes = work.gm.graph.find_nodes(op="placeholder")
-    weights = work.entry.weights
-    if weights and len(nodes) == len(work.entry.placeholders):
-        sources = {nodes[i]: work.inputs[i].source for i in weights}
-        work.released = derive(work.gm, {nodes[i]: tensor for i, tensor in weights.items()}, sources)
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A graph in the C++ core: what the importer found, and the artifact that was compiled of it."""
+
+    imported: Imported
+    core: _C.Artifact
 
 
-def import_into_core(work: Work) -> None:
-    nested = NestedCompiler(functools.partial(_prepare_nested, work), functools.partial(_compile_nested, work))
-    work.imported = import_graph(work.gm, work.name, work.inputs, work.strands, nested)
+def build(graph: OperatorGraph) -> Built:
+    """Imports the graph into the core, and compiles it."""
+    with graph.timed("import"):
+        imported = _imported(graph)
+    request = compile_request(graph.config, graph.name, graph.route.kind, imported.guards)
+    return Built(imported, compile_imported(imported, request, graph.phases))
 
 
-def compile_core(work: Work) -> None:
-    request = compile_request(work.config, work.name, work.route.kind, work.imported.guards)
-    work.core = compile_imported(work.imported, request, work.phases)
+def _imported(graph: OperatorGraph) -> Imported:
+    nested = NestedCompiler(functools.partial(_prepare_nested, graph), functools.partial(_compile_nested, graph))
+    return import_graph(graph.gm, graph.name, graph.inputs, graph.strands, nested)
 
 
 def compile_piece(
@@ -70,39 +78,36 @@ def compile_piece(
     """Compiles a piece of the graph of ``whole``, whose inputs are ``inputs`` by name. Returns None if the piece has to
     run operator by operator."""
     infos = [inputs.get(info.source, info) for info in named_inputs(piece)]
-    work = Work(entry, piece, f"{whole.name}.{piece_name}", infos, Route.RECORDED)
-    begun = time.perf_counter()
+    graph = OperatorGraph(entry, piece, f"{whole.name}.{piece_name}", infos, Route.RECORDED)
     try:
-        import_into_core(work)
-        work.phases.append(("import", (time.perf_counter() - begun) * 1e3))
-        compile_core(work)
+        built = build(graph)
     except Exception as error:
-        report_defect(work.name, error, piece, backend_of(entry.config))
+        report_defect(graph.name, error, piece, backend_of(entry.config))
         return None
-    if work.imported.objects is not None:
+    if built.imported.objects is not None:
         return None
-    whole.add_piece(work.core)
-    run = work.core.callable(boxed=False)
-    run.backend = backend_of(work.config)
-    run.owner = work.core
+    whole.add_piece(built.core)
+    run = built.core.callable(boxed=False)
+    run.backend = backend_of(graph.config)
+    run.owner = built.core
     run.fall_back_on(eagerly(piece))
     return run
 
 
-def _prepare_nested(work: Work, gm: fx.GraphModule) -> fx.GraphModule:
+def _prepare_nested(graph: OperatorGraph, gm: fx.GraphModule) -> fx.GraphModule:
     """Runs the steps before the import for a graph that control flow of another graph runs."""
-    nested = dataclasses.replace(work, gm=gm, route=Route.RECORDED)
-    for step in work.entry.nested_steps:
-        step(nested)
+    nested = dataclasses.replace(graph, gm=gm, route=Route.RECORDED)
+    for step in graph.entry.target.nested_steps:
+        step.run(nested)
     return nested.gm
 
 
-def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
+def _compile_nested(graph: OperatorGraph, imported: Imported, name: str) -> Artifact:
     """Compiles a graph that control flow of another graph runs."""
-    entry = work.entry
-    request = compile_request(entry.config, name, work.route.kind)
+    entry = graph.entry
+    request = compile_request(entry.config, name, graph.route.kind)
     request.run = nested_run_request(entry.config)
-    core = compile_imported(imported, request, [])
+    core = compile_imported(imported, request, {})
     paths = module_paths(imported.gm, entry.traced_module)
     artifact = Artifact(core, entry.config.as_dict(), imported.callables, {}, Notes(), paths, imported.nested)
     registry.add(artifact)
@@ -110,10 +115,10 @@ def _compile_nested(work: Work, imported: Imported, name: str) -> Artifact:
     return artifact
 
 
-def compile_imported(imported: Imported, request: Any, phases: Phases) -> Any:
-    """Returns the C++ artifact. ``phases`` are the phases of the front end."""
+def compile_imported(imported: Imported, request: Any, phases: Mapping[str, float]) -> _C.Artifact:
+    """Returns the C++ artifact. ``phases`` are those of the front end, in milliseconds."""
     try:
-        return _C.Artifact.compile(imported.graph, request, imported.partitions, phases)
+        return _C.Artifact.compile(imported.graph, request, imported.partitions, list(phases.items()))
     finally:
         # Tasks hold their callables themselves.
         for callable_id in imported.callables:

@@ -21,8 +21,7 @@ from npugraph.defects import report_defect
 from npugraph.driver import fx_steps, graph_target, new_storages
 from npugraph.driver.calls import below_autocast, boxed_call, compiled_function
 from npugraph.driver.eager_fallbacks import labelled
-from npugraph.driver.entry import Route, Work
-from npugraph.driver.steps import Step, Target
+from npugraph.driver.entry import CompiledGraph, OperatorGraph, Route, Step, Target
 from npugraph.options import backend_of
 
 FX_STEPS = (
@@ -47,47 +46,46 @@ GRAPH = Target(
         Step("new storages", graph_target.take_new_storages, "What they are made of are outputs from here on."),
         Step("weights", graph_target.derive_from_weights, "Constants are computed by the operators that remain."),
         Step("sections", fx_steps.mark_streams_and_scopes, "New nodes are in sections, too."),
-        Step("import", graph_target.import_into_core, "The FX graph does not change any more."),
     ),
     _OPERATORS,
-    graph_target.compile_core,  # continues in src/core/compiler/pipeline.cc
+    graph_target.build,  # continues in src/core/compiler/pipeline.cc
     compiled_function,
 )
 
 
-def compile_graph(work: Work) -> Callable[..., Any]:
+def compile_graph(graph: OperatorGraph) -> CompiledGraph:
     """Returns a compiled function. For a recorded graph it takes the inputs one by one, otherwise a list of them, which
     it empties."""
-    target = work.entry.target or GRAPH
-    work.entry.nested_steps = [step.run for step in target.nested_steps]
-    work.observer = work.entry.compiles.observer(work.name, work.route.phase)
+    target = graph.entry.target
+    graph.observer = graph.entry.compiles.observer(graph.name, graph.route.phase)
     # Constants are real tensors, so the front end's fake tensor mode must not intercept operators on them.
     with _disable_current_modes():
-        if fx_steps.dumps_original(work.config):
-            fx_steps.add_dumps(work)
-            return _operator_by_operator(work, labelled("fx_run_eagerly", work.gm.forward))
-        work.phases.append((work.route.front_end, (time.perf_counter() - work.entry.started) * 1e3))
-        _run("fx", FX_STEPS, work)
+        if fx_steps.dumps_original(graph.config):
+            fx_steps.add_dumps(graph)
+            return _operator_by_operator(graph, labelled("fx_run_eagerly", graph.gm.forward))
+        graph.phases[graph.route.front_end] = (time.perf_counter() - graph.entry.started) * 1e3
+        with graph.timed("fx"):
+            _run(FX_STEPS, graph)
         try:
-            _run("import", target.steps, work)
-            target.compile(work)
+            with graph.timed("import"):
+                _run(target.steps, graph)
+            built = target.build(graph)
         except TorchDynamoException:
             raise  # it asks the front end to start again
         except Exception as error:
-            report_defect(work.name, error, work.gm, backend_of(work.config))
-            return _operator_by_operator(work, work.gm.forward)
-        return target.function(work)
+            report_defect(graph.name, error, graph.gm, backend_of(graph.config))
+            return _operator_by_operator(graph, graph.gm.forward)
+        return target.function(graph, built)
 
 
-def _run(phase: str, steps: Sequence[Step], work: Work) -> None:
-    begun = time.perf_counter()
+def _run(steps: Sequence[Step], graph: OperatorGraph) -> None:
     for step in steps:
-        step.run(work)
-    work.phases.append((phase, (time.perf_counter() - begun) * 1e3))
+        step.run(graph)
 
 
-def _operator_by_operator(work: Work, forward: Callable[..., Any]) -> Callable[..., Any]:
-    if work.route is Route.RECORDED:
-        return below_autocast(forward)
+def _operator_by_operator(graph: OperatorGraph, forward: Callable[..., Any]) -> CompiledGraph:
+    if graph.route is Route.RECORDED:
+        return CompiledGraph(below_autocast(forward))
     run = make_boxed_func(forward)
-    return boxed_call(new_storages.giving(run, work.new_storages)) if work.new_storages else run
+    places = graph.new_storages
+    return CompiledGraph(boxed_call(new_storages.giving(run, places)) if places else run)

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.driver import output_code
 from npugraph.driver.eager_fallbacks import eagerly, while_places_hold
-from npugraph.driver.entry import Entry, Route, Work, named_inputs
+from npugraph.driver.entry import CompiledGraph, Entry, OperatorGraph, Route, named_inputs
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
@@ -41,7 +41,7 @@ from npugraph.log import logger
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
 
 
-def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions) -> Callable[..., Any]:
+def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions) -> CompiledGraph:
     """Compiles Dynamo's graph and returns a function of its inputs."""
     name_kernels(entry.gm.graph)
     try:
@@ -53,31 +53,29 @@ def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: D
     except NotRecorded as reason:
         logger.debug("%s goes through AOTAutograd: %s", entry.name, reason)
         return _through_aot_autograd(entry, example_inputs, decompositions)
-    work = Work(entry, recorded, entry.name, entry.describe_inputs(recorded), Route.RECORDED)
-    run = compile_graph(work)
-    _note_plain(entry, work.parts)
-    return run
+    inputs = entry.describe_inputs(recorded)
+    compiled = compile_graph(OperatorGraph(entry, recorded, entry.name, inputs, Route.RECORDED))
+    _note_caller(entry, compiled)
+    return compiled
 
 
-def _through_aot_autograd(
-    entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions
-) -> Callable[..., Any]:
+def _through_aot_autograd(entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions) -> CompiledGraph:
     marks()  # so that they are not dead code
     compilers = _Compilers(entry)
     if (node := written_and_turned(entry.gm.graph)) is not None:
         logger.debug("%s runs operator by operator: %s changes the strides of a written input", entry.name, node)
-        return functools.partial(eagerly(entry.gm), "turned_inputs")
+        return _operator_by_operator(entry, "turned_inputs")
     if (node := retyped_result(entry.gm.graph)) is not None:
         logger.debug("%s runs operator by operator: %s views an input as another type", entry.name, node)
-        return functools.partial(eagerly(entry.gm), "retyped_results")
+        return _operator_by_operator(entry, "retyped_results")
     if (node := lost_write(entry.gm.graph)) is not None:
         logger.debug("%s runs operator by operator: Dynamo would lose %s, the write of a number", entry.name, node)
-        return functools.partial(eagerly(entry.gm), "lost_writes")
+        return _operator_by_operator(entry, "lost_writes")
     try:
         gm = carry_writes(entry.gm)
     except CannotCarry as reason:
         logger.debug("%s runs operator by operator: control flow writes %s", entry.name, reason)
-        return functools.partial(eagerly(entry.gm), "overlapping_inputs")
+        return _operator_by_operator(entry, "overlapping_inputs")
     is_cached = output_code.is_cached()
     mark = output_code.cacheable if is_cached else (lambda compiler: compiler)
     compile_all = aot_autograd(
@@ -91,11 +89,17 @@ def _through_aot_autograd(
     if not is_cached:
         with _tracing(example_inputs), true_fake_results():
             compiled = compile_all(gm, example_inputs)
-        return while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
+        run = while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
+        return CompiledGraph(run, compilers.parts)
     with output_code.keyed(gm, entry.config, decompositions), true_fake_results():
         compiled = compile_all(gm, example_inputs)
     # A graph of the cache does not say whether it depends on places.
-    return output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
+    run = output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
+    return CompiledGraph(run, compilers.parts)
+
+
+def _operator_by_operator(entry: Entry, reason: str) -> CompiledGraph:
+    return CompiledGraph(functools.partial(eagerly(entry.gm), reason))
 
 
 def _tracing(inputs: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
@@ -116,41 +120,43 @@ def _is_plain(entry: Entry, gm: fx.GraphModule) -> bool:
     return is_same and not beside and not facts.is_rng_op_functionalized
 
 
-def _note_plain(entry: Entry, parts: Parts | None) -> None:
-    """Notes that calls of the graph do nothing but run the Program in ``parts``."""
-    entry.parts = parts
-    if parts is not None:
-        parts.artifact.caller = Caller.of(entry.gm)
+def _note_caller(entry: Entry, compiled: CompiledGraph) -> None:
+    """Notes who calls the Program of ``compiled``. Calls of the whole graph do nothing but run it."""
+    if compiled.parts is not None:
+        compiled.parts.artifact.caller = Caller.of(entry.gm)
 
 
 class _Compilers:
-    """The functions that AOTAutograd calls."""
+    """The functions that AOTAutograd calls. ``parts`` are those of the whole graph, if AOTAutograd takes no part in its
+    calls."""
 
     def __init__(self, entry: Entry) -> None:
+        self.parts: Parts | None = None
         self._entry = entry
         self._is_cached = output_code.is_cached()
 
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         is_plain = _is_plain(self._entry, gm)
-        run, parts = self._compile(gm, Route.INFERENCE)
+        compiled = self._compile(gm, Route.INFERENCE)
         if is_plain:
-            _note_plain(self._entry, parts)
-        return self._finished(run, parts)
+            self.parts = compiled.parts
+            _note_caller(self._entry, compiled)
+        return self._finished(compiled)
 
     def forward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # The backward graph must not reuse the memory of what was saved for it: it may run again (retain_graph=True).
         TracingContext.get().fw_metadata.bw_donated_idxs = []
-        return self._finished(*self._compile(gm, Route.FORWARD))
+        return self._finished(self._compile(gm, Route.FORWARD))
 
     def backward(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self._entry.started = time.perf_counter()
-        run, parts = self._compile(gm, Route.BACKWARD)
+        compiled = self._compile(gm, Route.BACKWARD)
         if self._is_cached:
-            return self._finished(run, parts)
+            return self._finished(compiled)
 
         # AOTAutograd wraps what it gets here, and the wrapper copies attributes of Python functions only.
         def call(args: list[Any]) -> Any:
-            return run(args)
+            return compiled.run(args)
 
         call._boxed_call = True
         return call
@@ -167,12 +173,10 @@ class _Compilers:
             drop_marks(joint.graph)
         return default_partition(joint, inputs, **kwargs)
 
-    def _compile(self, gm: fx.GraphModule, route: Route) -> tuple[Callable[..., Any], Parts | None]:
+    def _compile(self, gm: fx.GraphModule, route: Route) -> CompiledGraph:
         name = f"{self._entry.name}.{route.phase}" if route.training else self._entry.name
         inputs = named_inputs(gm) if route is Route.BACKWARD else self._entry.describe_inputs(gm)
-        work = Work(self._entry, gm, name, inputs, route)
-        run = compile_graph(work)
-        return run, work.parts
+        return compile_graph(OperatorGraph(self._entry, gm, name, inputs, route))
 
-    def _finished(self, run: Callable[..., Any], parts: Parts | None) -> Callable[..., Any]:
-        return output_code.StoredCode(run, parts) if self._is_cached else run
+    def _finished(self, compiled: CompiledGraph) -> Callable[..., Any]:
+        return output_code.StoredCode(*compiled) if self._is_cached else compiled.run

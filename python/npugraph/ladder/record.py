@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 import npugraph
 from npugraph.artifact import Artifact
+from npugraph.backend import CompiledGraph
 from npugraph.fx.source_lines import source_line
 from npugraph.ladder.compare import Tolerance, plain
 from npugraph.ladder.steps import Step
@@ -41,8 +42,10 @@ class Recorder:
         (folder / "calls.jsonl").touch()
         (folder / "notes.jsonl").touch()
 
-    def compile(self, compile_: Any, gm: fx.GraphModule, inputs: Sequence[Any], config: Any, decomps: Any) -> Any:
-        """Compiles a graph and records its calls. It is made for ``npugraph.backend.interposer``."""
+    def compile(
+        self, compile_: Any, gm: fx.GraphModule, inputs: Sequence[Any], config: Any, decomps: Any
+    ) -> CompiledGraph:
+        """Compiles a graph and records its calls. It is one of ``npugraph.backend.interposers``."""
         before = npugraph.artifacts()
         run = self._compiled(compile_, gm, inputs, config, decomps)
         made = [artifact for artifact in npugraph.artifacts() if artifact not in before]
@@ -66,7 +69,7 @@ class Recorder:
             self._save(number, RESULTS, values, sources)
             return results
 
-        return call
+        return CompiledGraph(call)
 
     def _compiled(self, compile_: Any, gm: fx.GraphModule, inputs: Sequence[Any], config: Any, decomps: Any) -> Any:
         if self.step.front == "eager":
@@ -75,7 +78,7 @@ class Recorder:
             return _aot_eager(gm, inputs)
         for rule in _rules_among(self.step.rules_off):
             rule.remove()
-        return compile_(gm, inputs, self.step.config(config), decomps)
+        return compile_(gm, inputs, self.step.config(config), decomps).run
 
     def _follow_gradients(self, number: int, tensors: dict[str, torch.Tensor]) -> None:
         if not torch.is_grad_enabled():

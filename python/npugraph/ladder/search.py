@@ -85,8 +85,10 @@ class Ladder:
         stepper = Stepper(self.tolerance, stop, looks_for_nan)
 
         def prepare() -> None:
-            backend.interposer = lambda compile_, gm, inputs, config, decompositions: compile_(
-                gm, inputs, step.config(config), decompositions
+            backend.interposers.append(
+                lambda compile_, gm, inputs, config, decompositions: compile_(
+                    gm, inputs, step.config(config), decompositions
+                )
             )
             stepper.__enter__()
 
@@ -103,7 +105,7 @@ class Ladder:
         self.runs += 1
 
         def prepare() -> None:
-            backend.interposer = Recorder(step, folder, values_of).compile
+            backend.interposers.append(Recorder(step, folder, values_of).compile)
 
         code = run_script(self.script, self.arguments, self._log(step), prepare)
         return Recorded(folder), code

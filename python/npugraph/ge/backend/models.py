@@ -8,13 +8,13 @@ from typing import Any
 
 from npugraph.artifact import Artifact
 from npugraph.driver.calls import watch_model
-from npugraph.driver.entry import Route, Work
+from npugraph.driver.entry import OperatorGraph, Route
 
 
-def belongs_to_model(work: Work, kinds: Sequence[str]) -> Callable[[Artifact, Any], None]:
+def belongs_to_model(graph: OperatorGraph, kinds: Sequence[str]) -> Callable[[Artifact, Any], None]:
     """Returns a function that ties an artifact to the model: it sleeps when the model is gone. ``kinds`` are those of
     the inputs of the C++ function."""
-    entry, is_backward = work.entry, work.route is Route.BACKWARD
+    entry, is_backward = graph.entry, graph.route is Route.BACKWARD
 
     def tie(artifact: Artifact, function: Any) -> None:
         entry.owners.add(artifact)

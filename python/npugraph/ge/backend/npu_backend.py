@@ -13,7 +13,8 @@ import torch
 from npugraph import options
 from npugraph.backend import checked
 from npugraph.compilers import configured_backend, configured_compiler
-from npugraph.driver.steps import Target
+from npugraph.driver.entry import Target
+from npugraph.driver.pipeline import GRAPH
 from npugraph.ge.backend.fx_dumps import with_dumps
 from npugraph.ge.backend.target import ge_target
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
@@ -52,12 +53,11 @@ def _options(config: CompilerConfig) -> options.CompilerConfig:
     return checked(with_dumps(npugraph_options(config), config), backend="torchair")
 
 
-def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target | None]:
-    """A copy of the configuration, and the target of its mode; None stands for the one of npugraph_ex, which also runs
-    graphs eagerly."""
+def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target[Any]]:
+    """A copy of the configuration, and the target of its mode. That of npugraph_ex also runs graphs eagerly."""
     if given is not None and not isinstance(given, CompilerConfig):
         raise TypeError(f"compiler_config is a torchair.CompilerConfig, got {given!r} ({type(given).__name__})")
     config = CompilerConfig() if given is None else copy.copy(given)
     warn_of_irrelevant(config, stacklevel=4)
     is_converted = config.mode.value == GE and not config.debug.run_eagerly.value
-    return config, ge_target(config) if is_converted else None
+    return config, ge_target(config) if is_converted else GRAPH

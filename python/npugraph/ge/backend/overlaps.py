@@ -12,33 +12,33 @@ import torch
 from npugraph import _C
 from npugraph.driver.calls import boxed_call
 from npugraph.driver.eager_fallbacks import eagerly
-from npugraph.driver.entry import Route, Work
+from npugraph.driver.entry import OperatorGraph, Route
 
 
-def written_inputs(work: Work) -> list[int]:
+def written_inputs(graph: OperatorGraph) -> list[int]:
     """Which inputs the graph writes, as positions among its inputs."""
-    copies = work.gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    copies = graph.gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
     written = {copy.args[0] for copy in copies}
-    return [i for i, node in enumerate(work.gm.graph.find_nodes(op="placeholder")) if node in written]
+    return [i for i, node in enumerate(graph.gm.graph.find_nodes(op="placeholder")) if node in written]
 
 
-def eager_while_overlapping(run: Callable[..., Any], work: Work) -> Callable[..., Any]:
+def eager_while_overlapping(run: Callable[..., Any], graph: OperatorGraph) -> Callable[..., Any]:
     """Returns ``run``, the function of a graph of which no part sees all inputs, for calls whose written inputs overlap
     no others. A call of a backward graph whose inputs do is an error, because the program does not have this graph."""
-    written = written_inputs(work)
+    written = written_inputs(graph)
     if not written:
         return run
-    if work.route is Route.RECORDED:
-        eager = eagerly(work.entry.gm)
+    if graph.route is Route.RECORDED:
+        eager = eagerly(graph.entry.gm)
         return lambda *args: eager("overlapping_inputs", *args) if _overlap(args, written) else run(*args)
-    if work.route is not Route.BACKWARD:
-        work.entry.depends_on_places = True  # so that the error is caught around AOTAutograd
+    if graph.route is not Route.BACKWARD:
+        graph.entry.depends_on_places = True  # so that the error is caught around AOTAutograd
 
     def boxed(args: list[Any]) -> Any:
         if _overlap(args, written):
             raise _C.InputsOverlap(
-                f"the {work.route.phase} graph {work.name!r} writes an input that overlaps another one, which was not "
-                "so at compile time; give the function a clone of one of them"
+                f"the {graph.route.phase} graph {graph.name!r} writes an input that overlaps another one, which was "
+                "not so at compile time; give the function a clone of one of them"
             )
         return run(args)
 

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from npugraph.driver.calls import below_autocast, boxed_call
-from npugraph.driver.entry import Route, Work
+from npugraph.driver.entry import OperatorGraph, Route
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge import ir
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph
@@ -36,45 +36,44 @@ def _refuse(op_types: Set[str], values: Sequence[Any]) -> str:
     return ""
 
 
-def in_parts(work: Work, config: CompilerConfig) -> Callable[..., Any]:
-    """Returns the function of a graph that was converted to a ``Partition``. At the first call all graphs of GE are
+def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig) -> Callable[..., Any]:
+    """Returns the function of a graph that was converted to ``partition``. At the first call all graphs of GE are
     compiled before any of them runs, so that an error leaves the inputs as they are."""
-    partition: Partition = work.imported
     gm = partition.gm
-    is_recorded = work.route is Route.RECORDED
+    is_recorded = graph.route is Route.RECORDED
     for node in gm.graph.nodes:
         node.meta.clear()  # what runs is its code
     run = below_autocast(gm.forward) if is_recorded else gm.forward
     load_streams: dict[torch.device, LoadStream] = {}
     pending: list[GeConcreteGraph] = []
     for index, (built, inputs) in enumerate(zip(partition.parts, partition.inputs, strict=True)):
-        graph = _graph(built, inputs, work, config, load_streams)
-        setattr(gm, part_name(index), function_of(built, graph))
-        pending.append(graph)
+        part = _part(built, inputs, graph, config, load_streams)
+        setattr(gm, part_name(index), function_of(built, part))
+        pending.append(part)
 
     def call(*args: Any) -> Any:
         if pending:
-            for graph in list(pending):
-                graph.compile()
+            for part in list(pending):
+                part.compile()
             pending.clear()
         return run(*args)
 
     return call if is_recorded else boxed_call(call)
 
 
-def _graph(
+def _part(
     built: Built,
     inputs: Sequence[InputInfo],
-    work: Work,
+    whole: OperatorGraph,
     config: CompilerConfig,
     load_streams: dict[torch.device, LoadStream],
 ) -> GeConcreteGraph:
     return GeConcreteGraph(
         config,
         graph=built.graph,
-        request=compile_request(work.config, built.graph.name, work.route.kind),
-        noted=belongs_to_model(work, [inputs[place].kind for place in built.fed]),
-        observer=work.observer,
+        request=compile_request(whole.config, built.graph.name, whole.route.kind),
+        noted=belongs_to_model(whole, [inputs[place].kind for place in built.fed]),
+        observer=whole.observer,
         load_streams=load_streams,
     )
 

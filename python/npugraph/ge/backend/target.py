@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,7 @@ from npugraph import _C
 from npugraph.driver import graph_target
 from npugraph.driver.calls import boxed_call
 from npugraph.driver.eager_fallbacks import eagerly
-from npugraph.driver.entry import Route, Work
-from npugraph.driver.steps import Step, Target
+from npugraph.driver.entry import CompiledGraph, OperatorGraph, Route, Step, Target
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.backend.models import belongs_to_model
 from npugraph.ge.backend.overlaps import eager_while_overlapping, written_inputs
@@ -22,60 +22,54 @@ from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.request import compile_request
 
+# A graph of GE, or several of them with eager operators between them.
+Converted = Built | Partition
 
-def ge_target(config: CompilerConfig) -> Target:
+
+def ge_target(config: CompilerConfig) -> Target[Converted]:
     """The target with the options of ``config``."""
-
-    def convert_graph(work: Work) -> None:
-        _convert(work, config)
-
-    def function(work: Work) -> Callable[..., Any]:
-        return _function(work, config)
-
     return Target(
         "GE model",
-        (
-            Step("prepare", graph_target.prepare_graph, "Converters know no effects and no writes in wrappers."),
-            Step("convert", convert_graph, "Operators of Ascend are converted whole, so before they are expanded."),
-        ),
+        # Operators of Ascend are converted whole, so they are not expanded.
+        (Step("prepare", graph_target.prepare_graph, "Converters know no effects and no writes in wrappers."),),
         (),
-        lambda work: None,  # the engine compiles at the first call
-        function,
+        functools.partial(_convert, config),  # the engine compiles at the first call
+        functools.partial(_function, config),
         lambda operator: find(operator) is not None,
     )
 
 
-def _convert(work: Work, config: CompilerConfig) -> None:
+def _convert(config: CompilerConfig, graph: OperatorGraph) -> Converted:
     if config.debug.missing_converters.value == "error":
-        work.imported = build_computed(work.gm, next_name(), work.inputs)
-    else:
-        is_boxed = work.route is not Route.RECORDED
-        work.imported = convert(work.gm, work.inputs, iter(next_name, None), build_computed, boxed=is_boxed)
+        return build_computed(graph.gm, next_name(), graph.inputs)
+    is_boxed = graph.route is not Route.RECORDED
+    return convert(graph.gm, graph.inputs, iter(next_name, None), build_computed, boxed=is_boxed)
 
 
-def _function(work: Work, config: CompilerConfig) -> Callable[..., Any]:
-    if isinstance(work.imported, Partition):
-        return eager_while_overlapping(in_parts(work, config), work)
-    built: Built = work.imported
-    request = compile_request(work.config, built.graph.name, work.route.kind)
-    noted = belongs_to_model(work, [work.inputs[place].kind for place in built.fed])
-    is_recorded = work.route is Route.RECORDED
-    eager = eagerly(work.entry.gm) if is_recorded else None
-    if work.route in (Route.INFERENCE, Route.FORWARD) and written_inputs(work):
-        work.entry.depends_on_places = True
-    fallback = eager if built.is_plain else None
-    graph = GeConcreteGraph(
+def _function(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> CompiledGraph:
+    if isinstance(converted, Partition):
+        return CompiledGraph(eager_while_overlapping(in_parts(graph, converted, config), graph))
+    return CompiledGraph(_whole(config, graph, converted))
+
+
+def _whole(config: CompilerConfig, graph: OperatorGraph, built: Built) -> Callable[..., Any]:
+    """Returns the function of a graph that was converted to one graph of GE."""
+    is_recorded = graph.route is Route.RECORDED
+    eager = eagerly(graph.entry.gm) if is_recorded else None
+    if graph.route in (Route.INFERENCE, Route.FORWARD) and written_inputs(graph):
+        graph.entry.depends_on_places = True
+    model = GeConcreteGraph(
         config,
         graph=built.graph,
-        request=request,
+        request=compile_request(graph.config, built.graph.name, graph.route.kind),
         boxed=not is_recorded,
-        fallback=fallback,
-        noted=noted,
-        observer=work.observer,
+        fallback=eager if built.is_plain else None,
+        noted=belongs_to_model(graph, [graph.inputs[place].kind for place in built.fed]),
+        observer=graph.observer,
     )
     if eager is None:
-        return boxed_call(graph if built.is_plain else _boxed(graph, built))
-    return graph if built.is_plain else _positional(graph, built, eager)
+        return boxed_call(model if built.is_plain else _boxed(model, built))
+    return model if built.is_plain else _positional(model, built, eager)
 
 
 def _positional(graph: GeConcreteGraph, built: Built, eager: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,8 +17,7 @@ from torch.fx.experimental import _config as shape_config
 
 from npugraph.backend import checked, compile_dynamo_graph
 from npugraph.driver import graph_target
-from npugraph.driver.entry import Work
-from npugraph.driver.steps import Target
+from npugraph.driver.entry import CompiledGraph, OperatorGraph, Target
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
 from npugraph.ge.config.row import GE
@@ -72,8 +71,8 @@ def dynamo_export(
         context = TracingContext(traced.fake_mode)
         context.tensor_to_context = traced.tensor_to_context
         with tracing(context):
-            # The target has no steps whose errors would be defects of npugraph.
-            target = Target("GE file", (), (), lambda work: None, export)
+            # Errors of all but the last function would be defects of npugraph.
+            target = Target("GE file", (), (), lambda graph: None, export)
             options = checked(npugraph_options(config), backend="torchair")
             compile_dynamo_graph(traced.graph_module, traced.example_inputs, options, target=target)
 
@@ -123,32 +122,32 @@ class _Export:
         self._names = names
         self._inputs = inputs
 
-    def __call__(self, work: Work) -> Callable[..., Any]:
-        graph_target.prepare_graph(work)
-        if len(work.inputs) != len(self._inputs):
+    def __call__(self, graph: OperatorGraph, nothing: None) -> CompiledGraph:
+        graph_target.prepare_graph(graph)
+        if len(graph.inputs) != len(self._inputs):
             raise ValueError(
                 "dynamo_export takes no model whose inputs share memory, or that has effects such as prints: its graph "
-                f"has {len(work.inputs)} inputs, and Dynamo's {len(self._inputs)}"
+                f"has {len(graph.inputs)} inputs, and Dynamo's {len(self._inputs)}"
             )
         logger.info("dynamo_export: converting graph %s", self._name)
-        built = build(work.gm, self._name, work.inputs, is_file=True)
-        self._write(built, work)
-        return work.gm.forward  # nobody calls it
+        built = build(graph.gm, self._name, graph.inputs, is_file=True)
+        self._write(built, graph)
+        return CompiledGraph(graph.gm.forward)  # nobody calls it
 
-    def _write(self, built: Built, work: Work) -> None:
+    def _write(self, built: Built, source: OperatorGraph) -> None:
         graph = built.graph
         graph.model.name = self._name
         if DEVICE in graph.attr:
             del graph.attr[DEVICE]  # a file is for any device
-        placeholders = work.gm.graph.find_nodes(op="placeholder")
+        placeholders = source.gm.graph.find_nodes(op="placeholder")
         tensors = {}
         for index, place in enumerate(built.fed):
             tensor = self._inputs[place]
-            if isinstance(tensor, torch.Tensor) and not self._is_passed(work.inputs[place].source):
+            if isinstance(tensor, torch.Tensor) and not self._is_passed(source.inputs[place].source):
                 tensors[index] = self._names.get(id(tensor), placeholders[place].name), tensor
         weights = weights_of(graph, tensors)
         is_inline = make_constants(graph, weights, self._files)
-        normalise_and_show(graph, self._config, work.observer)
+        normalise_and_show(graph, self._config, source.observer)
         self._files.air.write_bytes(graph.SerializeToString())
         dumps.write(graph, self._files.view, "pbtxt")
         self._tell(built, len(weights), is_inline)

@@ -2,7 +2,8 @@
 """The compiler of one graph of Dynamo, under the names that Ascend gives it.
 
 vLLM for Ascend puts a function of its own in the place of ``_NpuFxCompiler._get_compiled_gm``, keeps the text of what
-it returns, and makes functions of such texts with ``_CompiledFxGraph.load_artifacts`` in later processes.
+it returns, and makes functions of such texts with ``_CompiledFxGraph.load_artifacts`` in later processes. So once this
+module is imported, the graphs of all backends go through that method.
 """
 
 from __future__ import annotations
@@ -12,12 +13,9 @@ from typing import Any
 
 from torch import fx
 
+from npugraph import backend
 from npugraph.driver import stored
-from npugraph.driver.eager_fallbacks import while_streams_differ
-from npugraph.driver.entry import Entry
-from npugraph.driver.routes import Decompositions, compile_entry
-from npugraph.driver.steps import Target
-from npugraph.fx.streams.mark_streams import has_streams, mark_streams
+from npugraph.driver.routes import Decompositions
 from npugraph.log import logger
 from npugraph.options import CompilerConfig
 
@@ -58,16 +56,31 @@ class _CompiledFxGraph:
 
 
 class _NpuFxCompiler:
-    """Compiles graphs of Dynamo with these options, for ``target`` or else for the target "Graph"."""
+    """Compiles graphs of Dynamo with these options. ``compile_`` is what compiles them."""
 
-    def __init__(self, config: CompilerConfig, decompositions: Decompositions, target: Target | None = None) -> None:
+    def __init__(
+        self,
+        config: CompilerConfig,
+        decompositions: Decompositions,
+        compile_: Callable[..., backend.CompiledGraph] = backend.compile_directly,
+    ) -> None:
         self.config = config
         self._decompositions = decompositions
-        self._target = target
+        self._compile = compile_
 
     def _get_compiled_gm(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> _CompiledFxGraph:
-        entry = Entry(graph, example_inputs, self.config, target=self._target)
-        streams = mark_streams(graph) if has_streams(graph) else []
-        run = compile_entry(entry, example_inputs, self._decompositions)
-        guarded = while_streams_differ(run, graph, streams)
-        return _CompiledFxGraph(guarded, entry.parts if guarded is run else None)
+        return _CompiledFxGraph(*self._compile(graph, example_inputs, self.config, self._decompositions))
+
+
+def _through_the_class(
+    compile_: Callable[..., backend.CompiledGraph],
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    config: CompilerConfig,
+    decompositions: Decompositions,
+) -> backend.CompiledGraph:
+    compiled = _NpuFxCompiler(config, decompositions, compile_)._get_compiled_gm(gm, example_inputs)
+    return backend.CompiledGraph(compiled.run)
+
+
+backend.interposers.append(_through_the_class)
