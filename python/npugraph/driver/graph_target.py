@@ -20,8 +20,8 @@ from npugraph.fx.decompose.collectives import finish_collectives
 from npugraph.fx.decompose.expand import expand
 from npugraph.fx.decompose.prepare import prepare
 from npugraph.fx.decompose.release_weights import derive
-from npugraph.fx.module_paths import module_paths
 from npugraph.fx.passes.pipeline import Notes
+from npugraph.fx.source_lines import module_paths
 from npugraph.fx.translate.importer import Imported, InputInfo, NestedCompiler, import_graph
 from npugraph.options import backend_of
 from npugraph.request import compile_request, nested_run_request

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corrects the fake tensors of operators that really return something else on the CPU."""
+"""Corrects the fake tensors of operators that really return something else on the CPU, and keeps the strides of results
+whatever operators passes put in."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,11 +14,139 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
-from npugraph.fx.gaps import close_gaps
-from npugraph.fx.output_strides import keep_strides, results
-from npugraph.fx.own_memory import with_own_memory
-from npugraph.fx.schema import is_of_ascend, is_of_user
+from npugraph.fx.nodes import evaluate_view, is_view_of
+from npugraph.fx.schema import is_of_ascend, is_of_user, is_view
 from npugraph.fx.true_strides import CORRECTED, with_true_strides
+from npugraph.fx.values import (
+    closed,
+    expressions,
+    is_operator,
+    is_strided,
+    laid_out_as,
+    makes_tensors,
+    takes_any_strides,
+)
+
+
+def with_own_memory(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any) -> Any:
+    """Returns the fake ``results`` of a call of an operator of the user. Those that are new tensors by the schema, and
+    yet lie in the memory of an argument, are replaced by tensors like them. Meta functions that return their argument
+    are common (``lambda x: x`` for "a tensor like x"), and the schema is right about what the graph may rely on."""
+    if not is_of_user(func):
+        return results
+    given = {
+        tensor.untyped_storage()._cdata for tensor in pytree.tree_leaves((args, dict(kwargs))) if is_strided(tensor)
+    }
+    if not given:
+        return results
+    declared = func._schema.returns
+    if not isinstance(results, (tuple, list)) or len(results) != len(declared) or len(declared) == 1:
+        return _fresh(results, given, declared[0]) if declared else results
+    fresh = [_fresh(value, given, item) for value, item in zip(results, declared, strict=True)]
+    return _unless_same(results, fresh)
+
+
+def _fresh(value: Any, given: set[int], declared: Any) -> Any:
+    if declared.alias_info is not None:
+        return value
+    if isinstance(value, (tuple, list)):
+        return _unless_same(value, [_fresh(item, given, declared) for item in value])
+    if not is_strided(value) or value.untyped_storage()._cdata not in given:
+        return value
+    return value.new_empty_strided(value.shape, value.stride())
+
+
+def _unless_same(values: Any, fresh: list[Any]) -> Any:
+    """``values``, or a sequence of their type with ``fresh`` values if one of these is another."""
+    return values if all(map(operator.is_, values, fresh)) else type(values)(fresh)
+
+
+# Strides of results, whatever operators passes put in:
+#
+#     y = npu_transpose_batchmatmul(x, w)              y = npu_transpose_batchmatmul(x, w)
+#     return y                                   ->    p = permute(y, [1, 0, 2])
+#                                                      c = clone(p, memory_format=torch.contiguous_format)
+#                                                      q = permute(c, [1, 0, 2])
+#                                                      return q
+#
+# The graph passes remove the copies that are not needed.
+
+
+def results(graph: fx.Graph) -> list[Any]:
+    """The values that the graph returns, in order. None for a value that is no tensor with strides."""
+    return [_strided(node) for node in _returned(graph)]
+
+
+def keep_strides(graph: fx.Graph, before: list[Any]) -> None:
+    """Restores the strides of results in place. ``before`` are the graph's ``results`` before the passes. A result
+    whose strides had gaps or overlaps stays as it is."""
+    returned = _returned(graph)
+    if len(returned) != len(before):
+        return
+    for node, wanted in zip(returned, before, strict=True):
+        value = _strided(node)
+        if value is None or wanted is None or expressions(value.shape) != expressions(wanted.shape):
+            continue
+        output = graph.output_node()
+        with graph.inserting_before(output):
+            output.replace_input_with(node, laid_out_as(graph, node, wanted))
+
+
+def _returned(graph: fx.Graph) -> list[fx.Node]:
+    return [] if (output := graph.output_node()) is None else list(_leaves(output.args))
+
+
+def _leaves(args: Any) -> Any:
+    if isinstance(args, (list, tuple)):
+        for one in args:
+            yield from _leaves(one)
+    elif isinstance(args, fx.Node):
+        yield args
+
+
+def _strided(node: fx.Node) -> Any:
+    value = node.meta.get("val")
+    return value if isinstance(value, torch.Tensor) and value.layout is torch.strided else None
+
+
+# New values of a written tensor have its strides, which a graph needs only while it is made, to tell whether
+# contiguous() copies:
+#
+#     y = x.mul(2)     # x has strides (256, 1) and sizes (8, 3), y has strides (3, 1) from here on
+#     x.copy_(y)
+
+
+def close_gaps(graph: fx.Graph) -> None:
+    """Gives new values of memory that has gaps, in ``meta["val"]``, strides without gaps, unless a result or
+    ``as_strided`` shows these. Results of an operator that makes gaps itself, as ``slice_scatter`` does, and new values
+    of such results keep them. Makes no guards."""
+    closing: set[fx.Node] = set()
+    for node in graph.nodes:
+        if not _may_close(node, closing):
+            continue
+        value = closed(node.meta["val"])
+        if value is not None and all(map(takes_any_strides, node.users)):
+            node.meta["val"] = value
+            closing.add(node)
+            for user in node.users:
+                if is_view_of(user, node):
+                    evaluate_view(user)
+
+
+def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
+    """Whether a node has new values of an input, of a view, or of values that were closed."""
+    if not makes_tensors(node) or not node.args or not isinstance(node.args[0], fx.Node):
+        return False
+    written, value = node.args[0], node.meta.get("val")
+    is_view_or_input = written.op == "placeholder" or (is_operator(written) and is_view(written.target))
+    if not is_view_or_input and written not in closing:
+        return False
+    before = written.meta.get("val")
+    tensors = isinstance(value, torch.Tensor) and isinstance(before, torch.Tensor)
+    if not tensors or value.layout is not torch.strided or before.layout is not torch.strided:
+        return False
+    return written in closing or expressions(value.stride()) == expressions(before.stride())
+
 
 aten = torch.ops.aten
 

@@ -17,7 +17,7 @@ from torch import fx
 from torch._functorch._aot_autograd.schemas import OutputAliasInfo, OutputType, ViewAndMutationMeta
 from torch._guards import TracingContext
 
-from npugraph.fx.views import on_other_bases
+from npugraph.fx.nodes import on_other_bases
 
 aten = torch.ops.aten
 

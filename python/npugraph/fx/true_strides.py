@@ -19,8 +19,7 @@ import torch
 from torch import _prims_common
 from torch.utils._mode_utils import no_dispatch
 
-from npugraph.fx.strides import overlaps
-from npugraph.fx.values import expressions
+from npugraph.fx.values import expressions, overlaps
 
 aten = torch.ops.aten
 

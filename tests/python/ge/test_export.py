@@ -15,7 +15,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from npugraph.ge import const
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import MissingConverters
-from npugraph.ge.export import dynamo_export, weights
+from npugraph.ge.export import dynamo_export, files
 from npugraph.log import logger
 from tests.python.ge.air_runner import BareRoot, arguments_of, inputs_of, read
 
@@ -123,7 +123,7 @@ def test_weights_lie_in_any_order_and_are_written_row_major(tmp_path: Path) -> N
 @pytest.mark.feature("11.20")
 def test_large_weights_are_files_of_their_own(root: BareRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is that of protobuf, which a test has no room for."""
-    monkeypatch.setattr(weights, "MOST_INLINE_BYTES", 1000)
+    monkeypatch.setattr(files, "MOST_INLINE_BYTES", 1000)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     x, folder = torch.randn(3, 16), root.files / "large"
     dynamo_export(x, model=model, export_path=folder)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from npugraph.ge import apis as ge
-from npugraph.ge.backend import parts
+from npugraph.ge.backend import target
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import MissingConverters, register_fx_node_ge_converter, registry
@@ -390,12 +390,12 @@ def test_no_part_runs_before_all_are_compiled(monkeypatch: pytest.MonkeyPatch) -
     """A graph that the engine refuses leaves the inputs as they are, although another one would have written them."""
     graphs = []
 
-    class Noted(parts.GeConcreteGraph):
+    class Noted(target.GeConcreteGraph):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             graphs.append(self.graph)
 
-    monkeypatch.setattr(parts, "GeConcreteGraph", Noted)
+    monkeypatch.setattr(target, "GeConcreteGraph", Noted)
     backend = get_npu_backend()
 
     def spoilt(gm: Any, inputs: Any) -> Any:

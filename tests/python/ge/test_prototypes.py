@@ -14,8 +14,8 @@ from npugraph.ge import attr, ir
 from npugraph.ge.builders import custom_op
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import GeGraph
+from npugraph.ge.ir import get_registered_ir_def
 from npugraph.ge.prototypes import register_prototypes
-from npugraph.ge.registered import get_registered_ir_def
 
 JSON = [
     {

@@ -12,9 +12,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from npugraph.fx.strides import laid_out_as, takes_any_strides
-from npugraph.fx.values import attribute, origin_of
-from npugraph.fx.views import evaluate_view, is_view_of
+from npugraph.fx.nodes import evaluate_view, is_view_of
+from npugraph.fx.values import attribute, laid_out_as, origin_of, takes_any_strides
 
 Parts = Callable[..., Any]  # takes the arguments of an operator
 

@@ -13,15 +13,14 @@ from torch._guards import detect_fake_mode
 from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
 
-from npugraph.fx.calls import add_call, geometry, storage_elements
 from npugraph.fx.decompose.functional_forms import expand_functional_forms
 from npugraph.fx.decompose.random_states import has_repeated_draws, unwrap_repeated_draws
 from npugraph.fx.decompose.rounded_numbers import round_numbers
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.decompose.working_copies import write_working_copies
+from npugraph.fx.nodes import add_call, base_of, geometry, on_other_bases, storage_elements
 from npugraph.fx.schema import is_view
 from npugraph.fx.values import evaluate
-from npugraph.fx.views import base_of, on_other_bases
 
 aten = torch.ops.aten
 

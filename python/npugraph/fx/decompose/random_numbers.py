@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from npugraph.fx.decompose.parts import Parts
-from npugraph.fx.strides import memory_order
+from npugraph.fx.values import memory_order
 
 OPERATOR = torch.ops.aten.bernoulli.p
 

@@ -20,7 +20,7 @@ import torch
 from torch import fx
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 
-from npugraph.fx.calls import add_call
+from npugraph.fx.nodes import add_call
 from npugraph.fx.schema import may_draw
 
 _REPEATED = (run_and_save_rng_state, run_with_rng_state)

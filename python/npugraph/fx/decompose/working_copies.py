@@ -29,7 +29,7 @@ from torch._higher_order_ops.auto_functionalize import (
 from torch._library.utils import is_out
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
-from npugraph.fx.calls import add_call, end_of, geometry
+from npugraph.fx.nodes import add_call, end_of, geometry
 from npugraph.fx.schema import is_view
 
 aten = torch.ops.aten

@@ -28,10 +28,10 @@ from torch.fx._utils import lazy_format_graph_code
 from torch.fx.experimental.proxy_tensor import disable_autocast_cache
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from npugraph.fx.corrections import with_own_memory
 from npugraph.fx.dynamo.fake_results import FakeResults
 from npugraph.fx.dynamo.memory_state import MemoryState, NotRecorded, Tracked, View
 from npugraph.fx.dynamo.symbol_nodes import Symbolic, SymbolNodes
-from npugraph.fx.own_memory import with_own_memory
 from npugraph.fx.schema import is_composite, is_view
 from npugraph.fx.streams.stream_marks import marks
 from npugraph.fx.true_strides import as_written, with_true_strides

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from npugraph.fx.strides import is_strided
+from npugraph.fx.values import is_strided
 
 
 def retyped_result(graph: fx.Graph) -> fx.Node | None:

@@ -20,7 +20,7 @@ from torch._guards import tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
 from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
-from npugraph.fx.output_strides import keep_strides, results
+from npugraph.fx.corrections import keep_strides, results
 from npugraph.fx.values import evaluate, is_same
 from npugraph.options import CompilerConfig
 

@@ -1,26 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target "GE model" of the compile driver: a graph of operators becomes one of Ascend IR, which the engine runs."""
+"""The target "GE model" of the compile driver: a graph of operators becomes one of Ascend IR, which the engine runs, or
+several of them with eager operators between them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
+import torch
+from torch import fx
+
 from npugraph import _C
+from npugraph.artifact import Artifact
 from npugraph.driver import graph_target
-from npugraph.driver.calls import boxed_call
+from npugraph.driver.calls import below_autocast, boxed_call, watch_model
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import CompiledGraph, OperatorGraph, Route, Step, Target
+from npugraph.fx.translate.importer import InputInfo
+from npugraph.ge import ir
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
-from npugraph.ge.backend.models import belongs_to_model
-from npugraph.ge.backend.overlaps import eager_while_overlapping, written_inputs
-from npugraph.ge.backend.parts import build_computed, function_of, in_parts
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import find
-from npugraph.ge.fx.graph import Built
+from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
+from npugraph.ge.fx.parts import part_name
+from npugraph.ge.load_stream import LoadStream
 from npugraph.request import compile_request
+
+
+def belongs_to_model(graph: OperatorGraph, kinds: Sequence[str]) -> Callable[[Artifact, Any], None]:
+    """Returns a function that ties an artifact to the model: it sleeps when the model is gone. ``kinds`` are those of
+    the inputs of the C++ function."""
+    entry, is_backward = graph.entry, graph.route is Route.BACKWARD
+
+    def tie(artifact: Artifact, function: Any) -> None:
+        entry.owners.add(artifact)
+        if not is_backward:
+            watch_model(function, entry, kinds)
+
+    return tie
+
+
+def written_inputs(graph: OperatorGraph) -> list[int]:
+    """Which inputs the graph writes, as positions among its inputs."""
+    copies = graph.gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    written = {copy.args[0] for copy in copies}
+    return [i for i, node in enumerate(graph.gm.graph.find_nodes(op="placeholder")) if node in written]
+
+
+def eager_while_overlapping(run: Callable[..., Any], graph: OperatorGraph) -> Callable[..., Any]:
+    """Returns ``run``, the function of a graph of which no part sees all inputs, for calls whose written inputs overlap
+    no others. A call of a backward graph whose inputs do is an error, because the program does not have this graph."""
+    written = written_inputs(graph)
+    if not written:
+        return run
+    if graph.route is Route.RECORDED:
+        eager = eagerly(graph.entry.gm)
+        return lambda *args: eager("overlapping_inputs", *args) if _overlap(args, written) else run(*args)
+    if graph.route is not Route.BACKWARD:
+        graph.entry.depends_on_places = True  # so that the error is caught around AOTAutograd
+
+    def boxed(args: list[Any]) -> Any:
+        if _overlap(args, written):
+            raise _C.InputsOverlap(
+                f"the {graph.route.phase} graph {graph.name!r} writes an input that overlaps another one, which was "
+                "not so at compile time; give the function a clone of one of them"
+            )
+        return run(args)
+
+    return boxed_call(boxed)
+
+
+def _overlap(inputs: Sequence[Any], written: Sequence[int]) -> bool:
+    """Whether an input that is written overlaps another one. Takes O(n log n) of time, in each call."""
+    is_written = [False] * len(inputs)
+    for index in written:
+        is_written[index] = True
+    spans = sorted((*_span(value), is_written[i]) for i, value in enumerate(inputs) if isinstance(value, torch.Tensor))
+    last_end = last_written_end = 0  # of the spans that begin before the next one
+    for begin, end, writes in spans:
+        if begin < (last_end if writes else last_written_end):
+            return True
+        last_end = max(last_end, end)
+        if writes:
+            last_written_end = max(last_written_end, end)
+    return False
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses between which a strided tensor lies; an empty range for one without elements or strides."""
+    if tensor.layout is not torch.strided or tensor.numel() == 0:
+        return 0, 0
+    begin = tensor.data_ptr()
+    if tensor.is_contiguous():
+        return begin, begin + tensor.nbytes
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin, begin + (last + 1) * tensor.element_size()
+
+
+def build_computed(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo]) -> Built:
+    """Converts a graph to operators that the engine of this process computes."""
+    return build(gm, name, inputs, refuse=_refuse)
+
+
+def _refuse(op_types: Set[str], values: Sequence[Any]) -> str:
+    if unknown := op_types - ir.computed_types():
+        return f"the engine does not compute operators of type {', '.join(sorted(unknown))}"
+    if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
+        return "the engine does not compute complex numbers"
+    return ""
+
+
+def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig) -> Callable[..., Any]:
+    """Returns the function of a graph that was converted to ``partition``. At the first call all graphs of GE are
+    compiled before any of them runs, so that an error leaves the inputs as they are."""
+    gm = partition.gm
+    is_recorded = graph.route is Route.RECORDED
+    for node in gm.graph.nodes:
+        node.meta.clear()  # what runs is its code
+    run = below_autocast(gm.forward) if is_recorded else gm.forward
+    load_streams: dict[torch.device, LoadStream] = {}
+    pending: list[GeConcreteGraph] = []
+    for index, (built, inputs) in enumerate(zip(partition.parts, partition.inputs, strict=True)):
+        part = _part(built, inputs, graph, config, load_streams)
+        setattr(gm, part_name(index), function_of(built, part))
+        pending.append(part)
+
+    def call(*args: Any) -> Any:
+        if pending:
+            for part in list(pending):
+                part.compile()
+            pending.clear()
+        return run(*args)
+
+    return call if is_recorded else boxed_call(call)
+
+
+def _part(
+    built: Built,
+    inputs: Sequence[InputInfo],
+    whole: OperatorGraph,
+    config: CompilerConfig,
+    load_streams: dict[torch.device, LoadStream],
+) -> GeConcreteGraph:
+    return GeConcreteGraph(
+        config,
+        graph=built.graph,
+        request=compile_request(whole.config, built.graph.name, whole.route.kind),
+        noted=belongs_to_model(whole, [inputs[place].kind for place in built.fed]),
+        observer=whole.observer,
+        load_streams=load_streams,
+    )
+
+
+def function_of(built: Built, graph: GeConcreteGraph) -> Callable[..., Any]:
+    """The function of a graph of operators of which the engine runs ``built``."""
+    if built.is_plain:
+        return graph
+    pick, begin = built.picker(), built.outputs.finisher()
+
+    def call(*inputs: Any) -> Any:
+        finish = begin(inputs)
+        return finish(graph(*pick(inputs)))
+
+    return call
+
 
 # A graph of GE, or several of them with eager operators between them.
 Converted = Built | Partition

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from npugraph.error_notes import add_note
 from npugraph.fx.schema import core_name, is_of_user
 from npugraph.fx.source_lines import source_line
-from npugraph.fx.strides import makes_tensors, memory_order
+from npugraph.fx.values import makes_tensors, memory_order
 from npugraph.ge.fx.values import constant
 
 

@@ -16,24 +16,34 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.corrections import correct_values
+from npugraph.fx.nodes import base_of
 from npugraph.fx.schema import arguments_by_name, is_of_user, written_arguments
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
-from npugraph.fx.strides import is_dense, is_row_major
 from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
 from npugraph.fx.translate.symbolic import bounds
-from npugraph.fx.values import attribute
-from npugraph.fx.views import base_of
+from npugraph.fx.values import attribute, is_dense, is_row_major
 from npugraph.ge import apis as ge
 from npugraph.ge import attr
 from npugraph.ge.converters import Missing, MissingConverters, find, user_operators
 from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType
-from npugraph.ge.fx.devices import Placement, device_of
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
-from npugraph.ge.fx.texts import texts, write_texts
-from npugraph.ge.fx.values import Symbolic, code_of, constant, is_number, not_of_ge, spec_of, specs_of, stack_of
+from npugraph.ge.fx.values import (
+    Placement,
+    Symbolic,
+    code_of,
+    constant,
+    device_of,
+    is_number,
+    not_of_ge,
+    spec_of,
+    specs_of,
+    stack_of,
+    texts,
+    write_texts,
+)
 from npugraph.ge.fx.views import check_apart, put_back, views_of
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import DEVICE
@@ -86,11 +96,11 @@ def build(
     *,
     is_file: bool = False,
 ) -> Built:
-    """Converts a functional graph of operators, with a ``copy_`` for each input that it writes. ``inputs`` describes
-    its placeholders in order. ``refuse`` says what the engine does not compute. A graph that ``is_file`` has no host
-    around it, which knows and computes numbers: numbers among its inputs that are no sizes of tensors, and those among
-    its outputs, are its own. Raises
-    ``MissingConverters`` with all nodes that cannot be converted."""
+    """Converts a functional graph of operators, with a ``copy_`` for each input that it writes, after
+    ``correct_values``. ``inputs`` describes its placeholders in order. ``refuse`` says what the engine does not
+    compute. A graph that ``is_file`` has no host around it, which knows and computes numbers: numbers among its inputs
+    that are no sizes of tensors, and those among its outputs, are its own. Raises ``MissingConverters`` with all nodes
+    that cannot be converted."""
     correct_values(gm.graph)
     graph = GeGraph(name=name)
     builder = _Builder(gm, graph, refuse, is_file)

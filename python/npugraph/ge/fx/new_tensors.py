@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from npugraph.fx.schema import arguments_by_name
-from npugraph.fx.strides import is_row_major
+from npugraph.fx.values import is_row_major
 
 aten = torch.ops.aten
 

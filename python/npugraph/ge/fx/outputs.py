@@ -14,9 +14,8 @@ import torch
 from torch import fx
 from torch.utils._sympy.printers import PythonPrinter
 
-from npugraph.fx.strides import is_row_major
-from npugraph.fx.values import expressions
-from npugraph.fx.views import base_of
+from npugraph.fx.nodes import base_of
+from npugraph.fx.values import expressions, is_row_major
 from npugraph.ge.fx.values import constant, is_number, not_of_ge
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call

@@ -15,10 +15,9 @@ from npugraph.ge.converters.missing import is_call
 from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.new_tensors import make_of_sizes
 from npugraph.ge.fx.parts import Cut, Part, cut
-from npugraph.ge.fx.reads import Reads, call_of
-from npugraph.ge.fx.stages import Stages
+from npugraph.ge.fx.stages import Reads, Stages
 from npugraph.ge.fx.symbols import compute_sizes, define_symbols
-from npugraph.ge.fx.values import refusal
+from npugraph.ge.fx.values import call_of, refusal
 from npugraph.log import logger
 
 OPTION = "debug.missing_converters"

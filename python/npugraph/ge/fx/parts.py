@@ -14,8 +14,8 @@ from torch.utils import _pytree as pytree
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.values import attribute, expressions, is_same
 from npugraph.ge.fx.eager_calls import eager_call
-from npugraph.ge.fx.reads import Reads, call_of, is_copy
-from npugraph.ge.fx.stages import Stages
+from npugraph.ge.fx.stages import Reads, Stages, is_copy
+from npugraph.ge.fx.values import call_of
 
 
 class Part(NamedTuple):

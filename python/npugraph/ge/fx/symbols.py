@@ -9,7 +9,7 @@ from torch import fx
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from npugraph.fx.calls import add_call
+from npugraph.fx.nodes import add_call
 from npugraph.fx.values import evaluate
 
 aten = torch.ops.aten

@@ -1,26 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of FX nodes: which are numbers, what GE knows of a result, and nodes as lines of code."""
+"""Nodes of FX and their values as GE has them: devices, sizes, element types, and texts for the engine."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from npugraph import _C
 from npugraph.fx.source_lines import frames_of
-from npugraph.fx.strides import memory_order
+from npugraph.fx.translate.symbolic import SymbolicConverter, Unsupported
+from npugraph.fx.values import memory_order
+from npugraph.ge import attr
 from npugraph.ge.converters.missing import operator_text
 from npugraph.ge.data_types import DataType
-from npugraph.ge.fx.texts import texts
 from npugraph.ge.tensor import TensorSpec
+
+
+def texts(numbers: Sequence[Any]) -> list[str] | None:
+    """The numbers in the syntax of the engine (src/core/tensor/expr.h). None if it has no word for one."""
+    converter = SymbolicConverter()
+    try:
+        return [str(converter(number)) for number in numbers]
+    except Unsupported:
+        return None
+
+
+def write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
+    """Writes numbers into an attribute of a descriptor, as a list of texts. Without numbers, or if the engine has no
+    words for them, it is left out."""
+    words = texts(numbers)
+    if words:
+        attr.ListStr(words).write(desc.attr[name])
+
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _KINDS = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # Floats of Python are doubles.
 _TYPES = {torch.SymInt: DataType.DT_INT64, torch.SymFloat: DataType.DT_DOUBLE, torch.SymBool: DataType.DT_BOOL}
+
+
+def call_of(result: fx.Node) -> fx.Node:
+    """The call that has a result, which may be one of several."""
+    while result.target is operator.getitem:
+        result = result.args[0]  # type: ignore[assignment]
+    return result
 
 
 def is_number(value: Any) -> bool:
@@ -104,3 +133,45 @@ def _text(argument: Any) -> str:
 def stack_of(node: fx.Node) -> list[str]:
     """The node's place in the user's program, as lines of a stack of Python, the outermost first."""
     return [f'File "{file}", line {line}, in {function}' for file, line, function in frames_of(node)]
+
+
+aten = torch.ops.aten
+
+
+def device_of(graph: fx.Graph) -> torch.device:
+    """The device of the first tensor on npu, inputs before results; the host if there is none."""
+    tensors = (tensor for node in graph.nodes for tensor in _tensors_of(node))
+    return next((tensor.device for tensor in tensors if tensor.device.type == "npu"), torch.device("cpu"))
+
+
+class Placement:
+    """Which tensors a graph of GE on ``device`` can have. All of its results are there. It reads scalars of the host
+    too, and computes such as it reads itself, but none that the FX graph ``graph`` returns or writes."""
+
+    def __init__(self, graph: fx.Graph, device: torch.device) -> None:
+        self._device = device
+        self._kept = {call_of(output) for output in graph.output_node().all_input_nodes}
+
+    def is_input(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor can be an input. Of one of the host with dimensions, only the sizes are read."""
+        return tensor.device == self._device or tensor.device.type == "cpu"
+
+    def refusal(self, node: fx.Node) -> str:
+        """Why the graph cannot have the call of a node, "" if it can."""
+        for tensor in _tensors_of(node):
+            is_kept = node in self._kept or node.target is aten.copy_.default
+            if tensor.device != self._device and (is_kept or not _is_scalar_of_host(tensor)):
+                return f"it makes a tensor on {tensor.device} in a graph for {self._device}"
+        for operand in node.all_input_nodes:
+            for tensor in _tensors_of(operand):
+                if tensor.device != self._device and not _is_scalar_of_host(tensor):
+                    return f"it reads a tensor on {tensor.device} in a graph for {self._device}"
+        return ""
+
+
+def _is_scalar_of_host(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.dim() == 0
+
+
+def _tensors_of(node: fx.Node) -> Iterator[Any]:
+    return (leaf for leaf in pytree.tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))

@@ -19,8 +19,8 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from npugraph.fx.nodes import base_of, is_view_node
 from npugraph.fx.schema import arguments_by_name
-from npugraph.fx.views import base_of, is_view_node
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.values import LAST, dimension, integers, place_in
 from npugraph.ge.fx.values import constant

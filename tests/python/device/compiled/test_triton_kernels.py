@@ -19,7 +19,7 @@ from tests.python.device.triton_here import require_triton
 
 triton = require_triton()
 
-from npugraph.fx.triton_writes import written_parameters  # noqa: E402
+from npugraph.fx.triton_kernels import written_parameters  # noqa: E402
 from tests.python.device import triton_samples as samples  # noqa: E402
 
 pytestmark = pytest.mark.feature("7.10")
