@@ -16,6 +16,7 @@ from npugraph.defects import report_defect
 from npugraph.driver import new_storages
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import Entry, OperatorGraph, Route, named_inputs
+from npugraph.fx.corrections import correct_values
 from npugraph.fx.decompose.collectives import finish_collectives
 from npugraph.fx.decompose.expand import expand
 from npugraph.fx.decompose.prepare import prepare
@@ -29,6 +30,10 @@ from npugraph.request import compile_request, nested_run_request
 
 def prepare_graph(graph: OperatorGraph) -> None:
     graph.gm = prepare(graph.gm)
+
+
+def correct_fake_values(graph: OperatorGraph) -> None:
+    correct_values(graph.gm.graph)
 
 
 def expand_operators(graph: OperatorGraph) -> None:

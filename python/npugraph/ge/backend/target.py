@@ -176,7 +176,10 @@ def ge_target(config: CompilerConfig) -> Target[Converted]:
     return Target(
         "GE model",
         # Operators of Ascend are converted whole, so they are not expanded.
-        (Step("prepare", graph_target.prepare_graph, "Converters know no effects and no writes in wrappers."),),
+        (
+            Step("prepare", graph_target.prepare_graph, "Converters know no effects and no writes in wrappers."),
+            Step("correct", graph_target.correct_fake_values, "Parts of the graph take over values of its nodes."),
+        ),
         (),
         functools.partial(_convert, config),  # the engine compiles at the first call
         functools.partial(_function, config),

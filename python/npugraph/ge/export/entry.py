@@ -123,6 +123,7 @@ class _Export:
 
     def __call__(self, graph: OperatorGraph, nothing: None) -> CompiledGraph:
         graph_target.prepare_graph(graph)
+        graph_target.correct_fake_values(graph)
         if len(graph.inputs) != len(self._inputs):
             raise ValueError(
                 "dynamo_export takes no model whose inputs share memory, or that has effects such as prints: its graph "

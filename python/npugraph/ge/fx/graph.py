@@ -15,7 +15,6 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from npugraph.fx.corrections import correct_values
 from npugraph.fx.nodes import base_of
 from npugraph.fx.schema import arguments_by_name, is_of_user, written_arguments
 from npugraph.fx.source_lines import source_line
@@ -101,7 +100,6 @@ def build(
     compute. A graph that ``is_file`` has no host around it, which knows and computes numbers: numbers among its inputs
     that are no sizes of tensors, and those among its outputs, are its own. Raises ``MissingConverters`` with all nodes
     that cannot be converted."""
-    correct_values(gm.graph)
     graph = GeGraph(name=name)
     builder = _Builder(gm, graph, refuse, is_file)
     with graph.context():
