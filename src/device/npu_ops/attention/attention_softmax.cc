@@ -164,12 +164,14 @@ constexpr const char* kFused =
     "Attention with an additive mask and dropout, computed in float32: dropout(softmax(scale * query_layer @ "
     "key_layer^T + attention_mask)) @ value_layer. query_layer is [B, N, S, D], key_layer and value_layer are [B, N, "
     "S_kv, D], and attention_mask broadcasts to [B, N, S, S_kv]. query_transpose, key_transpose and value_transpose "
-    "say that the last two dimensions of these arguments are exchanged; the other transposes are ignored. The result "
-    "is [B * S, N * D] in the type of query_layer.";
+    "say that the last two dimensions of these arguments are exchanged; the other transposes are ignored. Dropout "
+    "keeps a weight with probability keep_prob and divides it by keep_prob. The result is [B * S, N * D] in the type "
+    "of query_layer.";
 constexpr const char* kFusedGradient =
     "Gradients of npu_fused_attention_score for query_layer, key_layer and value_layer, in their shapes and in the "
-    "type of query_layer. grad_output is the gradient of the attention [B * S, N * D]; softmax_output and mask are "
-    "the softmax weights and the dropout bits of npu_fused_attention_score_fwd. dx_transpose is ignored.";
+    "type of query_layer. grad_output is the gradient of the attention [B * S, N * D]; softmax_output and mask are the "
+    "softmax weights and the dropout bits of npu_fused_attention_score_fwd. The other arguments are those of the "
+    "forward call; dx_transpose is ignored.";
 
 }  // namespace
 
@@ -189,8 +191,8 @@ void define_attention_softmax(OperatorLibrary& library) {
                 "fixed_triu_mask) -> Tensor",
       .kernel = parts(&scaled_masked_softmax_backward),
       .definition = "Gradient of npu_scaled_masked_softmax for x, from its result y and the gradient y_grad of y: "
-                    "scale * y * (y_grad - sum(y_grad * y, -1)), with 0 for masked elements. The result has the shape "
-                    "and type of y_grad.",
+                    "scale * y * (y_grad - sum(y_grad * y, -1)), with 0 for masked elements. mask, scale and "
+                    "fixed_triu_mask are those of the forward call. The result has the shape and type of y_grad.",
   });
   library.add({
       .schema = "npu::npu_masked_softmax_with_rel_pos_bias(Tensor x, Tensor? atten_mask, Tensor relative_pos_bias, "
@@ -210,8 +212,8 @@ void define_attention_softmax(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_attn_softmax_backward_(Tensor(a!) input, Tensor grad_output, Tensor values) -> Tensor(a!)",
       .kernel = parts(&attn_softmax_backward_),
-      .definition = "Gradient of softmax(scores) @ values for the scores, in place of the softmax result input: with "
-                    "g = grad_output @ values^T, input becomes input * (g - sum(g * input, -1)).",
+      .definition = "Gradient of softmax(scores) @ values for the scores, in place of the softmax result input: with g "
+                    "= grad_output @ values^T, input becomes input * (g - sum(g * input, -1)), computed in float32.",
   });
   library.add({
       .schema = "npu::_npu_dropout_gen_mask(Tensor self, SymInt[] size, float p, int seed, int offset, bool? "
@@ -275,10 +277,11 @@ void define_attention_softmax(OperatorLibrary& library) {
       .definition = "Merges two attention results for disjoint sets of keys by their softmax statistics (Ring "
                     "Attention, Liu et al., 2023). With max = maximum(prev_softmax_max, cur_softmax_max), a = "
                     "prev_softmax_sum * exp(prev_softmax_max - max) and b = cur_softmax_sum * exp(cur_softmax_max - "
-                    "max): sum = a + b, out = (prev_attn_out * a + cur_attn_out * b) / sum. Results: out, max and "
-                    "sum, in the shapes of the arguments: attention [S, B, H] with statistics [B, N, S, 8] "
-                    "(input_layout SBH), or [T, N, D] with [T, N, 8] (TND). actual_seq_qlen and input_softmax_layout "
-                    "are ignored.",
+                    "max): sum = a + b, out = (prev_attn_out * a + cur_attn_out * b) / sum, computed in float32. Where "
+                    "both sums are 0, out and sum are 0 and max is -inf. The attention is [S, B, H] with H = N * D and "
+                    "the statistics [B, N, S, 8] (input_layout SBH), or [T, N, D] with [T, N, 8] (TND); the 8 are "
+                    "equal copies. Results: out, max and sum, in the shapes and types of prev_attn_out and of the "
+                    "statistics. actual_seq_qlen and input_softmax_layout are ignored.",
   });
 }
 

@@ -57,25 +57,28 @@ void infer_out_meta(const OperatorHandle& op, Stack* stack) {
 constexpr const char* kDefinition =
     "Attention for prefill and decoding, with grouped-query heads, a paged KV cache and quantised keys and values: "
     "softmax(scale * query @ key^T + pse_shift) @ value over the keys that sparse_mode and atten_mask leave visible. "
-    "input_layout is BSH, SBH, BSND, BNSD, NBSD, TND or NTD (B batches, S rows, N = num_heads, D head size, H = N * "
-    "D, T rows of all sequences); in a pair such as BNSD_BSND the second is the layout of the result. key and value "
-    "have M = num_key_value_heads heads; 0 stands for num_heads. With block_table [B, blocks of a sequence] they are "
-    "caches [blocks, block size, M * D], [blocks, M, block size, D] or [blocks, M, D / n, block size, n]. "
-    "actual_seq_lengths and actual_seq_lengths_kv are lengths of sequences, in TND and NTD cumulative ends, except "
-    "for keys in a cache. With query_padding_size and kv_padding_size sequences end that many rows before the end of "
-    "their batch. sparse_mode 0 applies atten_mask (nonzero masks a key) and, if it is given, the band of pre_tokens "
-    "and next_tokens; 1 atten_mask alone; 2 a causal mask aligned at the first query and key; 3 a causal mask aligned "
-    "at the last ones; 4 the band, aligned at the last ones. A single query that is not packed and has no query_rope "
-    "ignores modes 2 to 4. query_rope and key_rope are concatenated to the heads of query and key. key_shared_prefix "
-    "and value_shared_prefix come before the keys and values of each sequence. Keys and values in int8, float8 or "
-    "int4 (eight to an int32) stand for (stored + offset) * scale by the antiquant arguments. Their modes are 0 per "
-    "tensor or channel, 1 per token, 2 per head, 3 per token and head, 4 and 5 as 1 and 3 with scales in a cache, 6 "
-    "per group of channels, 7 per block of tokens. If query is in int8 or float8, scores are multiplied by "
-    "dequant_scale1 and the result by quant_scale1 * dequant_scale2; softmax weights are not rounded. Results: the "
-    "attention in the type of query (in int8 with quant_scale2 and quant_offset2; otherwise, for a quantised query, "
-    "in the type of query_rope or float16); log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, N, 1], or of size "
-    "[0] without softmax_lse_flag. A query with all keys masked gives 0 and -inf. inner_precise and block_size are "
-    "ignored.";
+    "input_layout is BSH, SBH, BSND, BNSD, NBSD, TND or NTD (B batches, S rows, N = num_heads, D head size, H = N * D, "
+    "T rows of all sequences); in a pair such as BNSD_BSND the second is the layout of the result. key and value have "
+    "M = num_key_value_heads heads; 0 stands for num_heads. With block_table [B, blocks of a sequence] they are caches "
+    "[blocks, block size, M * D], [blocks, M, block size, D] or [blocks, M, D / n, block size, n]. actual_seq_lengths "
+    "and actual_seq_lengths_kv are lengths of sequences, in TND and NTD cumulative ends, except for keys in a cache. "
+    "With query_padding_size and kv_padding_size sequences end that many rows before the end of their batch. pse_shift "
+    "and atten_mask are [B, N, S, S_kv], where B, N and S may be 1, [B, S, S_kv], [S, S_kv] or, for a single query, "
+    "[B, S_kv]; each sequence uses their first rows and columns. sparse_mode 0 applies atten_mask (nonzero masks a "
+    "key) and, only if atten_mask is given, the band of pre_tokens and next_tokens, aligned at the first query and "
+    "key: query i sees keys i - pre_tokens to i + next_tokens, and 2147483647 is no limit. 1 applies atten_mask alone; "
+    "the other modes ignore it. 2 is a causal mask aligned at the first query and key; 3 a causal mask aligned at the "
+    "last ones; 4 the band, aligned at the last ones. A single query that is not packed and has no query_rope ignores "
+    "modes 2 to 4. query_rope and key_rope are concatenated to the heads of query and key. key_shared_prefix and "
+    "value_shared_prefix come before the keys and values of each sequence. Keys and values in int8, float8 or int4 "
+    "(eight to an int32) stand for (stored + offset) * scale by the antiquant arguments. Their modes are 0 per tensor "
+    "or channel, 1 per token, 2 per head, 3 per token and head, 4 and 5 as 1 and 3 with scales in a cache, 6 per group "
+    "of channels, 7 per block of tokens. If query is in int8 or float8, scores are multiplied by dequant_scale1 and "
+    "the result by quant_scale1 * dequant_scale2; softmax weights are not rounded. Results: the attention, with heads "
+    "of the size of those of value, in the type of query (in int8 with quant_scale2 and quant_offset2; otherwise, for "
+    "a quantised query, in the type of query_rope or float16); log(sum(exp(scores))) in float32, [B, N, S, 1] or [T, "
+    "N, 1], or of size [0] without softmax_lse_flag. A query with all keys masked gives 0 and -inf. inner_precise and "
+    "block_size are ignored.";
 
 }  // namespace
 
@@ -143,7 +146,8 @@ void define_fused_infer_attention(OperatorLibrary& library) {
       .kernel = whole(boxed<&infer_out>(), boxed<&infer_out_meta>()),
       .traits = {.on_host = {"query_padding_size", "kv_padding_size"}, .in_pool = true},
       .definition = "npu_fused_infer_attention_score that writes its results into the two tensors of out, the second "
-                    "one only with softmax_lse_flag. workspace is ignored.",
+                    "one only with softmax_lse_flag. They must have as many elements as the results, and may have "
+                    "other types. workspace is ignored.",
   });
   library.add({
       .schema =
@@ -164,7 +168,8 @@ void define_fused_infer_attention(OperatorLibrary& library) {
       .kernel = whole(boxed<&infer_out>(), boxed<&infer_out_meta>()),
       .traits = {.in_pool = true},
       .definition = "npu_fused_infer_attention_score_v2 that writes its results into the two tensors of out, the "
-                    "second one only with return_softmax_lse. workspace is ignored.",
+                    "second one only with return_softmax_lse. They must have as many elements as the results, and may "
+                    "have other types. workspace is ignored.",
   });
   library.add({
       .schema =
@@ -209,7 +214,11 @@ void define_fused_infer_attention(OperatorLibrary& library) {
                 "num_key_value_heads=0, bool softmax_lse_flag=False, Tensor? query_rope=None) -> (Tensor, Tensor)",
       .kernel = whole(boxed<&infer_meta>(), boxed<&infer_meta>()),
       .definition = "Uninitialised tensors with the shapes and types of the results of "
-                    "npu_fused_infer_attention_score.",
+                    "npu_fused_infer_attention_score. The first is in the layout of the result that input_layout "
+                    "names, with num_heads heads of the size of those of value, in the type of query (int8 with "
+                    "quant_scale2; otherwise, for a quantised query, in that of query_rope or float16). The second is "
+                    "in float32, [B, N, S, 1] or [T, N, 1], or of size [0] without softmax_lse_flag. With block_table, "
+                    "value is a cache.",
   });
   library.add({
       .schema = "npu::_npu_fused_infer_attention_score_v2_infer_output(Tensor query, Tensor value, *, int? "
@@ -218,7 +227,11 @@ void define_fused_infer_attention(OperatorLibrary& library) {
                 "return_softmax_lse=False, Tensor? query_rope=None, int? out_dtype=None) -> (Tensor, Tensor)",
       .kernel = whole(boxed<&infer_meta>(), boxed<&infer_meta>()),
       .definition = "Uninitialised tensors with the shapes and types of the results of "
-                    "npu_fused_infer_attention_score_v2.",
+                    "npu_fused_infer_attention_score_v2. The first is in the layout of the result that input_layout "
+                    "names, with num_query_heads heads of the size of those of value, in the type of query (in "
+                    "out_dtype, or int8 with quant_scale_out; otherwise, for a quantised query, in that of query_rope "
+                    "or float16). The second is in float32, [B, N, S, 1] or [T, N, 1], or of size [0] without "
+                    "return_softmax_lse. With block_table, value is a cache.",
   });
   library.add({
       .schema = "npu::npu_prompt_flash_attention(Tensor query, Tensor key, Tensor value, *, Tensor? padding_mask=None, "
@@ -232,7 +245,7 @@ void define_fused_infer_attention(OperatorLibrary& library) {
       .definition = "Attention for prefill: npu_fused_infer_attention_score that returns the attention alone. "
                     "scale_value is its scale, and deq_scale1 and deq_scale2 are its dequant_scale1 and "
                     "dequant_scale2. next_tokens is 0 by default, so that with atten_mask and sparse_mode 0 a query "
-                    "does not see later keys. padding_mask is ignored.",
+                    "does not see later keys (aligned at the first query and key). padding_mask is ignored.",
   });
   library.add({
       .schema =

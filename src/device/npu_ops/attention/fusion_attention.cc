@@ -186,24 +186,33 @@ constexpr const char* kForward =
     "Attention for training, with grouped-query heads and a gradient: dropout(softmax(scale * (query @ key^T + pse))) "
     "@ value over the keys that sparse_mode and atten_mask leave visible. query, key and value are in input_layout: "
     "BSH, SBH, BSND, BNSD or, for packed sequences, TND (B batches, S rows, N = head_num, D head size, H = N * D, T "
-    "rows of all sequences). actual_seq_qlen and actual_seq_kvlen are the cumulative ends of packed sequences. pse "
-    "and atten_mask broadcast to [B, N, S, S_kv]. sparse_mode 0 applies atten_mask (nonzero masks a key) and, if it "
-    "is given, the band of pre_tockens and next_tockens; 1 atten_mask alone; 2 a causal mask aligned at the first "
-    "query and key; 3 a causal mask aligned at the last ones; 4 the band, aligned at the last ones; 5 and 6 as 3, but "
-    "all queries see the first prefix[b] keys; 7 as 3, but as 4 in the last packed sequence; 8 as 2, but as 4 in the "
-    "first one. sink [N] is one more score per head that enters the sum of the softmax but has no value. Dropout "
-    "keeps a weight with probability keep_prob, by dropout_mask (a bool or a bit per weight), by seed and offset or, "
-    "where both are 0, by the generator of the device. Results: the attention, in the layout and type of query, 0 for "
-    "a query with all keys masked; the maximum and the sum of the softmax in float32, each in 8 equal copies, [B, N, "
-    "S, 8] or [T, N, 8]; an empty tensor; and the ints seed, offset and number of weights, from which the gradient "
-    "makes the same dropout. padding_mask, inner_precise, gen_mask_parallel, sync and softmax_layout are ignored.";
+    "rows of all sequences). key and value may have fewer heads, and value heads of another size. actual_seq_qlen and "
+    "actual_seq_kvlen are the cumulative ends of packed sequences. pse and atten_mask are [B, N, S, S_kv], where B, N "
+    "and S may be 1, [B, S, S_kv], [S, S_kv] or, for a single query, [B, S_kv]; in TND they have the sizes of the "
+    "longest sequences, and each sequence uses the first rows and columns of its batch. sparse_mode 0 applies "
+    "atten_mask (nonzero masks a key) and, only if atten_mask is given, the band of pre_tockens and next_tockens, "
+    "aligned at the first query and key: query i sees keys i - pre_tockens to i + next_tockens, and 2147483647 is no "
+    "limit. 1 applies atten_mask alone; the other modes ignore it. 2 is a causal mask aligned at the first query and "
+    "key; 3 a causal mask aligned at the last ones; 4 the band, aligned at the last ones; 5 and 6 are as 3, but all "
+    "queries see the first prefix[b] keys. 7 and 8 are for TND: 7 is 3, but 4 in the last sequence; 8 is 2, but 4 in "
+    "the first one. sink [N] is one more score per head, not scaled and without a value, that enters the maximum and "
+    "the sum of the softmax. Dropout keeps a weight with probability keep_prob and divides it by keep_prob. Weights "
+    "are numbered in the order [B, N, S, S_kv], in TND one sequence after the other. dropout_mask has a nonzero "
+    "element for each weight to keep or, in uint8, a bit, the first in the lowest bit of a byte. Without it, seed and "
+    "offset name the mask, which _npu_dropout_gen_mask gives, or, where both are 0, the generator of the device draws "
+    "one. Results: the attention, in the layout and type of query, 0 for a query with all keys masked; the maximum and "
+    "the sum of the softmax in float32, each in 8 equal copies, [B, N, S, 8] or [T, N, 8], -inf and 0 for such a query "
+    "without sink; an empty tensor; and the ints seed, offset and number of weights, N * S * S_kv of all sequences, "
+    "from which the gradient makes the same dropout. A drawn seed and offset, passed to another call, drop the same "
+    "weights. Both are 0 with dropout_mask and where a graph does not know them; without dropout all three ints are 0. "
+    "padding_mask, inner_precise, gen_mask_parallel, sync and softmax_layout are ignored.";
 constexpr const char* kBackward =
-    "Gradients of npu_fusion_attention for query, key, value, pse and sink, in this order, from the gradient dy of "
-    "its first result (FlashAttention-2, Dao, 2023). attention_in, softmax_max and softmax_sum are its first three "
-    "results; if one is absent, they are computed again. seed and offset are those that the forward call returned, "
-    "and are needed if keep_prob is not 1. Results have the shapes and types of the arguments; a tensor of size [0] "
-    "stands for the gradient of an absent argument. softmax_in, numels and the arguments that npu_fusion_attention "
-    "ignores have no effect.";
+    "Gradients of npu_fusion_attention for query, key, value, pse and sink, in this order, from the gradient dy of its "
+    "first result (FlashAttention-2, Dao, 2023). attention_in, softmax_max and softmax_sum are its first three "
+    "results; if one is absent, they are computed again. seed and offset are those that the forward call returned, and "
+    "are needed if keep_prob is not 1. The other arguments are those of the forward call. Results have the shapes and "
+    "types of the arguments; a tensor of size [0] stands for the gradient of an absent argument. softmax_in, numels "
+    "and the arguments that npu_fusion_attention ignores have no effect.";
 
 }  // namespace
 
@@ -228,11 +237,12 @@ void define_fusion_attention(OperatorLibrary& library) {
           "int[]? kv_start_idx=None, str softmax_layout=\"\", Tensor? sink=None, Tensor? dropout_mask=None, int "
           "seed=0, int offset=0) -> (Tensor, Tensor, Tensor, Tensor, int, int, int)",
       .kernel = parts(boxed<&fusion_attention>()),
-      .definition = "npu_fusion_attention with rotary parts and kinds of pse. query_rope and key_rope are "
-                    "concatenated to the heads of query and key. pse_type 0: scores are scale * query @ key^T + pse; "
-                    "1 (the default): scale * (query @ key^T + pse); 2 and 3: pse holds ALiBi slopes [N] or [B, N] "
-                    "(Press et al., 2022), and slope * d or slope * sqrt(d) is subtracted from the scaled scores, "
-                    "with the distance d = abs(i + q_start_idx - j - kv_start_idx) of query i and key j.",
+      .definition = "npu_fusion_attention with rotary parts and kinds of pse. query_rope and key_rope, in "
+                    "input_layout, are concatenated to the heads of query and key. pse_type 0: scores are scale * "
+                    "query @ key^T + pse; 1 (the default): scale * (query @ key^T + pse); 2 and 3: pse holds ALiBi "
+                    "slopes [N] or [B, N] (Press et al., 2022), and slope * d or slope * sqrt(d) is subtracted from "
+                    "the scaled scores, with the distance d = abs(i + q_start_idx[0] - j - kv_start_idx[0]) of query i "
+                    "and key j. pre_tokens is pre_tockens, and next_tokens is next_tockens.",
   });
   library.add({
       .schema = "npu::npu_fusion_attention_v3(Tensor query, Tensor key, Tensor value, int head_num, str input_layout, "

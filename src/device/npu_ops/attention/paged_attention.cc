@@ -266,8 +266,9 @@ constexpr const char* kPaged =
     "softmax(scale_value * query @ key^T) @ value. query is [B, num_heads, D] or [B, num_heads * D]. key_cache and "
     "value_cache are [blocks, block size, num_kv_heads, D], [blocks, block size, num_kv_heads * D] or, in layout NZ, "
     "[blocks, num_kv_heads * D / n, block size, n]. Fewer key heads are shared by groups of query heads; num_kv_heads "
-    "0 stands for num_heads. block_table [B, blocks of a sequence] names the blocks of each sequence, and "
-    "context_lens [B] the number of its keys. workspace is ignored.";
+    "0 stands for num_heads. block_table [B, blocks of a sequence] names the blocks of each sequence, and context_lens "
+    "[B] the number of its keys. out has as many elements as query; it may have another type and is not resized. "
+    "workspace is ignored.";
 constexpr const char* kPrefix =
     "Attention of packed queries to a paged KV cache, as in chunked prefill, written into out: _npu_paged_attention "
     "with seq_len [B] queries per sequence, which are at the last of its context_lens positions. query is [T, "
@@ -426,7 +427,8 @@ void define_paged_attention(OperatorLibrary& library) {
                 "mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, str? "
                 "mask_type=None, str? calc_type=None, str? cache_mode=None, Tensor(a!) output) -> Tensor(a!)",
       .kernel = whole(boxed<&multi_head_latent_attention_out>(), boxed<&gives_out>()),
-      .definition = "npu_multi_head_latent_attention that writes its result into output.",
+      .definition = "npu_multi_head_latent_attention that writes its result into output. output must have as many "
+                    "elements as the result; it may have another type, and is not resized.",
   });
   library.add({
       .schema = "atb::npu_multi_head_latent_attention.lse_out(Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor "
@@ -436,7 +438,7 @@ void define_paged_attention(OperatorLibrary& library) {
                 "workspace=None, Tensor(a!) output, Tensor(b!) lse) -> (Tensor(a!), Tensor(b!))",
       .kernel = whole(boxed<&multi_head_latent_attention_lse_out>(), boxed<&gives_out>()),
       .definition = "npu_multi_head_latent_attention.lse that writes its results into output and lse, the latter only "
-                    "with return_lse.",
+                    "with return_lse. They must have as many elements as the results, and may have other types.",
   });
   library.add({
       .schema = "atb::npu_ring_mla(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, Tensor "
@@ -462,25 +464,31 @@ void define_paged_attention(OperatorLibrary& library) {
                 "str? calc_type=None, Tensor(a!) output, Tensor(b!) softmax_lse) -> (Tensor(a!), Tensor(b!))",
       .kernel = whole(boxed<&ring_mla_out>(), boxed<&gives_out>()),
       .traits = {.on_host = {"seqlen"}},
-      .definition = "npu_ring_mla that writes its results into output and softmax_lse.",
+      .definition = "npu_ring_mla that writes its results into output and softmax_lse. They must have as many elements "
+                    "as the results, and may have other types.",
   });
   library.add({
       .schema = "atb::npu_self_attention_prefix_encoder(Tensor query, Tensor key, Tensor value, Tensor block_tables, "
                 "SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, float qk_scale, int kv_headnum, *, Tensor? "
                 "mask=None, Tensor? slopes=None, str? mask_type=None) -> Tensor",
       .kernel = whole(boxed<&cache_attention_result>(), boxed<&gives_query>()),
-      .definition = "_npu_paged_attention_splitfuse that returns its result, in the shape of query. key and value are "
-                    "the caches, and seqlen and kv_seqlen are seq_len and context_lens. mask is optional: without it "
-                    "queries see all keys. A mask_type that contains causal or triu applies a causal mask in place of "
-                    "mask, and no_mask ignores mask. With slopes [q_headnum], slope * distance is subtracted from the "
-                    "scores under a causal mask, and mask is ignored (ALiBi, Press et al., 2022).",
+      .definition = "Attention of packed queries to a paged KV cache, as in chunked prefill: "
+                    "_npu_paged_attention_splitfuse that returns its result, in the shape and type of query. query is "
+                    "[T, q_headnum, D]. key and value are the caches, [blocks, block size, kv_headnum, D] or as for "
+                    "_npu_paged_attention, and block_tables [B, blocks of a sequence] names the blocks of each "
+                    "sequence. seqlen [B] has the number of its queries, which are at the last of its kv_seqlen [B] "
+                    "positions. The scores are qk_scale * query @ key^T. mask is optional: without it queries see all "
+                    "keys. A mask_type that contains causal or triu applies a causal mask in place of mask, and "
+                    "no_mask ignores mask. With slopes [q_headnum], slope * distance is subtracted from the scores "
+                    "under a causal mask, and mask is ignored (ALiBi, Press et al., 2022).",
   });
   library.add({
       .schema = "atb::npu_self_attention_prefix_encoder.out(Tensor query, Tensor key, Tensor value, Tensor "
                 "block_tables, SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, float qk_scale, int kv_headnum, *, "
                 "Tensor? mask=None, Tensor? slopes=None, str? mask_type=None, Tensor(a!) output) -> Tensor(a!)",
       .kernel = whole(boxed<&cache_attention>(), boxed<&gives_out>()),
-      .definition = "npu_self_attention_prefix_encoder that writes its result into output.",
+      .definition = "npu_self_attention_prefix_encoder that writes its result into output, which must have as many "
+                    "elements as query. output may have another type, and is not resized.",
   });
   library.add({
       .schema = "atb::npu_paged_cache_load(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor "

@@ -188,13 +188,14 @@ void define_deformable_convolutions(OperatorLibrary& library) {
       .definition = "Deformable convolution (Dai et al., 2017; modulated: Zhu et al., 2019): a 2-D convolution that "
                     "samples input bilinearly at positions shifted by offset, with zeros outside of the image. input "
                     "is [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]. offset is [N, P * deformable_groups * "
-                    "kH * kW, H_out, W_out], where P is 3 if modulated and 2 if not. Its channels are the x offsets "
-                    "of all groups and kernel positions, the y offsets, and, if modulated, the factors of the "
-                    "samples; each of these is ordered by group, then kernel position. Ascend does not publish the "
-                    "order of the channels. stride and dilation have one value for each of N, C, H and W, and padding "
-                    "has top, bottom, left and right. Results, in the type of input: the convolution [N, O, H_out, "
-                    "W_out], and the samples times their factors as an image [N, C, H_out * kH, W_out * kW], with a "
-                    "block of [kH, kW] for each output position.",
+                    "kH * kW, H_out, W_out], where P is 3 if modulated and 2 if not. It is read as [N, P, "
+                    "deformable_groups, kH, kW, H_out, W_out]: first the x offsets, then the y offsets and, if "
+                    "modulated, the factors of the samples. Ascend does not publish the order of these channels. Each "
+                    "group of offsets moves an equal part of the channels of input, in their order. stride and "
+                    "dilation have 4 values, for N, C, H and W, of which the first two are ignored, and padding has 4: "
+                    "top, bottom, left and right. Results, in the type of input: the convolution [N, O, H_out, W_out], "
+                    "and the samples times their factors as an image [N, C, H_out * kH, W_out * kW], with a block of "
+                    "[kH, kW] for each output position.",
   });
   library.add({
       .schema = "npu::npu_deformable_conv2dbk(Tensor input, Tensor grad_output, Tensor offset_out, Tensor weight, "
@@ -203,7 +204,9 @@ void define_deformable_convolutions(OperatorLibrary& library) {
       .kernel = parts(&deformable_conv2d_backward),
       .definition = "Gradients of npu_deformable_conv2d with respect to input, weight, offset and bias, from the "
                     "gradient grad_output of its first result. offset_out is its second result, and the other "
-                    "arguments are those of the forward call.",
+                    "arguments are those of the forward call. Results: the gradients of input, weight and offset, in "
+                    "their shapes and types, and that of bias, [O] in the type of grad_output, which is returned even "
+                    "if there was no bias.",
   });
 }
 

@@ -224,19 +224,20 @@ void define_hyper_connections(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_mhc_post(Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> Tensor",
       .kernel = parts(&mhc_post),
-      .definition = "Manifold-constrained hyper-connection after a layer (DeepSeek, arXiv 2512.24880): y = h_res^T @ "
-                    "x + h_post * h_out. It mixes the n residual streams x [..., n, size] by h_res [..., n, n], and "
-                    "adds the output h_out [..., size] of the layer to each stream with its factor in h_post [..., "
-                    "n]. Without h_res, the streams are not mixed. The result has the shape and type of x. Stream i "
-                    "of h_res^T @ x is the sum over j of h_res[j, i] * x[j], as in DeepSeek's code, where the columns "
-                    "of h_res sum to 1; in the paper its rows do, and the matrix is not transposed.",
+      .definition = "Manifold-constrained hyper-connection after a layer (DeepSeek, arXiv 2512.24880): y = h_res^T @ x "
+                    "+ h_post * h_out. It mixes the n residual streams x [..., n, size] by h_res [..., n, n], and adds "
+                    "the output h_out [..., size] of the layer to each stream with its factor in h_post [..., n]. "
+                    "Without h_res, the streams are not mixed. The result has the shape and type of x, and is computed "
+                    "in float32. Stream i of h_res^T @ x is the sum over j of h_res[j, i] * x[j], as in DeepSeek's "
+                    "code, where the columns of h_res sum to 1; in the paper its rows do, and the matrix is not "
+                    "transposed.",
   });
   library.add({
       .schema = "npu::npu_mhc_post_backward(Tensor grad_y, Tensor x, Tensor? h_res, Tensor h_out, Tensor h_post) -> "
                 "(Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&mhc_post_backward),
       .definition = "Gradients of npu_mhc_post with respect to x, h_res, h_out and h_post, from the gradient grad_y of "
-                    "its result. Each has the type of its argument; that of h_res is empty without h_res.",
+                    "its result. Each has the shape and type of its argument; that of h_res is empty without h_res.",
   });
   library.add({
       .schema = "npu::npu_mhc_sinkhorn(Tensor x, *, float eps=1e-6, SymInt num_iters=20, int out_flag=0) -> (Tensor, "
@@ -254,7 +255,8 @@ void define_hyper_connections(OperatorLibrary& library) {
       .schema = "npu::npu_mhc_sinkhorn_backward(Tensor grad_y, Tensor norm, Tensor sum) -> Tensor",
       .kernel = parts(&mhc_sinkhorn_backward),
       .definition = "Gradient of npu_mhc_sinkhorn with respect to x, from the gradient grad_y of its first result. "
-                    "norm and sum are its second and third results with out_flag 1.",
+                    "norm and sum are its second and third results with out_flag 1. The result has the shape and type "
+                    "of grad_y.",
   });
 }
 

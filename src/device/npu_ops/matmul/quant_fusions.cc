@@ -195,12 +195,12 @@ void define_quant_fusions(OperatorLibrary& library) {
       .kernel = parts(&quant_conv2d),
       .definition = "torch.nn.functional.conv2d of int8 values with int32 sums, dequantised: y = (conv2d(input, "
                     "weight) + bias) * scale. input is [N, C, H, W], weight [O, C / groups, kH, kW], bias [O] in "
-                    "int32, and scale one value or [O], floating or encoded by npu_trans_quant_param; a "
-                    "floating-point bias is added after scaling. offset_x must be 0 and round_mode rint; input_dtype "
-                    "and weight_dtype are ignored. The result is in output_dtype, a torch.dtype, float16 by default: "
-                    "y for floating types; round(y + offset), saturated, for int8, where offset is one value or [O] "
-                    "and by default that of an encoded scale, or 0; for int32 the sums with an int32 bias, but "
-                    "without scale.",
+                    "int32, and scale one value or [O], floating or encoded by npu_trans_quant_param; a floating-point "
+                    "bias is added after scaling. offset_x must be 0 and round_mode rint; input_dtype and weight_dtype "
+                    "are ignored. The result is in output_dtype, a torch.dtype, float16 by default: y for float16, "
+                    "bfloat16, float32, float8_e4m3fn and float8_e5m2 (the last two saturated); round(y + offset), "
+                    "saturated, for int8, where offset is one value or [O] and by default that of an encoded scale, or "
+                    "0; for int32 the sums with an int32 bias, but without scale.",
   });
   library.add({
       .schema = "npu::npu_kronecker_quant(Tensor x, Tensor kronecker_p1, Tensor kronecker_p2, float? clip_ratio=None, "
@@ -208,22 +208,24 @@ void define_quant_fusions(OperatorLibrary& library) {
       .kernel = parts(&kronecker_quant),
       .definition = "Multiplies each matrix of x from both sides and quantises it with one scale, the transform of "
                     "FlatQuant (Sun et al., 2024): t = kronecker_p1 @ x @ kronecker_p2, scale = max(abs(t)) * "
-                    "clip_ratio / top, and out = round(t / scale), saturated. x is [B, M, N], kronecker_p1 [M, M] and "
-                    "kronecker_p2 [N, N]; clip_ratio is 1 by default. top is the largest value of the type, 7 for "
-                    "int4, or dst_type_max unless that is 0. dst_dtype is a type of npu_quantize; None and int32 "
-                    "stand for int4. Results: out, for int4 packed as [B, M, N / 8] in int32, and scale, [B], in "
-                    "float32.",
+                    "clip_ratio / top, and out = round(t / scale), saturated; a matrix of zeros has the scale 0. x is "
+                    "[B, M, N], kronecker_p1 [M, M] and kronecker_p2 [N, N]; clip_ratio is 1 by default. top is the "
+                    "largest value of the type, 7 for int4, or dst_type_max unless that is 0. dst_dtype is a type of "
+                    "npu_quantize; None and int32 stand for int4. Results: out, for int4 packed as [B, M, N / 8] in "
+                    "int32, and scale, [B], in float32.",
   });
   library.add({
       .schema = "npu::npu_rotate_quant(Tensor x, Tensor rotation, *, Tensor? alpha=None, int? dst_dtype=None, int? "
                 "axis=-1, str? round_mode=\"rint\", int? scale_alg=0, float? dst_type_max=0.0, bool? "
                 "transpose_y=False) -> (Tensor, Tensor)",
       .kernel = parts(&rotate_quant),
-      .definition = "Rotation, followed by npu_dynamic_quant per token (QuaRot: Ashkboos et al., 2024): each part of "
-                    "n values of the last dimension of x is multiplied by rotation, [n, n]. dst_dtype and "
-                    "dst_type_max are dst_type and dst_type_max of npu_dynamic_quant. alpha must be None, axis -1, "
-                    "round_mode rint, scale_alg 0 and transpose_y False. Results: the quantised values, and their "
-                    "scales in float32, of the shape of x without the last dimension.",
+      .definition = "Rotation, followed by npu_dynamic_quant per token (QuaRot: Ashkboos et al., 2024): each part of n "
+                    "values of the last dimension of x becomes part @ rotation, where rotation is [n, n], in float32 "
+                    "and without rounding. With t as the rotated values, scale = max(abs(t)) / top of each row, and y "
+                    "= round(t / scale). dst_dtype, int8 by default, and dst_type_max are dst_type and dst_type_max of "
+                    "npu_dynamic_quant, which say what top is. alpha must be None, axis -1, round_mode rint, scale_alg "
+                    "0 and transpose_y False. Results: y in the shape of x (int4 packed as by npu_quantize), and scale "
+                    "in float32, of the shape of x without the last dimension.",
   });
   library.add({
       .schema = "npu::npu_quant_max(Tensor x, Tensor scale, *, str round_mode=\"rint\", int dst_dtype=291, Tensor? "

@@ -112,10 +112,17 @@ void define_attention_workers(OperatorLibrary& library) {
       .definition = "Adds up the rows that came back to a rank of attention from the ranks of feed-forward networks, "
                     "for the micro batch of schedule_context, in float32: y[i] = sum over j of expert_scales[i, j] * "
                     "row[i, j]. Rows of a token after its K experts are of shared experts and have weight 1. "
-                    "schedule_context holds 1024 bytes with numbers and addresses of npu memory; expert_scales is [N, "
-                    "K]. Results: y [N, hidden_size] in float16 (token_dtype 0) or bfloat16 (1); and layer_id + 1. "
-                    "With need_schedule 1 all rows must have come, or a RuntimeError is raised, and they are marked as "
-                    "taken.",
+                    "expert_scales is [N, K]. Results: y [N, hidden_size] in float16 (token_dtype 0 or torch.float16) "
+                    "or bfloat16 (1 or torch.bfloat16); and layer_id + 1, in the shape and type of layer_id, which has "
+                    "no other use. schedule_context holds the 1024 bytes of Ascend's AttentionWorkerScheduler: uint32 "
+                    "numbers of micro batches at byte 4, of tokens at 8, of rows of a token at 12, and of bytes of a "
+                    "row at 24; the memory of the flags at 256 and of the rows at 272, as a uint64 address in npu "
+                    "memory and a uint64 size; and the uint32 micro batch at 288. Rows are [micro batches, tokens, "
+                    "rows of a token, bytes of a row], in the type of y; the first N tokens and the first hidden_size "
+                    "elements of a row are read. Flags are int32 [micro batches, tokens, rows of a token], 1 where the "
+                    "row has come. With need_schedule 1 all rows of the N tokens must have come, or a RuntimeError is "
+                    "raised, and their flags are set to 0; in captured graphs, and with need_schedule 0, rows are read "
+                    "as they are, without flags.",
   });
 }
 

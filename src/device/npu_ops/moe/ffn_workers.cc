@@ -146,14 +146,18 @@ void define_ffn_workers(OperatorLibrary& library) {
                 "Tensor, Tensor, Tensor)",
       .kernel = whole(&ffn_worker_batching, &ffn_worker_batching_meta),
       .definition = "Gathers the rows of the batches that schedule_context says are scheduled, by a stable sort by "
-                    "expert. schedule_context holds 1024 bytes with numbers and addresses of npu memory; max_out_shape "
-                    "is [sessions, tokens, experts of a token, H], and Y is the product of the first three. Results, "
-                    "with zeros after the last row: the rows [Y, H] in float16 (token_dtype 0), bfloat16 (1) or int8 "
-                    "(2); the experts that have rows, each with its number of rows, [expert_num, 2] in int64; the "
-                    "session, micro batch, token, and index among the token's experts of each row, four times [Y] in "
-                    "int32; the scale of each row, [Y] in float32, which is stored behind int8 rows; and the number of "
-                    "rows, [1] in int64. Rows of experts outside [0, expert_num) are left out. need_schedule must be "
-                    "0; layer_num is ignored.",
+                    "expert. schedule_context holds the 1024 bytes of Ascend's FfnWorkerScheduler: uint32 numbers of "
+                    "sessions at byte 0, of micro batches at 4, of tokens at 8, of experts of a token at 12, of bytes "
+                    "of a row at 20, and of scheduled batches at 576; and npu memory, as a uint64 address and a uint64 "
+                    "size, of the rows [sessions, micro batches, tokens, experts of a token, bytes of a row] at 400, "
+                    "and, in int32, of session ids [batches] at 528, micro batch ids [batches] at 544 and expert ids "
+                    "[batches, tokens, experts of a token] at 560. max_out_shape is [sessions, tokens, experts of a "
+                    "token, H], and Y is the product of the first three. Results, with zeros after the last row: the "
+                    "rows [Y, H] in float16 (token_dtype 0), bfloat16 (1) or int8 (2); the experts that have rows, "
+                    "each with its number of rows, [expert_num, 2] in int64; the session, micro batch, token, and "
+                    "index among the token's experts of each row, four times [Y] in int32; the scale of each row, [Y] "
+                    "in float32, which is stored behind int8 rows; and the number of rows, [1] in int64. Rows of "
+                    "experts outside [0, expert_num) are left out. need_schedule must be 0; layer_num is ignored.",
   });
 }
 

@@ -102,13 +102,15 @@ void define_moe_distribute(OperatorLibrary& library) {
       .kernel = parts(boxed<&moe_distribute_combine>()),
       .definition = "Sends the results of experts back to the ranks of their tokens and adds them up: the reverse of "
                     "npu_moe_distribute_dispatch. For each token the result is the sum of its rows times "
-                    "expert_scales, plus the rows of shared experts and shared_expert_x, in float32. expand_x is [A, "
-                    "H], expand_idx and ep_send_counts are expand_idx and ep_recv_counts of "
-                    "npu_moe_distribute_dispatch, expert_ids and expert_scales are [N, K], and x_active_mask must be "
-                    "that of the dispatch. The result is [N, H] in the type of expand_x; a token that was not sent "
-                    "gets 0, plus its row of shared_expert_x, [N, H]. activation_scale, weight_scale, group_list, "
-                    "expand_scales, tp_send_counts, group_tp, tp_rank_id, global_bs, group_list_type, out_dtype and "
-                    "comm_quant_mode are ignored.",
+                    "expert_scales, plus the rows of shared experts and shared_expert_x, in float32. expand_x, [A, H], "
+                    "has the rows in the order of the first result of npu_moe_distribute_dispatch; expand_idx and "
+                    "ep_send_counts are its results expand_idx and ep_recv_counts. expert_ids and expert_scales are "
+                    "[N, K]; expert_ids and x_active_mask must be those of the dispatch. Ids from moe_expert_num on "
+                    "were not sent and add 0. A row with the weight 0 adds 0 even if it is not finite. The result is "
+                    "[N, H] in the type of expand_x; a token that was not sent gets 0, plus its row of "
+                    "shared_expert_x, [N, H] (also with further dimensions of size 1). activation_scale, weight_scale, "
+                    "group_list, expand_scales, tp_send_counts, group_tp, tp_rank_id, global_bs, group_list_type, "
+                    "out_dtype and comm_quant_mode are ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_add_rms_norm(Tensor expand_x, Tensor expert_ids, Tensor expand_idx, "
@@ -126,7 +128,10 @@ void define_moe_distribute(OperatorLibrary& library) {
                     "residual_x + combined, rounded to the type of residual_x, and y = x * rstd * gamma with rstd = 1 "
                     "/ sqrt(mean(x^2) + norm_eps). expand_idx is assist_info_for_combine of "
                     "npu_moe_distribute_dispatch_v2; residual_x is [N, 1, H] or [N, H], gamma is [H]. Results: y [N, "
-                    "1, H], rstd [N, 1, 1] in float32, and x [N, 1, H].",
+                    "1, H], rstd [N, 1, 1] in float32, and x [N, 1, H]; y and x are in the type of residual_x. "
+                    "elastic_info raises NotImplementedError. tp_send_counts, x_active_mask, expand_scales, "
+                    "activation_scale, weight_scale, group_list, group_tp, tp_rank_id, global_bs, comm_quant_mode, "
+                    "out_dtype, group_list_type and comm_alg are ignored.",
   });
   library.add({
       .schema =
@@ -145,7 +150,8 @@ void define_moe_distribute(OperatorLibrary& library) {
                     "experts), then ori_x [N, H] (copy_expert_num experts), then const_expert_alpha_1[c] * ori_x + "
                     "const_expert_alpha_2[c] * const_expert_v[c] (const_expert_num experts c), also times "
                     "expert_scales. const_expert_v is [const_expert_num, H]. elastic_info raises NotImplementedError. "
-                    "x_active_mask is ignored.",
+                    "tp_send_counts, x_active_mask, expand_scales, performance_info, group_tp, tp_rank_id, global_bs, "
+                    "comm_quant_mode and comm_alg are ignored.",
   });
   library.add({
       .schema =
@@ -159,17 +165,19 @@ void define_moe_distribute(OperatorLibrary& library) {
                     "parallelism. The first shared_expert_rank_num ranks hold shared_expert_num shared experts, which "
                     "take all tokens; the other ranks hold moe_expert_num experts in equal parts. x is [N, H], "
                     "expert_ids is [N, K]; x_active_mask, [N] or [N, K], selects tokens or pairs of token and expert. "
-                    "Each rank receives rows ordered by expert, then source rank, then token. Zeros fill up to A rows, "
-                    "the most that can come from global_bs tokens of all ranks (N * ep_world_size if it is 0). "
-                    "Results: expand_x [A, H]; dynamic_scales [A] in float32, zeros without dynamic quantisation; "
-                    "expand_idx [N * K] in int32, the position of each pair among those of its expert; "
-                    "expert_token_nums in int64, the rows of each local expert (cumulative with expert_token_nums_type "
-                    "0); ep_recv_counts in int32, the cumulative rows by local expert, then source rank, followed with "
-                    "expert_scales by 2 zeros for each pair of all ranks and each 8 ranks; tp_recv_counts [1] in "
-                    "int32, the number of rows; and expand_scales [A] in float32, the expert_scales of the rows, empty "
-                    "without. quant_mode 1 rounds x * scales to int8; quant_mode 2 multiplies by scales if given and "
-                    "quantises each row dynamically to int8 with the scale max(abs(row)) / 127. scales is one number, "
-                    "[H], or [experts, H] with shared experts first. tp_world_size must be 0 or 1.",
+                    "expert_ids from moe_expert_num on are not sent, and ids must not be negative. Each rank receives "
+                    "rows ordered by expert, then source rank, then token. Zeros fill up to A rows, the most that can "
+                    "come from global_bs tokens of all ranks (N * ep_world_size if it is 0). Results: expand_x [A, H]; "
+                    "dynamic_scales [A] in float32, zeros without dynamic quantisation; expand_idx [N * K] in int32, "
+                    "the position of each pair among those of its expert; expert_token_nums in int64, the rows of each "
+                    "local expert (cumulative with expert_token_nums_type 0); ep_recv_counts in int32, the cumulative "
+                    "rows by local expert, then source rank, followed with expert_scales by 2 zeros for each pair of "
+                    "all ranks and each 8 ranks; tp_recv_counts [1] in int32, the number of rows; and expand_scales "
+                    "[A] in float32, the expert_scales of the rows, empty without. quant_mode 1 rounds x * scales to "
+                    "int8; quant_mode 2 multiplies by scales if given and quantises each row dynamically to int8 with "
+                    "the scale max(abs(row)) / 127. scales is one number, [H], or [experts, H] with shared experts "
+                    "first. tp_world_size must be 0 or 1; if shared_expert_rank_num is not 0, expert_shard_type must "
+                    "be 0 and shared_expert_num must divide it. group_tp and tp_rank_id are ignored.",
   });
   library.add({
       .schema =
@@ -183,12 +191,12 @@ void define_moe_distribute(OperatorLibrary& library) {
       .kernel = parts(boxed<&moe_distribute_dispatch<true>>()),
       .definition = "npu_moe_distribute_dispatch with another third result, assist_info_for_combine [A * 128] in "
                     "int32: for each row its source rank, its token, the index of the expert among those of the token "
-                    "(0 to K - 1, then the shared experts), and zeros. expert_ids from moe_expert_num on are not sent. "
-                    "Rows are quantised to y_dtype, by default int8. quant_mode 3 has a float32 scale for each 128 "
-                    "values of a row, and quant_mode 4 a power of two for each 32 (OCP Microscaling Formats, v1.0), in "
-                    "an even number of float8_e8m0fnu bytes for each row; both need y_dtype. elastic_info raises "
-                    "NotImplementedError. performance_info, comm_alg, x_dtype, scales_dtype and the numbers of zero, "
-                    "copy and constant experts are ignored.",
+                    "(0 to K - 1, then the shared experts), and zeros. expert_ids from moe_expert_num on, such as "
+                    "those of zero, copy and constant experts, are not sent. Rows are quantised to y_dtype, by default "
+                    "int8. quant_mode 3 has a float32 scale for each 128 values of a row, and quant_mode 4 a power of "
+                    "two for each 32 (OCP Microscaling Formats, v1.0), in an even number of float8_e8m0fnu bytes for "
+                    "each row; both need y_dtype. elastic_info raises NotImplementedError. performance_info, comm_alg, "
+                    "x_dtype, scales_dtype and the numbers of zero, copy and constant experts are ignored.",
   });
 }
 

@@ -233,15 +233,18 @@ void define_moe_permute(OperatorLibrary& library) {
       .kernel = parts(&moe_token_permute_grad),
       .definition = "Gradient of npu_moe_token_permute with respect to tokens: for each token the sum of the rows of "
                     "grad_permuted_tokens that belong to it, in float32. indices is the argument and sorted_indices "
-                    "the second result of npu_moe_token_permute. The result is [N, H] in the type of tokens. "
-                    "padded_mode must be False.",
+                    "the second result of npu_moe_token_permute. The result is [N, H] in the type of tokens. Pairs "
+                    "that npu_moe_token_permute left out (num_out_tokens) count as zeros. padded_mode must be False.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_grad_v2(Tensor grad_permuted_tokens, Tensor sorted_indices, SymInt "
                 "tokens_size_0, ScalarType tokens_dtype, SymInt num_topK, bool padded_mode=False) -> Tensor",
       .kernel = parts(&moe_token_permute_grad_v2),
-      .definition = "npu_moe_token_permute_grad that takes the number of tokens, tokens_size_0, and of experts of each "
-                    "token, num_topK, instead of tokens and indices. The result is [tokens_size_0, H] in tokens_dtype.",
+      .definition = "npu_moe_token_permute_grad that takes tokens_size_0, the number of tokens, and num_topK, the "
+                    "number of experts per token, instead of tokens and indices. sorted_indices, the second result of "
+                    "npu_moe_token_permute, has tokens_size_0 * num_topK elements: entry i * num_topK + j is the "
+                    "position of the j-th pair of token i. Pairs that the permutation left out count as zeros, and "
+                    "sums are in float32. The result is [tokens_size_0, H] in tokens_dtype. padded_mode must be False.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_with_routing_map(Tensor tokens, Tensor routing_map, *, Tensor? probs=None, "
@@ -252,9 +255,9 @@ void define_moe_permute(OperatorLibrary& library) {
                     "is [N, E], nonzero where the token goes to the expert; probs is [N, E]; num_out_tokens, the "
                     "number of rows, must be given. Results: the permuted tokens [num_out_tokens, H]; the probs of "
                     "these rows [num_out_tokens], empty without probs; and sorted_indices [num_out_tokens] in int32, "
-                    "the positions of the rows of the first token, then those of the second, and so on. With "
-                    "drop_and_pad each expert has num_out_tokens / E rows, filled up with tokens that do not go to it, "
-                    "and sorted_indices holds the token of each row.",
+                    "the positions of the rows of the first token in the order of experts, then those of the second, "
+                    "and so on. With drop_and_pad each expert has num_out_tokens / E rows, filled up with tokens that "
+                    "do not go to it, and sorted_indices holds the token of each row.",
   });
   library.add({
       .schema = "npu::npu_moe_token_permute_with_routing_map_grad(Tensor permuted_token_out_grad, Tensor? probs_grad, "
@@ -264,7 +267,8 @@ void define_moe_permute(OperatorLibrary& library) {
       .definition = "Gradients of npu_moe_token_permute_with_routing_map with respect to tokens [tokens_num, H] and "
                     "probs [tokens_num, experts_num], from those of its first two results. Rows of a token are summed "
                     "in float32. The second gradient is None if probs_grad is. sorted_indices is the third result of "
-                    "npu_moe_token_permute_with_routing_map.",
+                    "npu_moe_token_permute_with_routing_map. routing_map and drop_and_pad are those of the forward "
+                    "call. Without drop_and_pad all tokens must have equally many rows.",
   });
   library.add({
       .schema = "npu::_npu_moe_token_unpermute(Tensor permuted_tokens, Tensor sorted_indices, Tensor? probs=None, bool "
@@ -291,8 +295,8 @@ void define_moe_permute(OperatorLibrary& library) {
           "sorted_indices, Tensor? probs=None, bool padded_mode=False, int[]? restore_shape=None) -> (Tensor, Tensor)",
       .kernel = parts(&moe_token_unpermute_grad),
       .definition = "Gradients of npu_moe_token_unpermute with respect to permuted_tokens and probs, each in the shape "
-                    "and type of its tensor. The second is None without probs. padded_mode must be False; "
-                    "restore_shape is ignored.",
+                    "and type of its tensor. The second is None without probs. The other arguments are those of the "
+                    "forward call. padded_mode must be False; restore_shape is ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_token_unpermute_grad_v2(Tensor grad_unpermuted_tokens, Tensor sorted_indices, SymInt "
@@ -319,8 +323,12 @@ void define_moe_permute(OperatorLibrary& library) {
       .definition = "Undoes npu_moe_token_permute_with_routing_map and adds up the rows of each token, weighted by "
                     "probs if they are given, in float32. permuted_tokens is [rows, H], sorted_indices is the third "
                     "result of npu_moe_token_permute_with_routing_map, restore_shape is [N, H], and probs and "
-                    "routing_map are [N, E]; probs needs routing_map. The result is [N, H] in the type of "
-                    "permuted_tokens. Without drop_and_pad all tokens must have equally many rows.",
+                    "routing_map are [N, E]. probs needs the routing_map of the permutation, which says which element "
+                    "of probs belongs to a row; without probs routing_map is ignored. A row with the weight 0 adds 0 "
+                    "even if it is not finite. Without drop_and_pad sorted_indices has the positions of the rows of "
+                    "each token, and all tokens must have equally many. With drop_and_pad it has the token of each "
+                    "row, to which the row is added; rows that only fill up an expert count, too, with their element "
+                    "of probs, or with 1 without probs. The result is [N, H] in the type of permuted_tokens.",
   });
   library.add({
       .schema = "npu::npu_moe_token_unpermute_with_routing_map_grad(Tensor unpermuted_tokens_grad, Tensor out_index, "
@@ -329,8 +337,8 @@ void define_moe_permute(OperatorLibrary& library) {
       .kernel = parts(&moe_token_unpermute_with_routing_map_grad),
       .definition = "Gradients of npu_moe_token_unpermute_with_routing_map with respect to permuted_tokens and probs. "
                     "The second is None without probs, which needs routing_map and permuted_tokens. out_index and "
-                    "permuted_token_id are results of _npu_moe_token_unpermute_with_routing_map. restore_shape is "
-                    "ignored.",
+                    "permuted_token_id are results of _npu_moe_token_unpermute_with_routing_map. The other arguments "
+                    "are those of the forward call; restore_shape is ignored.",
   });
 }
 

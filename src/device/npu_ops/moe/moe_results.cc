@@ -141,11 +141,12 @@ void define_moe_results(OperatorLibrary& library) {
       .definition = "Replaces the experts of tokens by the ids of their copies, for load balancing among ranks. Row e "
                     "of eplb_table [E, 1 + copies] holds the number of copies of expert e, then their ids. With "
                     "balance_mode 0 all tokens take copy local_rank_id / ceil(world_size / number of copies), rounded "
-                    "down; with balance_mode 1 token i takes copy i % number of copies. Results: the ids, in the shape "
-                    "[N, K] and type of expert_ids; and a bool mask [N, K] of the pairs that stay, which are those of "
-                    "tokens in active_mask [N] and, if expert_scales [N, K] and pruning_threshold are given, with "
-                    "expert_scales >= pruning_threshold * (sum of the expert_scales of the token). pruning_threshold "
-                    "is broadcast to [N, K].",
+                    "down, where 0 <= local_rank_id < world_size; with balance_mode 1 token i takes copy i % number of "
+                    "copies, and local_rank_id and world_size are ignored. Each expert that is used needs a copy. "
+                    "Results: the ids, in the shape [N, K] and type of expert_ids; and a bool mask [N, K] of the pairs "
+                    "that stay, which are those of tokens in active_mask [N] and, if expert_scales [N, K] and "
+                    "pruning_threshold are given (both or none), with expert_scales >= pruning_threshold * (sum of the "
+                    "expert_scales of the token). pruning_threshold is broadcast to [N, K].",
   });
 }
 

@@ -168,22 +168,23 @@ void define_quantise(OperatorLibrary& library) {
       .kernel = parts(&quantize),
       .definition = "Static quantisation (Jacob et al., 2018): round(input / scales) + zero_points, or round(input * "
                     "scales + zero_points) if div_mode is False, saturated. scales and zero_points have one value or "
-                    "one per channel along axis; without div_mode, axis -2 is the second to last dimension and any "
-                    "other the last one. dtype is int8, uint8, int32, int4, float8_e4m3fn, float8_e5m2 or hifloat8 "
-                    "(in bytes). The result has the shape of input, but for int4 (torch_npu.int4 or quint4x2): eight "
+                    "one per channel along axis; if div_mode is False, axis -2 is the second to last dimension and any "
+                    "other the last one. dtype is int8, uint8, int32, int4, float8_e4m3fn, float8_e5m2 or hifloat8 (in "
+                    "bytes). The result has the shape of input, but for int4 (torch_npu.int4 or quint4x2): eight "
                     "values along the last dimension are packed in an int32, the first in its lowest bits.",
   });
   library.add({
       .schema = "npu::npu_dynamic_quant(Tensor input, *, Tensor? smooth_scales=None, Tensor? group_index=None, int? "
                 "dst_type=None, str quant_mode=\"pertoken\", float dst_type_max=0.0) -> (Tensor, Tensor)",
       .kernel = parts(&dynamic_quant),
-      .definition = "Symmetric dynamic quantisation: with t = input * smooth_scales, scale = max(abs(t)) / top and y "
-                    "= round(t / scale). top is the largest value of dst_type, or dst_type_max unless that is 0. The "
-                    "maximum is over the last dimension (quant_mode pertoken), the second to last (perchannel) or all "
-                    "(pertensor). dst_type is a type of npu_quantize, int8 by default. smooth_scales is [C]; with "
-                    "group_index, the cumulative ends of groups of rows such as the tokens of experts, it is [groups, "
-                    "C]. Results: y, of the shape of input but for packed int4, and scale in float32, of the shape of "
-                    "input without the reduced dimension, or [1].",
+      .definition = "Symmetric dynamic quantisation: with t = input * smooth_scales, scale = max(abs(t)) / top and y = "
+                    "round(t / scale), saturated; a floating dst_type is rounded to its own values. Where all values "
+                    "are 0, scale is 0 and y is 0. top is the largest value of dst_type, or dst_type_max unless that "
+                    "is 0. The maximum is over the last dimension (quant_mode pertoken), the second to last "
+                    "(perchannel) or all (pertensor). dst_type is a type of npu_quantize, int8 by default. "
+                    "smooth_scales is [C]; with group_index, the cumulative ends of groups of rows such as the tokens "
+                    "of experts, it is [groups, C]. Results: y, of the shape of input but for packed int4, and scale "
+                    "in float32, of the shape of input without the reduced dimension, or [1].",
   });
   library.add({
       .schema =

@@ -264,23 +264,27 @@ void define_causal_convolutions(OperatorLibrary& library) {
       .kernel = parts(boxed<&fused_causal_conv1d>()),
       .traits = {.writes_rows_of = {"conv_states"}},
       .definition = "Causal depthwise convolution of sequences of tokens with a cache of states, which it updates in "
-                    "place, as causal_conv1d_fn and causal_conv1d_update of vLLM do: y[t] = activation(bias + sum "
-                    "over k of weight[k] * x[t - K + 1 + k]), plus x[t] with residual_connection. weight is [K, dim], "
-                    "conv_states is [slots, places, dim] (Ascend does not publish the order of these axes), and "
-                    "activation is None, silu or swish. x is [tokens, dim] with query_start_loc, the starts of the "
-                    "sequences and the end of the last; otherwise [B, S, dim], or [B, dim] with one token per "
-                    "sequence. Each sequence has a slot in cache_indices, by default its number. The K - 1 rows "
-                    "before its first token are the first K - 1 places of the slot if its element of "
-                    "initial_state_mode, [sequences], is not 0, or, without initial_state_mode, if run_mode is 1; "
-                    "otherwise they are zeros, also with num_accepted_tokens. Its last K - 1 rows, which include "
-                    "those before it if it is shorter, are written to the first K - 1 places. With "
-                    "num_accepted_tokens (speculative decoding), the state is read from place num_accepted_tokens - 1 "
-                    "on, and the K - 2 rows before the new tokens and all new tokens are written back. For states by "
-                    "blocks, cache_indices is [sequences, blocks]: initial_state_idx names the block that is read, "
-                    "and block_idx_last_scheduled_token the block that is written. With "
-                    "block_idx_first_scheduled_token and num_computed_tokens, the states at the ends of the blocks "
-                    "between, of block_size tokens each, are written too. max_query_len is ignored. Result: y in the "
-                    "shape and type of x, with 0 for tokens of slot pad_slot_id or of no sequence.",
+                    "place, as causal_conv1d_fn and causal_conv1d_update of vLLM do: y[t] = activation(bias + sum over "
+                    "k of weight[k] * x[t - K + 1 + k]), plus x[t] if residual_connection is not 0. weight is [K, "
+                    "dim], conv_states is [slots, places, dim] (Ascend does not publish the order of these axes), "
+                    "activation is None, silu or swish, and conv_mode must be default. x is [tokens, dim] with "
+                    "query_start_loc, the starts of the sequences and the end of the last; otherwise [B, S, dim], or "
+                    "[B, dim] with one token per sequence. Each sequence has a slot in cache_indices, by default its "
+                    "number. The K - 1 rows before its first token are the first K - 1 places of the slot if its "
+                    "element of initial_state_mode, [sequences], is not 0, or, without initial_state_mode, if run_mode "
+                    "is 1 (which has no other effect); otherwise they are zeros, also with num_accepted_tokens. Its "
+                    "last K - 1 rows, which include those before it if it is shorter, are written to the first K - 1 "
+                    "places, and other places stay. A sequence without tokens writes nothing. With num_accepted_tokens "
+                    "(speculative decoding), the state is read from place num_accepted_tokens - 1 on, and the K - 2 "
+                    "rows before the new tokens, then all new tokens, are written from place 0 on, as far as there are "
+                    "places. For states by blocks, cache_indices is [sequences, blocks]: initial_state_idx names the "
+                    "block that is read, and block_idx_last_scheduled_token the block that is written; they are "
+                    "required together. With block_idx_first_scheduled_token and num_computed_tokens, but without "
+                    "num_accepted_tokens, the states at the ends of the blocks from block_idx_first_scheduled_token up "
+                    "to block_idx_last_scheduled_token, without this last one, are written, too: block j ends before "
+                    "token (j + 1) * block_size - num_computed_tokens of the sequence in x. max_query_len is ignored. "
+                    "Result: y in the shape and type of x, with 0 for tokens of no sequence and for those whose slot "
+                    "to write is pad_slot_id or negative; such slots are not written.",
   });
   library.add({
       .schema = "npu::npu_fused_causal_conv1d_v2(Tensor(a!) x, Tensor weight, Tensor(b!) conv_states, *, Tensor? "
@@ -291,16 +295,16 @@ void define_causal_convolutions(OperatorLibrary& library) {
                 "initial_state_idx=None, int? block_size=128, str? conv_mode=\"default\") -> ()",
       .kernel = parts(boxed<&fused_causal_conv1d_v2>()),
       .traits = {.writes_rows_of = {"conv_states"}},
-      .definition = "npu_fused_causal_conv1d that writes its result into x. Tokens of slot pad_slot_id, or of no "
-                    "sequence, keep their x.",
+      .definition = "npu_fused_causal_conv1d that writes its result into x. Tokens of no sequence, or of a slot that "
+                    "is pad_slot_id or negative, keep their x.",
   });
   library.add({
       .schema = "npu::npu_masked_causal_conv1d(Tensor input, Tensor weight, *, Tensor? mask=None) -> Tensor",
       .kernel = parts(&masked_causal_conv1d),
       .definition = "Causal depthwise convolution over the first dimension of input: y[s] = sum over k of weight[k] * "
                     "input[s - K + 1 + k], with zeros before the first row. input is [S, B, H], weight is [K, H], and "
-                    "y has the shape and type of input. Where mask, [B, S] in bool, is False, y is 0. The order of "
-                    "the axes, and that mask applies to y, are not published.",
+                    "y has the shape and type of input. Where mask, [B, S] in bool, is False, y is 0. Ascend publishes "
+                    "neither the order of the axes nor that mask applies to y. Computed in float32.",
   });
   library.add({
       .schema = "npu::npu_masked_causal_conv1d_backward(Tensor grad_output, Tensor input, Tensor weight, *, Tensor? "

@@ -108,24 +108,26 @@ void define_recurrent(OperatorLibrary& library) {
       .traits = {.on_host = {"seq_length"}},
       .definition = "Gated recurrent unit, torch.nn.GRU of one layer and one direction (Cho et al., 2014). input is "
                     "[T, B, I], or [B, T, I] with batch_first, and hx is [1, B, H]. weight_input is [I, 3 * H], "
-                    "weight_hidden is [H, 3 * H], and the biases are [3 * H], in the order reset, update, new. "
-                    "num_layers must be 1, bidirectional must be False, and dropout must be 0 in training. seq_length "
-                    "is ignored: sequences are as long as the input. Results: y in the layout of input, and for all "
-                    "steps, [T, B, H] each, h, update, reset, new, and the part of new that comes from h before it is "
-                    "multiplied by reset.",
+                    "weight_hidden is [H, 3 * H], and the biases are [3 * H], in the order reset, update, new. If "
+                    "has_biases is False, the biases are ignored. num_layers must be 1, bidirectional must be False, "
+                    "and dropout must be 0 in training. seq_length is ignored: sequences are as long as the input. "
+                    "Results: y in the layout of input, and for all steps, [T, B, H] each, h, update, reset, new, and "
+                    "the part of new that comes from h (W_hn h + b_hn, before it is multiplied by reset). All are in "
+                    "the type of input.",
   });
   library.add({
       .schema = "npu::npu_lstm(Tensor input, Tensor weight, Tensor bias, Tensor seq_mask, Tensor h, Tensor c, bool "
                 "has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first, bool "
                 "flag_seq, bool direction) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&lstm),
-      .definition = "Long short-term memory, torch.nn.LSTM of one layer and one direction (Hochreiter and "
-                    "Schmidhuber, 1997). input is [T, B, I], or [B, T, I] with batch_first, and h and c are [1, B, "
-                    "H]. weight is [I + H, 4 * H] and bias is [4 * H], in the order of the gates i, j, f, o, where j "
-                    "is the candidate. direction True processes the steps from the last to the first. num_layers must "
-                    "be 1, bidirectional and flag_seq must be False, and dropout must be 0 in training. seq_mask is "
-                    "ignored. Results: y in the layout of input, and for all steps, [T, B, H] each, h, c, i, j, f, o "
-                    "and tanh(c).",
+      .definition = "Long short-term memory, torch.nn.LSTM of one layer and one direction (Hochreiter and Schmidhuber, "
+                    "1997). input is [T, B, I], or [B, T, I] with batch_first, and h and c are [1, B, H]. weight is [I "
+                    "+ H, 4 * H] and bias is [4 * H], in the order of the gates i, j, f, o, where j is the candidate. "
+                    "If has_biases is False, bias is ignored. direction True processes the steps from the last to the "
+                    "first. num_layers must be 1, bidirectional and flag_seq must be False, and dropout must be 0 in "
+                    "training. seq_mask is ignored. Results: y in the layout of input, and for all steps, [T, B, H] "
+                    "each, h, c, i, j, f, o and tanh(c). All are in the type of input, and index t is time step t in "
+                    "both directions.",
   });
   library.add({
       .schema =
@@ -141,10 +143,10 @@ void define_recurrent(OperatorLibrary& library) {
       .schema = "npu::npu_lstm_cell(Tensor input, Tensor w_ih, Tensor w_hh, Tensor h, Tensor c, Tensor? b_ih=None, "
                 "Tensor? b_hh=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&lstm_cell),
-      .definition = "One step of a long short-term memory, torch.lstm_cell. input is [B, I], h and c are [B, H] or "
-                    "[1, B, H], and w_ih, [4 * H, I], w_hh, [4 * H, H], b_ih and b_hh, [4 * H], have the gates in the "
-                    "order i, f, j, o of torch, where j is the candidate. Results, [1, B, H] each: y, which is h, "
-                    "then h, c, i, j, f, o and tanh(c).",
+      .definition = "One step of a long short-term memory, torch.lstm_cell. input is [B, I], h and c are [B, H] or [1, "
+                    "B, H], and w_ih, [4 * H, I], w_hh, [4 * H, H], b_ih and b_hh, [4 * H], have the gates in the "
+                    "order i, f, j, o of torch, where j is the candidate. Results, [1, B, H] each: y, which is h, then "
+                    "h, c, i, j, f, o and tanh(c). All are in the type of input.",
   });
 }
 

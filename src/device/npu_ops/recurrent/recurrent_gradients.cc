@@ -124,9 +124,9 @@ void define_recurrent_gradients(OperatorLibrary& library) {
       .kernel = parts(&gru_backward),
       .traits = {.on_host = {"seq_length"}},
       .definition = "Gradients of npu_gru for an input [T, B, I], from the results of the forward call. grady and "
-                    "gradh are the gradients of y and of h of all steps. seq_length and y_output are ignored. "
-                    "Results: the gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx, in "
-                    "their shapes and types; this order is not published.",
+                    "gradh are the gradients of y and of h of all steps. seq_length and y_output are ignored. Results: "
+                    "the gradients of weight_input, weight_hidden, input, bias_input, bias_hidden and hx, in their "
+                    "shapes and types. Ascend does not publish this order.",
   });
   library.add({
       .schema = "npu::npu_lstm_backward(Tensor? grady, Tensor? gradh, Tensor? gradc, Tensor input, Tensor weight, "
@@ -136,7 +136,7 @@ void define_recurrent_gradients(OperatorLibrary& library) {
       .definition = "Gradients of npu_lstm for an input [T, B, I] and steps from the first to the last, from the "
                     "results of the forward call. grady, gradh and gradc are the gradients of y and of h and c of all "
                     "steps. y_output is ignored. Results: the gradients of input, weight, bias, h and c, in their "
-                    "shapes and types; this order is not published.",
+                    "shapes and types. Ascend does not publish this order.",
   });
   library.add({
       .schema = "npu::npu_lstm_cell_backward(Tensor? grady, Tensor? gradh, Tensor? gradc, Tensor input, Tensor w_ih, "
@@ -145,7 +145,8 @@ void define_recurrent_gradients(OperatorLibrary& library) {
       .kernel = parts(&lstm_cell_backward),
       .definition = "Gradients of npu_lstm_cell from the results of the forward call. grady, gradh and gradc are the "
                     "gradients of y, h and c. y_output is ignored. Results: the gradients of input, w_ih, w_hh, b_ih, "
-                    "b_hh, h and c; this order is not published.",
+                    "b_hh, h and c, in the shapes and types of these and, for the biases, [4 * H] in the type of w_ih. "
+                    "Ascend does not publish this order.",
   });
   library.add({
       .schema = "npu::npu_lstm_data_backward(Tensor? grady_opt, Tensor? gradh_opt, Tensor? gradc_opt, Tensor input, "

@@ -271,12 +271,15 @@ void define_recurrent_layers(OperatorLibrary& library) {
                 "dropout, bool train, bool bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> "
                 "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts_unless({"batch_sizes"}, &gru_layers, &gru_layers_meta),
-      .definition = "torch.nn.GRU of any number of layers and one or two directions. params has the weights and "
-                    "biases of torch.nn.GRU for each layer and direction, and hx is [layers * directions, B, H]. "
-                    "input is [T, B, I], or [B, T, I] with batch_first, or [rows, I] with the batch_sizes of packed "
-                    "sequences. Results: y; the last h in the shape of hx; and for all steps, [layers * directions, "
-                    "T, B, H] or [layers * directions, rows, H] each, reset, update, new, the part of new that comes "
-                    "from h before it is multiplied by reset, and h.",
+      .definition = "torch.nn.GRU of any number of layers and one or two directions. params has the weights and biases "
+                    "of torch.nn.GRU for each layer and direction, or only the weights if has_biases is False, and hx "
+                    "is [layers * directions, B, H]. input is [T, B, I], or [B, T, I] with batch_first, or [rows, I] "
+                    "with the batch_sizes of packed sequences. If train is True, dropout is applied between layers. "
+                    "Results, all in the type of input, whatever train is: y, [T, B, directions * H], [B, T, "
+                    "directions * H] with batch_first, or [rows, directions * H]; the last h in the shape of hx; and "
+                    "for all steps, [layers * directions, T, B, H] also with batch_first, or [layers * directions, "
+                    "rows, H]: reset, update, new, the part of new that comes from h (W_hn h + b_hn, before it is "
+                    "multiplied by reset), and h. Index t of these is time step t in both directions.",
   });
   library.add({
       .schema =
@@ -285,8 +288,10 @@ void define_recurrent_layers(OperatorLibrary& library) {
           "bidirectional, *, bool? batch_first=False, Tensor? batch_sizes=None) -> (Tensor, Tensor, Tensor[])",
       .kernel = parts_unless({"batch_sizes"}, &gru_layers_backward, &gru_layers_backward_meta),
       .definition = "Gradients of _gru_npu for input, hx and params, in their shapes and types. grad_y and grad_h are "
-                    "the gradients of y and of the last h; r, z, n, h_n and h are the last five results of _gru_npu. "
-                    "Dropout between layers in training is refused, because it is not known what was dropped.",
+                    "the gradients of y and of the last h; r, z, n, h_n and h are the last five results of _gru_npu, "
+                    "so that h_n is the part of new that comes from h, and not the last h. The other arguments are "
+                    "those of the forward call. Dropout between layers in training is refused, because it is not known "
+                    "what was dropped.",
   });
   library.add({
       .schema = "npu::_lstm_npu(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float "
@@ -294,11 +299,14 @@ void define_recurrent_layers(OperatorLibrary& library) {
                 "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts_unless({"batch_sizes"}, &lstm_layers, &lstm_layers_meta),
       .definition = "torch.nn.LSTM of any number of layers and one or two directions. params has the weights and "
-                    "biases of torch.nn.LSTM for each layer and direction, and hx is h and c, [layers * directions, "
-                    "B, H] each. input is [T, B, I], or [B, T, I] with batch_first, or [rows, I] with the batch_sizes "
-                    "of packed sequences. Results: y; the last h and the last c; and for all steps, [layers * "
-                    "directions, T, B, H] or [layers * directions, rows, H] each, i, j, f, o, h, c and tanh(c), where "
-                    "j is the candidate.",
+                    "biases of torch.nn.LSTM for each layer and direction, or only the weights if has_biases is False, "
+                    "and hx is h and c, [layers * directions, B, H] each. input is [T, B, I], or [B, T, I] with "
+                    "batch_first, or [rows, I] with the batch_sizes of packed sequences. If train is True, dropout is "
+                    "applied between layers. Results, all in the type of input, whatever train is: y, [T, B, "
+                    "directions * H], [B, T, directions * H] with batch_first, or [rows, directions * H]; the last h "
+                    "and the last c; and for all steps, [layers * directions, T, B, H] also with batch_first, or "
+                    "[layers * directions, rows, H]: i, j, f, o, h, c and tanh(c), where j is the candidate. Index t "
+                    "of these is time step t in both directions.",
   });
   library.add({
       .schema = "npu::_lstm_npu_backward(Tensor grad_y, Tensor grad_hy, Tensor grad_cy, Tensor input, Tensor[] hx, "
@@ -308,8 +316,8 @@ void define_recurrent_layers(OperatorLibrary& library) {
       .kernel = parts_unless({"batch_sizes"}, &lstm_layers_backward, &lstm_layers_backward_meta),
       .definition = "Gradients of _lstm_npu for input, hx and params, in their shapes and types. grad_y, grad_hy and "
                     "grad_cy are the gradients of y, of the last h and of the last c; i, j, f, o, h, c and tanhc are "
-                    "the last seven results of _lstm_npu. Dropout between layers in training is refused, because it "
-                    "is not known what was dropped.",
+                    "the last seven results of _lstm_npu, and the other arguments those of the forward call. Dropout "
+                    "between layers in training is refused, because it is not known what was dropped.",
   });
 }
 

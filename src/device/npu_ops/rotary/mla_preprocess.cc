@@ -201,19 +201,29 @@ void define_mla_preprocess(OperatorLibrary& library) {
                 "cache_mode=None, str? quant_mode=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&mla_preprocess),
       .definition = "The projections before multi-head latent attention (DeepSeek-V2, 2024), with RMS normalisation "
-                    "(epsilon 1e-6), rotary position embedding of the mode half, and the writing of paged caches in "
-                    "place. (npu_rms_norm(input, gamma0) + beta0) @ wdqkv^T has the parts latent, key and query. "
-                    "npu_rms_norm(latent, gamma2) goes into the slots slotmapping of kv_cache, and the rotated key "
-                    "into those of kv_cache_rope; negative slots are skipped. In each head of (npu_rms_norm(query, "
-                    "gamma1) + beta1) @ wuq^T, the first D elements are multiplied by wuk of the head and the others "
-                    "are rotated. input is [T, H], wdqkv is [L + R + Q, H], wuq is [N * (D + R), Q], wuk is [N, D, "
-                    "L], and cos and sin are [T, R]; weights of 4 dimensions are in the layout NZ. If a weight is in "
-                    "int8, its input is quantised as round(x / quant_scale + quant_offset), or dynamically per token "
-                    "with quant_mode per_token_quant_symm, and its product is (sums + bias) * descale with bias in "
-                    "int32. With cache_mode nzcache and int8_nzcache the caches are in the layout NZ. int8_nzcache "
-                    "also quantises the latent, round(x / ctkv_scale), and the query, round(x / q_nope_scale) with "
-                    "one scale per head. Results: the query, [T, N, L]; kv_cache; the rotated part of the query, [T, "
-                    "N, R]; kv_cache_rope.",
+                    "(epsilon 1e-6), rotary position embedding (npu_rotary_mul of the mode half) and the writing of "
+                    "paged caches in place. rms stands for the first result of npu_rms_norm. (rms(input, gamma0) + "
+                    "beta0) @ wdqkv^T has the parts latent, key and query, of the sizes L of gamma2, R of cos and Q of "
+                    "gamma1. rms(latent, gamma2) is written into kv_cache, and the rotated key into kv_cache_rope, at "
+                    "the slots slotmapping; negative slots are skipped. (rms(query, gamma1) + beta1) @ wuq^T has N "
+                    "heads of D + R elements: the first D are multiplied by wuk of the head, and the others are "
+                    "rotated. input is [T, H], wdqkv is [L + R + Q, H], wuq is [N * (D + R), Q], wuk is [N, D, L], and "
+                    "cos and sin are [T, R]. A weight of 4 dimensions is in the layout NZ, [1, columns / n, rows, n], "
+                    "and wuk [N, L / n, D, n]. kv_cache is [pages, rows of a page, 1, L] and kv_cache_rope [pages, "
+                    "rows of a page, 1, R]; slot s is row s % rows of page s / rows. cache_mode is krope_ctkv (the "
+                    "default), nzcache or int8_nzcache. In the last two the memory of a page is in the layout NZ, "
+                    "[elements / n, rows of a page, n] with n elements in 32 bytes, and the caches may have this "
+                    "shape, too. wdqkv and wuq may be in int8; arguments that end in 0 belong to wdqkv and those in 1 "
+                    "to wuq. With quant_mode per_tensor_quant_asymm (the default) the input of such a weight becomes "
+                    "round(x / quant_scale + quant_offset), saturated, and the product (sums + bias) * descale with "
+                    "bias in int32. With per_token_quant_symm it becomes round(x / s), where s = max(abs(x)) / 127 for "
+                    "each token, and the product (sums + bias) * descale * s. no_quant is the same as the default: the "
+                    "types of the weights say what is quantised. To the product of a floating weight its bias is "
+                    "added, too. Empty tensors stand for absent arguments, also for beta0 and beta1. int8_nzcache also "
+                    "quantises the latent, round(x / ctkv_scale), if kv_cache is in int8 and ctkv_scale is given, and "
+                    "the query, round(x / q_nope_scale) with one scale per head. Results: the query, [T, N, L], in the "
+                    "type of input, or in int8 with int8_nzcache; kv_cache; the rotated part of the query, [T, N, R], "
+                    "in the type of input; kv_cache_rope.",
   });
   library.add({
       .schema = "atb::npu_mla_preprocess.out(Tensor input, Tensor gamma0, Tensor beta0, Tensor wdqkv, Tensor descale0, "
@@ -224,8 +234,9 @@ void define_mla_preprocess(OperatorLibrary& library) {
                 "cache_mode=None, str? quant_mode=None, Tensor(a!) q_out0, Tensor(b!) kv_cache_out0, Tensor(c!) "
                 "q_out1, Tensor(d!) kv_cache_out1) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))",
       .kernel = composite(&mla_preprocess_out),
-      .definition = "npu_mla_preprocess that writes the query into q_out0 and its rotated part into q_out1. The "
-                    "caches are kv_cache_out0 and kv_cache_out1; kv_cache and kv_cache_rope are ignored.",
+      .definition = "npu_mla_preprocess that writes the query into q_out0 and its rotated part into q_out1, which must "
+                    "have as many elements and may have other types. The caches are kv_cache_out0 and kv_cache_out1; "
+                    "kv_cache and kv_cache_rope are ignored.",
   });
 }
 

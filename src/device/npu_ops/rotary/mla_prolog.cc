@@ -229,17 +229,20 @@ void define_mla_prolog(OperatorLibrary& library) {
                 "Tensor, Tensor, Tensor)",
       .kernel = composite(&mla_prolog<Version::kFirst>),
       .definition = "The projections before multi-head latent attention (DeepSeek-V2, 2024), with RMS normalisation, "
-                    "rotary position embedding and the writing of paged caches in place. c = npu_rms_norm(token_x @ "
-                    "weight_dq, rmsnorm_gamma_cq). In each head of c @ weight_uq_qr, the first D elements times "
-                    "weight_uk of the head give query, and npu_interleave_rope of the others gives query_rope. "
-                    "token_x @ weight_dkv_kr is the kv of npu_kv_rmsnorm_rope_cache, which writes it into the slots "
-                    "cache_index of kv_cache and kr_cache (cache_mode PA_BSND or PA_NZ). token_x is [T, E] or [B, S, "
-                    "E], weight_dq is [E, Q], weight_uq_qr is [Q, N * (D + R)], weight_uk is [N, D, L], weight_dkv_kr "
-                    "is [E, L + R], and rope_cos and rope_sin have R elements per token. Products with int8 weights "
-                    "are multiplied by dequant_scale_x and the scale of the weight; before weight_uq_qr in int8, c * "
-                    "smooth_scales_cq is quantised per token. Caches in int8 hold round(x * quant_scale). query is "
-                    "quantised per token and head if token_x and kv_cache are in int8 and quant_scale_ckv has one "
-                    "element. Results: query, [..., N, L]; query_rope, [..., N, R]; kv_cache and kr_cache.",
+                    "rotary position embedding and the writing of paged caches in place. c is the first result of "
+                    "npu_rms_norm(token_x @ weight_dq, rmsnorm_gamma_cq). In each head of c @ weight_uq_qr, the first "
+                    "D elements times weight_uk of the head give query, and npu_interleave_rope of the others gives "
+                    "query_rope. token_x @ weight_dkv_kr is the kv of npu_kv_rmsnorm_rope_cache, which writes it into "
+                    "the slots cache_index, one per token, of kv_cache [pages, rows of a page, 1, L] and kr_cache "
+                    "[pages, rows of a page, 1, R], whose cache_mode is PA_BSND or PA_NZ; negative slots are skipped. "
+                    "token_x is [T, E] or [B, S, E], weight_dq is [E, Q], weight_uq_qr is [Q, N * (D + R)], weight_uk "
+                    "is [N, D, L], weight_dkv_kr is [E, L + R], and rope_cos and rope_sin have R elements per token. "
+                    "Products with int8 weights are multiplied by dequant_scale_x and the scale of the weight; before "
+                    "weight_uq_qr in int8, c * smooth_scales_cq is quantised per token. Caches in int8 hold round(x * "
+                    "quant_scale). query is quantised per token and head if token_x and kv_cache are in int8 and "
+                    "quant_scale_ckv has one element. Results: query, [..., N, L], and query_rope, [..., N, R], both "
+                    "in the type of token_x, or of weight_uk if token_x is in int8 (a quantised query is in int8); "
+                    "kv_cache and kr_cache.",
   });
   library.add({
       .schema = "npu::npu_mla_prolog_v2(Tensor token_x, Tensor weight_dq, Tensor weight_uq_qr, Tensor weight_uk, "
@@ -268,12 +271,13 @@ void define_mla_prolog(OperatorLibrary& library) {
       .kernel = parts(&mla_prolog_v3),
       .traits = {.writes_rows_of = {"kv_cache", "kr_cache"}, .on_host = {"actual_seq_len"}},
       .definition = "npu_mla_prolog in which c @ weight_uq_qr is multiplied by qc_qr_scale and the normalised latent "
-                    "by kc_scale. Results: query; query_rope; the scale of the quantised query as in "
-                    "npu_mla_prolog_v2; with query_norm_flag c, [..., Q], and its scale per token, [tokens, 1], if it "
-                    "is quantised, otherwise empty tensors. cache_index is required, actual_seq_len and "
-                    "k_nope_clip_alpha are not supported, weight_quant_mode and kv_cache_quant_mode must be 0 to 2, "
-                    "and ckvkr_repo_mode and quant_scale_repo_mode must be 0. The types of the tensors say what is "
-                    "quantised: query_quant_mode, tile_size and the dtype arguments are ignored.",
+                    "by kc_scale. kv_cache and kr_cache are written in place and not returned. Results: query; "
+                    "query_rope; the scale of the quantised query as in npu_mla_prolog_v2; with query_norm_flag c, "
+                    "[..., Q], and its scale per token, [tokens, 1], if it is quantised, otherwise empty tensors. "
+                    "cache_index is required, actual_seq_len and k_nope_clip_alpha are not supported, "
+                    "weight_quant_mode and kv_cache_quant_mode must be 0 to 2, and ckvkr_repo_mode and "
+                    "quant_scale_repo_mode must be 0. The types of the tensors say what is quantised: "
+                    "query_quant_mode, tile_size and the dtype arguments are ignored.",
   });
   library.add({
       .schema =
@@ -290,8 +294,8 @@ void define_mla_prolog(OperatorLibrary& library) {
           "kv_cache_dtype=None) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = composite(&mla_prolog_v3_functional),
       .traits = {.on_host = {"actual_seq_len"}},
-      .definition = "npu_mla_prolog_v3 that leaves kv_cache and kr_cache unchanged, and returns updated copies of "
-                    "them after its other results.",
+      .definition = "npu_mla_prolog_v3 that leaves kv_cache and kr_cache unchanged. Results: the five of "
+                    "npu_mla_prolog_v3, then updated copies of kv_cache and of kr_cache.",
   });
 }
 

@@ -121,13 +121,16 @@ void define_block_sparse_attention(OperatorLibrary& library) {
       .kernel = parts(boxed<&block_sparse_attention>()),
       .definition = "Attention in which each block of block_shape[0] queries attends only to the blocks of "
                     "block_shape[1] keys for which block_sparse_mask is not 0. query, key and value have the layout "
-                    "TND, BNSD or BSND, and key and value have num_key_value_heads heads (grouped-query attention). "
-                    "block_sparse_mask is [B, N, blocks of queries, blocks of keys], where B is the number of "
-                    "sequences. A scale_value of 0 stands for 1 / sqrt(D). In the layout TND, actual_seq_lengths and "
-                    "actual_seq_lengths_kv are lengths of sequences, or cumulative ends if the last number is the "
-                    "number of rows. inner_precise is ignored. Results: the attention in the layout and type of "
-                    "query, with 0 for queries that see no key, and the log-sum-exp of the scores in float32, [B, N, "
-                    "S, 1] or [T, N, 1], which is returned whatever softmax_lse_flag is.",
+                    "TND, BNSD or BSND; q_input_layout and kv_input_layout may differ. query has N heads, and key and "
+                    "value have num_key_value_heads (grouped-query attention). block_sparse_mask is [B, N, blocks of "
+                    "queries, blocks of keys] in any type, where B is the number of sequences; blocks are counted from "
+                    "the start of each sequence. actual_seq_lengths and actual_seq_lengths_kv are the lengths of the "
+                    "sequences. In the layout TND they are required, and are cumulative ends if the last number is the "
+                    "number of rows. In other layouts one number stands for all sequences, and None for full lengths. "
+                    "scale_value multiplies the scores; 0 stands for 1 / sqrt(D). inner_precise is ignored. Results: "
+                    "the attention in the layout and type of query, with 0 for queries that see no key; and the "
+                    "log-sum-exp of the scaled scores in float32, [B, N, S, 1] (BNSD and BSND) or [T, N, 1], with -inf "
+                    "for such queries. The latter is returned whatever softmax_lse_flag is.",
   });
   library.add({
       .schema = "npu::npu_block_sparse_attention_backward(Tensor d_out, Tensor query, Tensor key, Tensor value, Tensor "
@@ -135,9 +138,10 @@ void define_block_sparse_attention(OperatorLibrary& library) {
                 "actual_seq_lengths, int[]? actual_seq_lengths_kv, str q_input_layout, str kv_input_layout, int "
                 "num_key_value_heads, float scale_value) -> (Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&block_sparse_attention_backward>()),
-      .definition = "Gradients of npu_block_sparse_attention for query, key and value, in their shapes and types. "
-                    "They are computed from d_out, the gradient of attention_out, and from the results attention_out "
-                    "and softmax_lse (FlashAttention-2, Dao, 2023).",
+      .definition = "Gradients of npu_block_sparse_attention for query, key and value, in their shapes and types. They "
+                    "are computed from d_out, the gradient of attention_out, and from the results attention_out and "
+                    "softmax_lse (FlashAttention-2, Dao, 2023). block_shape is required, and the other arguments are "
+                    "those of the forward call.",
   });
 }
 

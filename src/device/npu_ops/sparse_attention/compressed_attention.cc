@@ -174,7 +174,7 @@ void define_compressed_attention(OperatorLibrary& library) {
                 "compress_stride, *, int[]? actual_seq_len=None) -> (Tensor, Tensor)",
       .kernel = parts(&compress_grad),
       .definition = "Gradients of npu_nsa_compress for input and weight, in their shapes and types, where grad is the "
-                    "gradient of its result.",
+                    "gradient of its result. The other arguments are those of the forward call.",
   });
   library.add({
       .schema = "npu::npu_nsa_compress_infer.cache(Tensor input, Tensor weight, Tensor slot_mapping, int "

@@ -154,8 +154,10 @@ void define_lightning_indexer(OperatorLibrary& library) {
       .kernel = parts(boxed<&dense_softmax_lse>()),
       .definition = "Statistics of the softmax over the scores of npu_lightning_indexer, for each query over all keys "
                     "that it sees. The arguments query_index, key_index and weights are the query, key and weights of "
-                    "that operator, in the layout BSND or TND. Results: the largest score, and the sum of exp(score - "
-                    "largest score), both in float32, [B, 1, S] or, in the layout TND, [1, T].",
+                    "that operator, in the layout BSND or TND. actual_seq_qlen, actual_seq_klen and sparse_mode are "
+                    "its actual_seq_lengths_query, actual_seq_lengths_key and sparse_mode; pre_tokens and next_tokens "
+                    "are ignored. Results: the largest score, and the sum of exp(score - largest score), both in "
+                    "float32, [B, 1, S] or, in the layout TND, [1, T]; -inf and 0 for a query that sees no key.",
   });
 }
 

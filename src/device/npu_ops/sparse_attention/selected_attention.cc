@@ -87,7 +87,8 @@ void define_selected_attention(OperatorLibrary& library) {
       .kernel = parts(boxed<&select_attention_grad>()),
       .definition = "Gradients of npu_nsa_select_attention for query, key and value, in their shapes and types. They "
                     "are computed from grad, the gradient of attention_out, and from the results attention_out, "
-                    "softmax_max and softmax_sum (FlashAttention-2, Dao, 2023).",
+                    "softmax_max and softmax_sum (FlashAttention-2, Dao, 2023). The other arguments are those of the "
+                    "forward call.",
   });
   library.add({
       .schema = "npu::npu_nsa_select_attention_infer(Tensor query, Tensor key, Tensor value, Tensor topk_indices, "

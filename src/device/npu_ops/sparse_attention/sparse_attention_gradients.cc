@@ -184,8 +184,12 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
       .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}},
       .definition = "Gradients of npu_sparse_flash_attention for query, key, value, query_rope and key_rope, in this "
                     "order. They are computed from d_out, the gradient of out, and from the results out, softmax_max "
-                    "and softmax_sum (FlashAttention-2, Dao, 2023). The gradient of an argument that is None is an "
-                    "empty tensor. If value is None, the gradient of key includes that of the value.",
+                    "and softmax_sum (FlashAttention-2, Dao, 2023). layout, BSND or TND, is that of queries and keys. "
+                    "actual_seq_qlen and actual_seq_kvlen are actual_seq_lengths_query and actual_seq_lengths_kv of "
+                    "the forward call, and the other arguments have the names of that call. Each gradient has the "
+                    "shape and type of its argument; for an argument that is None it is an empty tensor, [0] in the "
+                    "type of query. If value is None, the gradient of key includes that of the value. If the forward "
+                    "call had sinks, softmax_max and softmax_sum include them; the gradient of sinks is not computed.",
   });
   library.add({
       .schema = "npu::npu_lightning_indexer_grad(Tensor query, Tensor key, Tensor dy, Tensor sparse_indices, Tensor "
@@ -197,7 +201,10 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
       .traits = {.on_host = {"actual_seq_lengths_query", "actual_seq_lengths_key"}},
       .definition = "Gradients of the scores that npu_lightning_indexer returns with return_value, for query, key and "
                     "weights, in their shapes and types. dy is the gradient of the scores and sparse_indices their "
-                    "positions, both [B, S, 1, n] or [T, 1, n]; -1 is skipped. The gradient of relu at 0 is 0.",
+                    "positions, both [B, S, 1, n] or [T, 1, n]; -1 is skipped. layout, BSND or TND, is that of queries "
+                    "and keys, and the lengths are those of the forward call. The gradient of relu at 0 is 0. "
+                    "sparse_mode, pre_tokens and next_tokens are ignored: sparse_indices name only keys that a query "
+                    "sees.",
   });
   library.add({
       .schema =
@@ -211,11 +218,14 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
                     "the sum over queries of the Kullback-Leibler divergence of q from p, sum(p * log(p / q)). q is "
                     "the softmax of the scores of npu_lightning_indexer for query_index, key_index and weights. p is "
                     "softmax(query @ key^T * scale_value), summed over heads and divided by its sum over keys; "
-                    "query_rope and key_rope are further elements of its heads. softmax_max and softmax_sum are the "
-                    "statistics of this attention, [B, key heads, S, N / key heads] or, in the layout TND, [key "
-                    "heads, T, N / key heads]. softmax_max_index and softmax_sum_index are the results of "
-                    "npu_dense_lightning_indexer_softmax_lse. Results: the gradients of query_index, key_index and "
-                    "weights, and the loss, [1] in float32.",
+                    "query_rope and key_rope are further elements of its heads. layout is BSND or TND; "
+                    "actual_seq_qlen, actual_seq_klen and sparse_mode are actual_seq_lengths_query, "
+                    "actual_seq_lengths_key and sparse_mode of npu_lightning_indexer, and keys that a query does not "
+                    "see are in neither distribution. pre_tokens and next_tokens are ignored. softmax_max and "
+                    "softmax_sum are the statistics of this attention, [B, key heads, S, N / key heads] or, in the "
+                    "layout TND, [key heads, T, N / key heads]. softmax_max_index and softmax_sum_index are the "
+                    "results of npu_dense_lightning_indexer_softmax_lse. Results: the gradients of query_index, "
+                    "key_index and weights, in their shapes and types, and the loss, [1] in float32.",
   });
   library.add({
       .schema =
@@ -225,9 +235,11 @@ void define_sparse_attention_gradients(OperatorLibrary& library) {
           "actual_seq_klen=None, str? layout='BSND', int? sparse_mode=3, int? pre_tokens=9223372036854775807, int? "
           "next_tokens=9223372036854775807, Tensor? sinks=None) -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&grad_kl_loss>()),
-      .definition = "npu_dense_lightning_indexer_grad_kl_loss in which p and q are distributions over the keys that "
-                    "sparse_indices selects (DeepSeek-V3.2, 2025, equation 4). softmax_max and softmax_sum are "
-                    "results of npu_sparse_flash_attention. sinks is ignored, because these statistics include it.",
+      .definition = "npu_dense_lightning_indexer_grad_kl_loss in which p and q are distributions over those keys a "
+                    "query sees that sparse_indices selects (DeepSeek-V3.2, 2025, equation 4). sparse_indices is [B, "
+                    "S, 1, n] or [T, 1, n] with positions of keys, and -1 selects none. softmax_max and softmax_sum "
+                    "are results of npu_sparse_flash_attention, and softmax_max_index and softmax_sum_index are not "
+                    "needed. sinks is ignored, because these statistics include it.",
   });
 }
 

@@ -141,8 +141,8 @@ void define_formats(OperatorLibrary& library) {
       .definition = "Returns a contiguous copy of the npu tensor input, whose storage has the memory format acl_format "
                     "(torch_npu.Format), for example 2 (ND) or 29 (FRACTAL_NZ). The format is only a tag, and the "
                     "elements stay in plain order. While torch.npu.config.allow_internal_format is False, formats that "
-                    "only an NPU's kernels know are replaced by their plain formats, with a warning. customize_dtype "
-                    "and input_dtype are ignored.",
+                    "only an NPU's kernels know are replaced by their plain formats, with a warning; an unknown "
+                    "acl_format raises RuntimeError. customize_dtype and input_dtype are ignored.",
   });
   library.add({
       .schema = "npu::_npu_format_cast(Tensor input, int acl_format) -> Tensor",
@@ -206,8 +206,12 @@ void define_formats(OperatorLibrary& library) {
       .schema = "npu::empty_with_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                 "device=None, bool? pin_memory=None, int acl_format=2, int? base_addr_aligned_kb=None) -> Tensor",
       .kernel = factory(&empty_with_format),
-      .definition = "torch.empty on npu with the memory format acl_format, which is a tag as in npu_format_cast. "
-                    "device is an npu, by default the current one. base_addr_aligned_kb is ignored.",
+      .definition = "torch.empty on npu with the memory format acl_format, a code of torch_npu.Format such as 2 (ND, "
+                    "plain) or 29 (FRACTAL_NZ). As in npu_format_cast the format is only a tag: memory stays plain, "
+                    "any size fits, and formats that only an NPU's kernels know are replaced while "
+                    "torch.npu.config.allow_internal_format is False. An unknown acl_format raises RuntimeError. "
+                    "device is an npu, by default the current one; others raise NotImplementedError, and pin_memory "
+                    "must not be True. base_addr_aligned_kb is ignored.",
   });
   library.add({
       .schema = "npu::empty_with_swapped_memory(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",

@@ -252,11 +252,10 @@ void define_detection(OperatorLibrary& library) {
                 "max_output_size=-1, int mode=0) -> (Tensor, Tensor)",
       .kernel = whole(&nms_rotated, &nms_rotated_meta),
       .definition = "Non-maximum suppression of rotated boxes: keeps boxes as npu_nms_v4 does, by the IoU of rotated "
-                    "rectangles. input is [N, 5]: x, y, w, h and angle in degrees, or with mode 1 x0, y0, x1, y1 "
-                    "before the rotation and angle. At most max_output_size boxes are kept, or all if it is -1. "
-                    "Results in int32: the indices of the kept boxes, as many as there are, and their number [1]. The "
-                    "schema leaves the unit of angles and the shape of the second result open; these are the most "
-                    "probable.",
+                    "rectangles. input is [N, 5]: the centre x, y, then w, h and the angle in degrees, or with mode 1 "
+                    "x0, y0, x1, y1 before the rotation and angle. At most max_output_size boxes are kept, or all if "
+                    "it is -1. Results in int32: the indices of the kept boxes, as many as there are, and their number "
+                    "[1]. Ascend does not publish the unit of the angle and the shape of the second result.",
   });
 }
 

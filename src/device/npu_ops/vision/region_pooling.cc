@@ -201,19 +201,21 @@ void define_region_pooling(OperatorLibrary& library) {
                 "pooled_width, int sample_num, int roi_end_mode) -> Tensor",
       .kernel = parts(&roi_align),
       .definition = "RoIAlign (He et al., 2017): divides each region into pooled_height * pooled_width bins, each the "
-                    "mean of sample_num^2 bilinear samples. Samples more than one pixel outside of the map count as 0. "
-                    "input is [N, C, H, W]; rois is [K, 5]: the index of the image, and x0, y0, x1, y1, which are "
-                    "multiplied by spatial_scale. With roi_end_mode 0, regions are at least one pixel of the map wide "
-                    "and high. With 1, x1 and y1 are increased by 1 before they are scaled. With 2, regions are "
-                    "shifted by -0.5 pixels of the map. The result is [K, C, pooled_height, pooled_width] in the type "
-                    "of input.",
+                    "mean of sample_num^2 bilinear samples; sample_num must be 1 or more. A sample at y < -1, y > H, x "
+                    "< -1 or x > W counts as 0; others outside of the map take the elements at its edge. input is [N, "
+                    "C, H, W]; rois is [K, 5]: the index of the image, and x0, y0, x1, y1, which are multiplied by "
+                    "spatial_scale. With roi_end_mode 0, regions are at least one pixel of the map wide and high. With "
+                    "1, x1 and y1 are increased by 1 before they are scaled, and regions are at least 0 wide and high. "
+                    "With 2, regions are shifted by -0.5 pixels of the map, and their size has no limit. The result is "
+                    "[K, C, pooled_height, pooled_width] in the type of input.",
   });
   library.add({
       .schema = "npu::npu_roi_alignbk(Tensor input, Tensor rois, int[] xdiff_shape, int pooled_width, int "
                 "pooled_height, float spatial_scale, int sample_num, int? roi_end_mode=None) -> Tensor",
       .kernel = parts(&roi_align_backward),
-      .definition = "Gradient of npu_roi_align with respect to its input, of shape xdiff_shape. Here, input is the "
-                    "gradient of the result. roi_end_mode None is 1.",
+      .definition = "Gradient of npu_roi_align with respect to its input, of shape xdiff_shape, [N, C, H, W]. Here, "
+                    "input is the gradient of the result, and its type is that of the gradient returned. roi_end_mode "
+                    "None is 1; the other arguments are those of the forward call.",
   });
   library.add({
       .schema = "npu::npu_ps_roi_pooling(Tensor input, Tensor rois, float spatial_scale, int group_size, int "
@@ -232,7 +234,8 @@ void define_region_pooling(OperatorLibrary& library) {
       .kernel = parts(&ps_roi_pooling_backward),
       .definition = "Gradient of npu_ps_roi_pooling with respect to input, from the gradient output_grad of its "
                     "result. input_size is the height and width of input, which has as many images as rois has rows in "
-                    "its first dimension.",
+                    "its first dimension. The result is in the type of output_grad; the other arguments are those of "
+                    "the forward call.",
   });
 }
 

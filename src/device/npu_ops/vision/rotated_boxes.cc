@@ -142,10 +142,10 @@ void define_rotated_boxes(OperatorLibrary& library) {
       .schema = "npu::npu_rotated_overlaps(Tensor input, Tensor query_boxes, bool trans=False) -> Tensor",
       .kernel = whole(&overlaps, &overlaps_meta),
       .definition = "Areas of intersection of all pairs of rotated boxes, by clipping polygons (Sutherland and "
-                    "Hodgman, 1974). input [B, N, 5] and query_boxes [B, K, 5] are x, y, w, h and angle in degrees, or "
-                    "with trans x0, y0, x1, y1 before the rotation and angle. The result is [B, N, K] in the type of "
-                    "input. The schema leaves the order of dimensions and the unit of angles open; these are the most "
-                    "probable.",
+                    "Hodgman, 1974). input [B, N, 5] and query_boxes [B, K, 5] are the centre x, y, then w, h and the "
+                    "angle in degrees, or with trans x0, y0, x1, y1 before the rotation and angle. The result is [B, "
+                    "N, K] in the type of input. Ascend does not publish the order of the dimensions and the unit of "
+                    "the angle.",
   });
   library.add({
       .schema = "npu::npu_rotated_iou(Tensor input, Tensor query_boxes, bool trans=False, int mode=0, bool "
@@ -154,8 +154,8 @@ void define_rotated_boxes(OperatorLibrary& library) {
       .definition = "Intersection over union of rotated boxes, given as for npu_rotated_overlaps. With mode 1, the "
                     "intersection is divided by the area of the box in input instead of the union. The result is [B, "
                     "N, K] for all pairs, or [B, N] without is_cross, for the boxes with the same index. v_threshold "
-                    "and e_threshold are ignored: no vertex or edge is missed. The meaning of mode 1 and is_cross is "
-                    "the most probable one, by box_iou_rotated of MMCV.",
+                    "and e_threshold are ignored: no vertex or edge is missed. Ascend does not publish what mode and "
+                    "is_cross mean; these are as in box_iou_rotated of MMCV.",
   });
 }
 
