@@ -109,9 +109,10 @@ void define_floyd_attention(OperatorLibrary& library) {
           "Tensor? atten_mask=None, float scale_value=1.) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(&floyd_attention_backward),
       .definition = "Gradients of npu_fused_floyd_attention for query_ik, key_ij, value_ij, key_jk and value_jk, in "
-                    "this order. grad_output is the gradient of its first result; attention_out, softmax_max and "
-                    "softmax_sum are its results, from which the weights are computed again (as in FlashAttention-2, "
-                    "Dao, 2023).",
+                    "this order and in their shapes and types. grad_output is the gradient of its first result; "
+                    "attention_out, softmax_max and softmax_sum are its results, from which the weights are computed "
+                    "again (as in FlashAttention-2, Dao, 2023). atten_mask and scale_value are those of the forward "
+                    "call.",
   });
 }
 

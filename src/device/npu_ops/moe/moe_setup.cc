@@ -142,8 +142,9 @@ void define_moe_setup(OperatorLibrary& library) {
       .kernel = parts(boxed<&dispatch_setup>()),
       .definition = "First half of npu_moe_distribute_dispatch_v2, which orders and quantises rows; "
                     "npu_moe_distribute_dispatch_teardown sends them, so that a program can compute something else in "
-                    "between. quant_mode is 0 or 2. Results: y, the rows ordered by destination rank and expert, with "
-                    "zeros up to a multiple of 256 values, or with quant_mode 2 int8 rows, each followed by the 4 "
+                    "between. The arguments are those of npu_moe_distribute_dispatch_v2; quant_mode is 0 or 2, and "
+                    "comm_type and comm_alg are ignored. Results: y, the rows ordered by destination rank and expert, "
+                    "with zeros up to a multiple of 256 values, or with quant_mode 2 int8 rows, each followed by the 4 "
                     "bytes of its float32 scale at the next multiple of 32 and zeros up to a multiple of 512; the "
                     "position of each pair among those of its expert, [N * K] in int32; and comm_cmd_info in int32, "
                     "the pair of each row (-1 for none), then the number of rows for each rank of a shared expert and "
@@ -157,10 +158,11 @@ void define_moe_setup(OperatorLibrary& library) {
           "expert_token_nums_type=1, int comm_type=0, str comm_alg=\"\") -> (Tensor, Tensor, Tensor, Tensor)",
       .kernel = parts(boxed<&dispatch_teardown>()),
       .definition = "Second half of npu_moe_distribute_dispatch_v2: sends the rows y that "
-                    "npu_moe_distribute_dispatch_setup ordered, with its comm_cmd_info. Results: expand_x, "
-                    "dynamic_scales, assist_info_for_combine and expert_token_nums of npu_moe_distribute_dispatch_v2. "
-                    "The fourth number of each row of assist_info_for_combine is 1 if the row arrived, because "
-                    "npu_moe_distribute_combine_setup needs it.",
+                    "npu_moe_distribute_dispatch_setup ordered, with its comm_cmd_info. x and expert_ids give only "
+                    "sizes, and the other arguments are those of the first half; comm_type and comm_alg are ignored. "
+                    "Results: expand_x, dynamic_scales, assist_info_for_combine and expert_token_nums of "
+                    "npu_moe_distribute_dispatch_v2. The fourth number of each row of assist_info_for_combine is 1 if "
+                    "the row arrived, because npu_moe_distribute_combine_setup needs it.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_setup(Tensor expand_x, Tensor expert_ids, Tensor "
@@ -172,7 +174,8 @@ void define_moe_setup(OperatorLibrary& library) {
                     "H], by the ranks of their tokens; npu_moe_distribute_combine_teardown sends them. "
                     "assist_info_for_combine is that of npu_moe_distribute_dispatch_teardown. Results: the rows, with "
                     "zeros up to a multiple of 512 values; and comm_cmd_info in int32, the token and the index of the "
-                    "token's expert for each row, then the number of rows for each rank.",
+                    "token's expert for each row, then the number of rows for each rank. expert_ids, global_bs, "
+                    "comm_quant_mode, comm_type and comm_alg are ignored.",
   });
   library.add({
       .schema = "npu::npu_moe_distribute_combine_teardown(Tensor expand_x, Tensor quant_expand_x, Tensor expert_ids, "
@@ -182,9 +185,11 @@ void define_moe_setup(OperatorLibrary& library) {
                 "comm_quant_mode=0, int comm_type=0, str comm_alg=\"\") -> Tensor",
       .kernel = parts(boxed<&combine_teardown>()),
       .definition = "Second half of npu_moe_distribute_combine_v2: sends the rows quant_expand_x that "
-                    "npu_moe_distribute_combine_setup ordered, with its comm_cmd_info, and adds them up. The result is "
-                    "[N, H] in the type of expand_x, with rows of shared experts and shared_expert_x added. expand_idx "
-                    "and x_active_mask are ignored.",
+                    "npu_moe_distribute_combine_setup ordered, with its comm_cmd_info, and adds them up, times "
+                    "expert_scales [N, K], in float32. Rows of shared experts and shared_expert_x [N, H] are added. "
+                    "expert_ids [N, K] and expand_x [A, H] give only sizes and the type. The result is [N, H] in the "
+                    "type of expand_x. expand_idx, x_active_mask, global_bs, comm_quant_mode, comm_type and comm_alg "
+                    "are ignored.",
   });
 }
 
