@@ -44,7 +44,7 @@ struct TaskKindRow {
 };
 
 // In the order of TaskKind.
-inline constexpr std::array<TaskKindRow, 11> kTaskKinds = {{
+inline constexpr auto kTaskKinds = std::to_array<TaskKindRow>({
     {"kernel"},
     {"aten", KindTrait::kOfHost | KindTrait::kRebindable},
     {"python", KindTrait::kOfHost | KindTrait::kRebindable | KindTrait::kCallable},
@@ -56,7 +56,7 @@ inline constexpr std::array<TaskKindRow, 11> kTaskKinds = {{
     {"super_kernel", static_cast<uint8_t>(KindTrait::kGenerated)},
     {"nested", KindTrait::kOfHost | KindTrait::kRebindable | KindTrait::kCallable},
     {"group", static_cast<uint8_t>(KindTrait::kGenerated)},
-}};
+});
 
 inline constexpr std::array<std::string_view, kTaskKinds.size()> kTaskKindNames = [] {
   std::array<std::string_view, kTaskKinds.size()> names;

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recipes of CONTRIBUTING.md, applied to a copy of the sources: an operator, a pass and a kernel, each in the
-places that its recipe names and no others."""
+"""The recipes of CONTRIBUTING.md, applied to a copy of the sources, each in the places that its recipe names and no
+others."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,59 @@ npugraph.graph 1 @lowers {
 }
 """
 
+# "Add a kind of task": an enumerator, a row, a maker.
+TASK_KIND = "  kRecipe,  // runs the kernel of its name\n"
+TASK_KIND_ROW = """    {"recipe"},\n"""
+TASK_MAKER = """\
+ng_task make_recipe(const program::Program&, const program::Task& task) {
+  return program::make_task(kernels::find(task.name)->make, task);
+}
+
+"""
+TASK_MAKER_LINE = "    all.add(TaskKind::kRecipe, make_recipe);\n"
+TASK_KIND_TEST = """\
+TEST(Recipes, AKindHasANameAndAMaker) {
+  const program::Program program = program::parse(R"(npugraph.program 4 @recipe {
+    buffer b0 input(0) bytes(32)
+    buffer b1 output bytes(32) live(0, 0)
+    input 0 "x" b0 : f32[8]{1}
+    task 0 recipe "kernel.unary_cube" {
+      read b0+0 : f32[8]{1}
+      write b1+0 : f32[8]{1}
+    }
+    segment 1
+    output tensor b1+0 : f32[8]{1}
+  })");
+  EXPECT_EQ(program.tasks[0].kind, program::TaskKind::kRecipe);
+  ng_task task = make_task(program, program.tasks[0]);
+  EXPECT_NE(task.run, nullptr);
+  if (task.destroy != nullptr) task.destroy(task.context);
+}
+
+"""
+
+# "Add a rule of Ascend IR": a row and its function, and here an operator that Ascend does not document.
+IR_OPERATOR = "RecipeCube(x:{float}) -> (y:{float})\n"
+IR_RULE = """\
+std::vector<Operand> cube(const Call& call) {
+  const TensorRef x{call.value("x")};
+  const TensorRef square{call.context().add(aten::mul_Tensor::op(), {x, x})};
+  return one(call.context().add(aten::mul_Tensor::op(), {square, x}));
+}
+
+"""
+IR_RULE_ROW = """    {"RecipeCube", cube},\n"""
+IR_RULE_TEST = """\
+TEST(Recipes, ARuleMakesNodes) {
+  const std::string text = graph_or_refusal({data("x", 0, {2}), Op("RecipeCube", "y", {"x:0"})});
+  EXPECT_TRUE(contains(text, "aten.mul.Tensor(%x, %x)")) << text;
+}
+
+"""
+
+# "Add a processor target": a row, for x86-64.
+TARGET_ROW = """    Level{"recipe", "x86-64-v2", [] { return true; }, describe_v2},\n"""
+
 
 class Tree:
     """A copy of the files that git does not ignore. Files that are deleted are still in its index."""
@@ -132,12 +186,12 @@ class Tree:
         (self.root / path).write_text(text)
         self.touched.add(path)
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command: str | Path, **environment: str) -> str:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
             command,
             cwd=self.root,
-            env={**os.environ, "PATH": path},
+            env={**os.environ, "PATH": path, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -170,6 +224,28 @@ def add_kernel(tree: Tree) -> None:
     tree.write("tests/ir/lower/cube.ir", LOWERS)
 
 
+def add_task_kind(tree: Tree) -> None:
+    kinds = "src/core/program/task_kind.h"
+    tree.insert(kinds, "  kGroup,", TASK_KIND)
+    tree.insert(kinds, '    {"group"', TASK_KIND_ROW)
+    makers = "src/core/compiler/task_makers.cc"
+    tree.insert(makers, "ng_task make_group(", TASK_MAKER)
+    tree.insert(makers, "    return all;", TASK_MAKER_LINE)
+    tree.insert("tests/unit/core/compiler/artifact_test.cc", "}  // namespace\n", TASK_KIND_TEST)
+
+
+def add_rule(tree: Tree) -> None:
+    rules = "src/core/ge/import/rules_pointwise.cc"
+    tree.insert("src/core/ge/ir/operators.txt", "Reciprocal(", IR_OPERATOR)
+    tree.insert(rules, "constexpr auto kPointwiseRules", IR_RULE)
+    tree.insert(rules, '    {"Reciprocal"', IR_RULE_ROW)
+    tree.insert("tests/unit/core/ge/rules_test.cc", "}  // namespace\n", IR_RULE_TEST)
+
+
+def add_target(tree: Tree) -> None:
+    tree.insert("src/core/target/host.cc", '    Level{"x86-64-v3"', TARGET_ROW)
+
+
 def touched_by(recipe: Callable[[Tree], None], tree: Tree) -> set[str]:
     tree.touched = set()
     recipe(tree)
@@ -177,7 +253,7 @@ def touched_by(recipe: Callable[[Tree], None], tree: Tree) -> set[str]:
 
 
 @pytest.mark.long
-def test_operators_passes_and_kernels_are_added_by_their_recipes(tmp_path: Path) -> None:
+def test_the_core_grows_by_its_recipes(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree")
     assert touched_by(add_operator, tree) == {"src/core/ops/rows/pointwise_unary.inc"}
     assert touched_by(add_pass, tree) == {
@@ -190,10 +266,16 @@ def test_operators_passes_and_kernels_are_added_by_their_recipes(tmp_path: Path)
         "src/core/kernels/pointwise_table.cc",
         "src/core/ops/rows/pointwise_unary.inc",
     }
+    assert touched_by(add_task_kind, tree) == {
+        "src/core/program/task_kind.h",
+        "src/core/compiler/task_makers.cc",
+    }
+    assert touched_by(add_rule, tree) == {"src/core/ge/ir/operators.txt", "src/core/ge/import/rules_pointwise.cc"}
+    assert touched_by(add_target, tree) == {"src/core/target/host.cc"}
 
     options = ("-DCMAKE_BUILD_TYPE=Debug", "-DNPUGRAPH_TORCH=OFF", "-DNPUGRAPH_UNITY=ON")
     tree.run("cmake", "-S", ".", "-B", "build", "-G", "Ninja", *options)
-    targets = ("npugraph-opt", "kernels_test", "ops_test", "passes_test")
+    targets = ("npugraph-opt", "kernels_test", "ops_test", "passes_test", "compiler_test", "ge_test")
     tree.run("ninja", "-C", "build", "-j2", *targets)
     for check in ("check_layers", "check_operators", "check_names", "check_file_size"):
         tree.run(sys.executable, f"scripts/{check}", "--root", ".")
@@ -201,3 +283,80 @@ def test_operators_passes_and_kernels_are_added_by_their_recipes(tmp_path: Path)
     tree.run(Path(sys.executable).parent / "lit", "-sv", "--param", f"tools={tree.root / 'build/bin'}", *files)
     assert "Kernels" in tree.run("build/bin/kernels_test", "--gtest_filter=Kernels.*")
     tree.run("build/bin/passes_test")
+    for program in ("compiler_test", "ge_test"):
+        assert "1 test from Recipes" in tree.run(f"build/bin/{program}", "--gtest_filter=Recipes.*")
+    if platform.machine() == "x86_64":
+        said = tree.run("build/bin/npugraph-opt", files[2], "--to=lower", NPUGRAPH_TARGET="recipe")
+        assert "is ignored" not in said
+
+
+# "Add an option" of Python, and "Add a converter to Ascend IR": a row and a function.
+OPTION_ROW = """\
+    Option("recipe", 3, IntRange(1, 8), "How many times the soup is stirred."),
+"""
+CONVERTER_ROW = "aten.special_i0e.default: Square x=self\n"
+CONVERTER = """
+
+@register_fx_node_ge_converter(torch.ops.aten.special_i1e.default)
+def _recipe(self: Tensor, *, meta_outputs: Any) -> Tensor:
+    return ge.Neg(self)
+"""
+# Imports npugraph of the copied tree, whatever an editable installation says.
+PRELUDE = """\
+import sys
+
+sys.meta_path = [finder for finder in sys.meta_path if not type(finder).__name__.startswith("ScikitBuild")]
+sys.path.insert(0, "python")
+import torch
+"""
+USE_OPTION = """
+import npugraph_ex
+
+compiled = torch.compile(torch.exp, backend="npugraph_ex", options={"recipe": 5})
+assert torch.equal(compiled(torch.zeros(2)), torch.ones(2))
+assert npugraph_ex.CompilerConfig().recipe.value == 3
+try:
+    torch.compile(torch.exp, backend="npugraph_ex", options={"recipe": 9})(torch.zeros(2))
+except Exception as error:
+    assert "option 'recipe' of backend 'npugraph_ex' takes" in str(error), error
+else:
+    raise AssertionError("no error")
+"""
+USE_CONVERTERS = """
+import torchair
+
+def function(x):
+    return torch.special.i0e(x) + torch.special.i1e(x)
+
+x = torch.rand(5)
+with torch.no_grad():
+    assert torch.equal(torch.compile(function, backend=torchair.get_npu_backend())(x), x * x + -x)
+"""
+
+
+def add_option(tree: Tree) -> None:
+    tree.insert("python/npugraph/options.py", '    Option("name"', OPTION_ROW)
+
+
+def add_converters(tree: Tree) -> None:
+    tree.insert("python/npugraph/ge/converters/rows.py", "aten.square.default:", CONVERTER_ROW)
+    tree.append("python/npugraph/ge/converters/reductions.py", CONVERTER)
+
+
+@pytest.mark.long
+def test_options_and_converters_are_added_by_their_recipes(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "tree")
+    for built in (ROOT / "python/npugraph").rglob("*.so"):
+        copy = tree.root / built.relative_to(ROOT)
+        copy.parent.mkdir(exist_ok=True)
+        copy.symlink_to(built)
+    assert touched_by(add_option, tree) == {"python/npugraph/options.py"}
+    assert touched_by(add_converters, tree) == {
+        "python/npugraph/ge/converters/rows.py",
+        "python/npugraph/ge/converters/reductions.py",
+    }
+    for use in (USE_OPTION, USE_CONVERTERS):
+        tree.run(sys.executable, "-c", PRELUDE + use)
+    write_page = f"import runpy\n{PRELUDE}\nrunpy.run_path('scripts/options_page', run_name='__main__')"
+    tree.run(sys.executable, "-c", write_page)
+    assert "| `recipe` | an int from 1 to 8 | `3` | How many times" in (tree.root / "docs/options.md").read_text()
