@@ -8,7 +8,7 @@ import os
 import torch
 
 from npugraph import counters, serialize
-from npugraph.fx.dynamo import embedding_bags, recurrent, triton_calls
+from npugraph.fx.dynamo import corrected_torch, triton_calls
 from npugraph.fx.streams import input_writes
 from npugraph.operator_steps import hints
 
@@ -16,8 +16,7 @@ from npugraph.operator_steps import hints
 def install() -> None:
     """Makes the changes, once per process."""
     input_writes.install()
-    embedding_bags.install()
-    recurrent.install()
+    corrected_torch.install()
     triton_calls.install()
     counters.install()
     serialize.install()

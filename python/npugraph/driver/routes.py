@@ -26,12 +26,10 @@ from npugraph.driver.entry import CompiledGraph, Entry, OperatorGraph, Route, na
 from npugraph.driver.pipeline import compile_graph
 from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
+from npugraph.fx.dynamo.as_written import why_as_written
 from npugraph.fx.dynamo.callers import Caller
 from npugraph.fx.dynamo.carried_writes import CannotCarry, carry_writes
-from npugraph.fx.dynamo.lost_writes import lost_write
 from npugraph.fx.dynamo.record import NotRecorded, record
-from npugraph.fx.dynamo.retyped_results import retyped_result
-from npugraph.fx.dynamo.turned_inputs import written_and_turned
 from npugraph.fx.passes.pipeline import has_joint_rules, run_joint_rules
 from npugraph.fx.result_places import description
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
@@ -62,15 +60,9 @@ def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: D
 def _through_aot_autograd(entry: Entry, example_inputs: Sequence[Any], decompositions: Decompositions) -> CompiledGraph:
     marks()  # so that they are not dead code
     compilers = _Compilers(entry)
-    if (node := written_and_turned(entry.gm.graph)) is not None:
-        logger.debug("%s runs operator by operator: %s changes the strides of a written input", entry.name, node)
-        return _operator_by_operator(entry, "turned_inputs")
-    if (node := retyped_result(entry.gm.graph)) is not None:
-        logger.debug("%s runs operator by operator: %s views an input as another type", entry.name, node)
-        return _operator_by_operator(entry, "retyped_results")
-    if (node := lost_write(entry.gm.graph)) is not None:
-        logger.debug("%s runs operator by operator: Dynamo would lose %s, the write of a number", entry.name, node)
-        return _operator_by_operator(entry, "lost_writes")
+    if (found := why_as_written(entry.gm.graph)) is not None:
+        logger.debug("%s runs operator by operator: %s", entry.name, found.text)
+        return _operator_by_operator(entry, found.counter)
     try:
         gm = carry_writes(entry.gm)
     except CannotCarry as reason:
