@@ -129,7 +129,7 @@ TEST(Recipes, AKindHasANameAndAMaker) {
     }
     segment 1
     output tensor b1+0 : f32[8]{1}
-  })");
+  })", "recipe");
   EXPECT_EQ(program.tasks[0].kind, program::TaskKind::kRecipe);
   ng_task task = make_task(program, program.tasks[0]);
   EXPECT_NE(task.run, nullptr);
