@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // npugraph._C.CaptureRules: the user's options for captures and the memory of graphs.
-#include "runtime/instance/capture_rules.h"
-
 #include <string>
 
 #include "backend/bindings/init.h"
+#include "runtime/options.h"
 
 namespace npugraph::bindings {
 

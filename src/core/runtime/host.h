@@ -13,7 +13,7 @@
 
 #include "abi/task.h"
 #include "program/program.h"
-#include "runtime/instance/capture_rules.h"
+#include "runtime/options.h"
 
 namespace npugraph::runtime {
 

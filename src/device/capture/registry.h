@@ -11,7 +11,7 @@
 #include <c10/core/Stream.h>
 
 #include "device/npu/call_record.h"
-#include "runtime/instance/capture_rules.h"
+#include "runtime/options.h"
 
 namespace npugraph::capture {
 

@@ -19,10 +19,9 @@
 #include "runtime/instance/lease.h"
 #include "runtime/instance/sizes.h"
 #include "runtime/memory/arena.h"
+#include "runtime/memory/call_memory.h"
 #include "runtime/memory/input_staging.h"
-#include "runtime/memory/kept_results.h"
 #include "runtime/memory/overlap.h"
-#include "runtime/memory/working_memory.h"
 
 namespace npugraph::runtime {
 

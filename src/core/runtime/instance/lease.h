@@ -15,9 +15,7 @@
 
 #include "abi/task.h"
 #include "program/offsets.h"
-#include "runtime/memory/constant_memory.h"
-#include "runtime/memory/kept_results.h"
-#include "runtime/memory/working_memory.h"
+#include "runtime/memory/call_memory.h"
 
 namespace npugraph::runtime {
 

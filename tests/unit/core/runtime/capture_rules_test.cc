@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/instance/capture_rules.h"
-
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
 #include "base/counters.h"
+#include "runtime/memory/call_memory.h"
 #include "runtime/memory/input_staging.h"
-#include "runtime/memory/working_memory.h"
+#include "runtime/options.h"
 #include "runtime/runtime_test_util.h"
 #include "runtime/watch/ledger.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/instance/capture_rules.h"
+#include "runtime/options.h"
 
 #include "base/error.h"
 

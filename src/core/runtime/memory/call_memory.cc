@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/working_memory.h"
+#include "runtime/memory/call_memory.h"
 
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "program/offsets.h"
+#include "runtime/watch/ledger.h"
 
 namespace npugraph::runtime {
 namespace {
@@ -30,6 +34,12 @@ struct AllPools {
 AllPools& all_pools() {
   static auto* pools = new AllPools;
   return *pools;
+}
+
+// Bytes of a constant in the block; none for objects of the host.
+int64_t room_of(const program::Constant& constant) {
+  constexpr int64_t kUnit = program::kArenaAlignment;
+  return constant.data == nullptr ? 0 : (constant.bytes + kUnit - 1) / kUnit * kUnit;
 }
 
 }  // namespace
@@ -78,6 +88,51 @@ void SharedPool::trim() {
   std::lock_guard lock(all_pools().mutex);
   Pool& pool = all_pools().by_handle.at(handle_);
   if (pool.shares == 1) pool.free.clear();
+}
+
+KeptResults::~KeptResults() {
+  for (const auto& [buffer, object] : objects_) host_.release(object);
+}
+
+void* KeptResults::take(int32_t buffer, int64_t bytes, void** data) {
+  const auto found = objects_.find(buffer);
+  if (found != objects_.end()) {
+    const std::span<std::byte> memory = host_.memory_of(found->second);
+    if (memory.data() != nullptr && static_cast<int64_t>(memory.size()) >= bytes) {
+      poison_memory(memory.data(), memory.size());
+      host_.retain(found->second);
+      *data = memory.data();
+      return found->second;
+    }
+    host_.release(found->second);
+    objects_.erase(found);
+  }
+  void* object = host_.allocate(bytes, data);
+  poison_memory(*data, bytes);
+  host_.retain(object);
+  objects_.emplace(buffer, object);
+  return object;
+}
+
+int64_t ConstantMemory::bytes() const {
+  int64_t bytes = 0;
+  for (const program::Constant& constant : program_.constants) bytes += room_of(constant);
+  return bytes;
+}
+
+void ConstantMemory::move(std::byte* base) {
+  copies_.clear();
+  ++generation_;
+  if (base == nullptr) return;
+  for (const program::Constant& constant : program_.constants) {
+    const bool copied = constant.data != nullptr && constant.bytes > 0;
+    copies_.push_back(copied ? std::memcpy(base, constant.data, constant.bytes) : constant.data);
+    base += room_of(constant);
+  }
+}
+
+const void* ConstantMemory::data(int32_t constant) const {
+  return copies_.empty() ? program_.constants[constant].data : copies_[constant];
 }
 
 }  // namespace npugraph::runtime
