@@ -19,6 +19,8 @@
 #include "codegen/jit/jit.h"
 #include "compiler/defect_report.h"
 #include "compiler/task_makers.h"
+#include "program/program.h"
+#include "runtime/observation.h"
 
 namespace npugraph::bindings {
 
@@ -46,7 +48,7 @@ std::shared_ptr<Artifact> compile(ir::Graph& graph, CompileRequest request, std:
 }
 
 py::dict memory(const Artifact& artifact) {
-  const runtime::MemoryInfo info = artifact.executable()->memory();
+  const runtime::MemoryInfo info = runtime::Observation(*artifact.executable()).memory();
   py::dict dict;
   dict["arena_bytes"] = info.arena_bytes;
   dict["heap_bytes"] = info.heap_bytes;
@@ -70,7 +72,7 @@ py::object to_python(const Scalar& scalar) {
 
 py::list instances(const Artifact& artifact) {
   py::list list;
-  for (const runtime::InstanceInfo& info : artifact.executable()->instances()) {
+  for (const runtime::InstanceInfo& info : runtime::Observation(*artifact.executable()).instances()) {
     py::dict symbols;
     for (const auto& [name, value] : info.symbols) symbols[py::str(name)] = to_python(value);
     list.append(py::make_tuple(info.key, symbols, info.captures, info.replays));
@@ -81,7 +83,7 @@ py::list instances(const Artifact& artifact) {
 // Each timed run as (nanoseconds, [(start, duration) of each task in nanoseconds]); starts count from that of the run.
 std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> runs(const Artifact& artifact) {
   std::vector<std::pair<int64_t, std::vector<std::pair<int64_t, int64_t>>>> all;
-  for (const runtime::TimedRun& timed : artifact.executable()->timed_runs()) {
+  for (const runtime::TimedRun& timed : runtime::Observation(*artifact.executable()).timed_runs()) {
     auto& [length, tasks] = all.emplace_back(timed.run.end_ns - timed.run.begin_ns, 0);
     for (const runtime::TimeSpan& task : timed.tasks)
       tasks.emplace_back(task.begin_ns - timed.run.begin_ns, task.end_ns - task.begin_ns);
@@ -105,8 +107,7 @@ py::object callable_of(std::shared_ptr<runtime::Executable> executable, bool box
 }
 
 // Description and source of each input.
-std::vector<std::pair<std::string, std::string>> inputs_of(const runtime::Executable& executable) {
-  const program::Program& program = executable.program();
+std::vector<std::pair<std::string, std::string>> inputs_of(const program::Program& program) {
   std::vector<std::pair<std::string, std::string>> inputs;
   for (const program::Input& input : program.inputs) inputs.emplace_back(describe(program, input), input.source);
   return inputs;
@@ -127,8 +128,8 @@ py::object bind(const Artifact& owner, std::vector<std::string> names, const py:
     }
     if (!path[2].is_none()) made.query = path[2].cast<std::pair<std::string, int64_t>>();
   }
-  auto inputs = std::make_unique<calls::InputTemplate>(executable->program().name, std::move(names), std::move(read),
-                                                       std::move(model));
+  auto inputs =
+      std::make_unique<calls::InputTemplate>(owner.program().name, std::move(names), std::move(read), std::move(model));
   return py::reinterpret_steal<py::object>(
       make_callable(std::move(executable), calls::Arguments::kNamed, std::move(inputs), std::move(label)));
 }
@@ -227,7 +228,7 @@ void init_facts(py::module_& module) {
 }
 
 bool writes_inputs(const Artifact& artifact) {
-  const auto& inputs = artifact.executable()->program().inputs;
+  const auto& inputs = artifact.program().inputs;
   return std::any_of(inputs.begin(), inputs.end(), [](const program::Input& input) { return input.mutated; });
 }
 
@@ -317,7 +318,7 @@ void init_artifact(py::module_& module) {
           py::arg("facts") = program::Metadata())
       .def("facts", &Artifact::facts)
       .def("refresh", &Artifact::refresh)
-      .def("inputs", [](const Artifact& artifact) { return inputs_of(*artifact.executable()); })
+      .def("inputs", [](const Artifact& artifact) { return inputs_of(artifact.program()); })
       .def("bind", &bind)
       .def(
           "callable",

@@ -12,6 +12,7 @@
 #include "backend/bridge/declared.h"
 #include "backend/bridge/run_result.h"
 #include "base/error.h"
+#include "runtime/observation.h"
 
 namespace npugraph::bridge {
 
@@ -20,6 +21,7 @@ using program::Symbol;
 
 NestedRun::NestedRun(std::shared_ptr<runtime::Executable> executable)
     : executable_(std::move(executable)),
+      program_(runtime::Observation(*executable_).program()),
       inputs_(program().inputs.size()),
       outputs_(program().outputs.size()),
       copies_(program().inputs.size()) {}
@@ -106,7 +108,8 @@ at::Scalar NestedRun::scalar_input(size_t number, ng_scalar value) const {
 
 at::Tensor NestedRun::take(size_t number) {
   runtime::BoundOutput& output = outputs_[number];
-  if (output.object != nullptr && output.input < 0) {
+  const int32_t input = program().outputs[number].input;
+  if (output.object != nullptr && input == program::kNone) {
     const bool absent = is_absent(*static_cast<const c10::TensorImpl*>(output.object));
     NG_CHECK(!absent, "result ", number, " of ", program().name, " is undefined");
     return result_of(output);
@@ -116,9 +119,8 @@ at::Tensor NestedRun::take(size_t number) {
   NG_CHECK(output.kind == Output::Kind::kInput || output.kind == Output::Kind::kTensor, "result ", number, " of ",
            program().name, " is no tensor");
   const bool is_whole = output.kind == Output::Kind::kInput;
-  const NestedValue& value = given_[output.input];
-  const auto options =
-      at::TensorOptions().dtype(to_torch(is_whole ? program().inputs[output.input].dtype : output.dtype));
+  const NestedValue& value = given_[input];
+  const auto options = at::TensorOptions().dtype(to_torch(is_whole ? program().inputs[input].dtype : output.dtype));
   void* data = is_whole ? value.data : output.data;
   const at::IntArrayRef sizes = is_whole ? value.sizes : at::IntArrayRef(output.sizes.data(), output.sizes.size());
   const at::IntArrayRef strides =

@@ -31,7 +31,7 @@ class NestedRun {
   NestedRun(const NestedRun&) = delete;
   NestedRun& operator=(const NestedRun&) = delete;
 
-  const program::Program& program() const { return executable_->program(); }
+  const program::Program& program() const { return program_; }
   // Later runs dispatch with the keys that the calling thread has now, whatever guards are alive then.
   void keep_keys() { keys_ = c10::impl::tls_local_dispatch_key_set(); }
   // Throws the exception of a failed task, and UserError for a tensor of other sizes than the Program was traced for.
@@ -51,6 +51,7 @@ class NestedRun {
   void drop_results();
 
   std::shared_ptr<runtime::Executable> executable_;
+  const program::Program& program_;
   std::span<const NestedValue> given_;  // inputs of the last run
   std::vector<runtime::BoundInput> inputs_;
   std::vector<runtime::BoundOutput> outputs_;

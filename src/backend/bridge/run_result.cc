@@ -45,7 +45,7 @@ void check_run(const runtime::RunResult& result, const program::Program& program
   TORCH_CHECK(result.status == runtime::RunStatus::kTaskFailed, "a captured graph cannot be replayed: ",
               result.status == runtime::RunStatus::kInputRefused ? result.error
                                                                  : "memory that it writes overlaps other memory");
-  rethrow(cat(result.error, "\nin ", result.task < 0 ? program.name : program::place_of(program.tasks[result.task])));
+  rethrow(cat(result.error, "\nin ", result.task ? program::place_of(program.tasks[*result.task]) : program.name));
 }
 
 at::Tensor take_object(BoundOutput& output) {

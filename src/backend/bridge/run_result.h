@@ -8,7 +8,7 @@
 
 #include "backend/own_kernels/export.h"
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/call.h"
 
 namespace npugraph::bridge {
 

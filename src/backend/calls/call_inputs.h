@@ -13,7 +13,7 @@
 #include <torch/csrc/python_headers.h>
 
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/call.h"
 
 namespace npugraph::calls {
 

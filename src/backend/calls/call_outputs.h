@@ -9,7 +9,7 @@
 
 #include "backend/calls/call_inputs.h"
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/call.h"
 
 namespace npugraph::calls {
 

@@ -16,6 +16,7 @@
 #include "backend/calls/call_outputs.h"
 #include "base/error.h"
 #include "program/call_symbols.h"
+#include "runtime/observation.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace npugraph::calls {
@@ -110,14 +111,15 @@ class CompiledFunction::FrameLease {
 CompiledFunction::CompiledFunction(std::shared_ptr<runtime::Executable> executable, Arguments arguments,
                                    std::unique_ptr<InputTemplate> inputs, std::string label)
     : executable_(std::move(executable)),
-      program_(executable_->program()),
+      program_(runtime::Observation(*executable_).program()),
       arguments_(arguments),
       inputs_(std::move(inputs)),
       label_(std::move(label)),
       device_(device_of(program_)),
       gil_(may_wait(program_)) {
+  const bool frozen_parameter = runtime::Observation(*executable_).rules().frozen_parameter;
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    specs_.emplace_back(program_, program_.inputs[i], i, executable_->rules().frozen_parameter);
+    specs_.emplace_back(program_, program_.inputs[i], i, frozen_parameter);
     if (specs_.back().mutated) written_.push_back(i);
   }
 }
@@ -152,7 +154,7 @@ RunResult CompiledFunction::run_executable(Frame& frame) {
 
 void CompiledFunction::fail(const RunResult& result) const {
   place_of_failure.clear();
-  if (result.task != program::kNone) place_of_failure = cat("in ", program::place_of(program_.tasks[result.task]));
+  if (result.task) place_of_failure = cat("in ", program::place_of(program_.tasks[*result.task]));
   try {
     bridge::rethrow(result.error);
   } catch (const std::exception& error) {
@@ -184,7 +186,7 @@ double CompiledFunction::time_tasks(int64_t times, PyObject* const* arguments, s
   take(arguments, positional, names, *lease);
   follow_thread_count();
   const pybind11::gil_scoped_release no_gil;
-  return executable_->time_tasks(bound(*lease), times);
+  return runtime::time_tasks(*executable_, bound(*lease), times);
 }
 
 void CompiledFunction::take(PyObject* const* arguments, size_t positional, PyObject* names, Frame& frame) {

@@ -20,6 +20,8 @@
 #include "program/file.h"
 #include "program/names.h"
 #include "program/text.h"
+#include "runtime/held_memory.h"
+#include "runtime/observation.h"
 
 namespace npugraph::compiler {
 
@@ -176,15 +178,15 @@ class LatestSizes {
 }  // namespace
 
 std::vector<lower::LeftApart> Artifact::left_apart() const {
-  const LatestSizes latest(*program_, executable_->latest_symbols());
+  const LatestSizes latest(*program_, runtime::Observation(*executable_).latest_symbols());
   std::vector<lower::LeftApart> pairs = result_.left_apart;
   for (lower::LeftApart& pair : pairs) pair.bytes = latest(pair.bytes);
   return pairs;
 }
 
 std::vector<TaskInfo> Artifact::tasks() const {
-  const LatestSizes latest(*program_, executable_->latest_symbols());
-  const std::vector<runtime::TaskTraffic> traffic = executable_->traffic();
+  const LatestSizes latest(*program_, runtime::Observation(*executable_).latest_symbols());
+  const std::vector<runtime::TaskTraffic> traffic = runtime::Observation(*executable_).traffic();
   std::vector<TaskInfo> infos;
   for (size_t i = 0; i < program_->tasks.size(); ++i) {
     const program::Task& task = program_->tasks[i];
@@ -211,22 +213,23 @@ std::vector<TaskInfo> Artifact::tasks() const {
 
 std::vector<BufferInfo> Artifact::buffers() const {
   std::vector<BufferInfo> infos;
-  for (const runtime::BufferLife& life : executable_->lives()) {
-    const program::Buffer* buffer = life.buffer == program::kNone ? nullptr : &program_->buffers[life.buffer];
+  const auto end = static_cast<int64_t>(program_->tasks.size());
+  for (const runtime::BufferLife& life : runtime::Observation(*executable_).lives()) {
+    const program::Buffer* buffer = life.buffer ? &program_->buffers[*life.buffer] : nullptr;
     infos.push_back(
-        {.name = buffer == nullptr ? program_->tasks[life.first].name : buffer->name,
+        {.name = buffer == nullptr ? program_->tasks[*life.first].name : buffer->name,
          .kind = std::string(buffer == nullptr ? "workspace" : name_in(program::kBufferClassNames, buffer->cls)),
          .bytes = life.bytes,
-         .offset = life.offset,
-         .first_task = life.first,
-         .last_task = life.last});
+         .offset = life.offset.value_or(-1),
+         .first_task = life.first ? *life.first : end,
+         .last_task = life.last ? *life.last : end});
   }
   return infos;
 }
 
 std::map<std::string, int64_t> Artifact::counters() const {
   std::map<std::string, int64_t> counters = compile_counters();
-  const runtime::Counters run = executable_->counters();
+  const runtime::Counters run = runtime::Observation(*executable_).counters();
   for (const runtime::CounterName& name : runtime::kCounterNames) counters.emplace(name.name, run.*name.count);
   if (static_kernels_) {
     const StaticKernels::Counts own = static_kernels_->counts();
@@ -263,6 +266,6 @@ void Artifact::save(const std::string& path, const SaveRequest& request) const {
   program::save(guarded(program, imported_, request_.guards), facts, path);
 }
 
-void Artifact::refresh() { executable_->trim(); }
+void Artifact::refresh() { runtime::HeldMemory(*executable_).trim(); }
 
 }  // namespace npugraph::compiler

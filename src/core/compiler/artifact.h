@@ -54,9 +54,9 @@ struct BufferInfo {
   std::string name;  // a workspace has the name of its task
   std::string kind;  // "arena", "heap", "output", "workspace"
   int64_t bytes = 0;
-  int64_t offset = -1;  // in the arena; -1: elsewhere
-  int64_t first_task = 0;
-  int64_t last_task = 0;
+  int64_t offset = -1;     // in the arena; -1: elsewhere
+  int64_t first_task = 0;  // the number of tasks: when results are handed out
+  int64_t last_task = 0;   // likewise
 };
 
 // Counts of a graph that runs in pieces inside of captured graphs.
@@ -84,6 +84,7 @@ class Artifact {
 
   const std::string& name() const { return request_.name; }
   const CompileRequest& request() const { return request_; }
+  const program::Program& program() const { return *program_; }
   const std::shared_ptr<runtime::Executable>& executable() const { return executable_; }
 
   // "import", then each pass ("cse", the second time "cse.2"). None for a saved Program.

@@ -5,11 +5,13 @@
 #include <iomanip>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/words.h"
 #include "compiler/artifact.h"
+#include "runtime/observation.h"
 
 namespace npugraph::compiler {
 
@@ -217,7 +219,7 @@ void Artifact::print_generated(std::ostringstream& out, const std::vector<TaskIn
 }
 
 std::string Artifact::title(const InPieces& in_pieces) const {
-  const runtime::Counters run = executable_->counters();
+  const runtime::Counters run = runtime::Observation(*executable_).counters();
   const int64_t in_graphs = run.captures_in_graphs + in_pieces.captures;
   return cat(name(), ": ", counted(std::ssize(program_->tasks), "task"), ", ",
              counted(std::ssize(program_->inputs), "input"), ", ", counted(std::ssize(program_->outputs), "output"),
@@ -239,7 +241,7 @@ int64_t Artifact::weight_bytes() const {
 }
 
 void Artifact::print_memory(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
-  const runtime::MemoryInfo memory = executable_->memory();
+  const runtime::MemoryInfo memory = runtime::Observation(*executable_).memory();
   out << "  arena " << human_bytes(memory.arena_bytes) << " (no plan can need less than "
       << human_bytes(memory.lower_bound_bytes) << ", without workspaces " << human_bytes(memory.live_bytes)
       << "), heap " << human_bytes(memory.heap_bytes) << ", scratch " << human_bytes(memory.scratch_bytes)
@@ -251,28 +253,28 @@ void Artifact::print_memory(std::ostringstream& out, const std::vector<TaskInfo>
 
 // Prints the buffers that are alive when most bytes are, the largest first.
 void Artifact::print_peak(std::ostringstream& out, const std::vector<TaskInfo>& tasks) const {
-  const runtime::LivePeak peak = executable_->live_peak();
-  if (peak.bytes == 0) return;
+  const std::optional<runtime::LivePeak> peak = runtime::Observation(*executable_).live_peak();
+  if (!peak) return;
   const auto place = [&](int32_t task) {
     return cat(tasks[task].name, tasks[task].source.empty() ? "" : cat(" at ", tasks[task].source));
   };
-  out << "  at most " << human_bytes(peak.bytes) << " live at once, "
-      << (peak.task < std::ssize(tasks) ? cat("in ", place(peak.task)) : "when all has run") << ":\n";
+  out << "  at most " << human_bytes(peak->bytes) << " live at once, "
+      << (peak->task ? cat("in ", place(*peak->task)) : "when all has run") << ":\n";
   int64_t others = 0;
-  for (size_t i = 0; i < peak.buffers.size(); ++i) {
-    const program::Buffer& buffer = program_->buffers[peak.buffers[i].buffer];
+  for (size_t i = 0; i < peak->buffers.size(); ++i) {
+    const program::Buffer& buffer = program_->buffers[peak->buffers[i].buffer];
     if (i >= kMostLive) {
-      others += peak.buffers[i].bytes;
+      others += peak->buffers[i].bytes;
       continue;
     }
     const bool returned = buffer.cls == program::BufferClass::kOutput;
-    out << std::setw(12) << human_bytes(peak.buffers[i].bytes) << (returned ? "  result" : "");
+    out << std::setw(12) << human_bytes(peak->buffers[i].bytes) << (returned ? "  result" : "");
     if (buffer.first_task != program::kNone) out << "  made by " << place(buffer.first_task);
     if (!returned && buffer.last_task != program::kNone) out << ", last used by " << place(buffer.last_task);
     out << "\n";
   }
-  if (peak.buffers.size() > kMostLive)
-    out << "  ... and " << peak.buffers.size() - kMostLive << " more, " << human_bytes(others) << "\n";
+  if (peak->buffers.size() > kMostLive)
+    out << "  ... and " << peak->buffers.size() - kMostLive << " more, " << human_bytes(others) << "\n";
 }
 
 std::string Artifact::explain(const InPieces& in_pieces) const {

@@ -15,7 +15,7 @@
 
 #include "compiler/request.h"
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/task_makers.h"
 
 namespace npugraph::compiler {
 

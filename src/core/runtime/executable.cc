@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <condition_variable>
-#include <cstddef>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -14,59 +11,21 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/error.h"
-#include "base/fork.h"
 #include "base/hash.h"
 #include "base/words.h"
 #include "kernels/registry.h"
-#include "runtime/instance/blueprint.h"
-#include "runtime/instance/captured_keys.h"
-#include "runtime/instance/instance.h"
-#include "runtime/instance/instance_cache.h"
-#include "runtime/instance/lease.h"
-#include "runtime/memory/call_memory.h"
-#include "runtime/memory/input_staging.h"
+#include "runtime/executable_state.h"
 #include "runtime/replay.h"
 #include "runtime/task_error.h"
 #include "runtime/threads/worker_pool.h"
-#include "runtime/watch/ledger.h"
 #include "runtime/watch/observer.h"
-#include "runtime/watch/report.h"
 
 namespace npugraph::runtime {
 
 using program::kNone;
 
-// The tasks of a Program, destroyed together.
-class BuiltTasks {
- public:
-  BuiltTasks(const program::Program& program, const MakeTask& make) {
-    tasks_.reserve(program.tasks.size());
-    try {
-      for (const auto& task : program.tasks) tasks_.push_back(make(program, task));
-    } catch (...) {
-      destroy();
-      throw;
-    }
-  }
-  ~BuiltTasks() { destroy(); }
-  BuiltTasks(const BuiltTasks&) = delete;
-  BuiltTasks& operator=(const BuiltTasks&) = delete;
-
-  std::span<const ng_task> all() const { return tasks_; }
-
- private:
-  void destroy() {
-    for (const ng_task& task : tasks_) {
-      if (task.destroy != nullptr) task.destroy(task.context);
-    }
-  }
-  std::vector<ng_task> tasks_;
-};
-
 namespace {
 
-// The bits of symbols that come from the inputs. Keys are compared by their bits: a float symbol that is NaN finds its
-// Instance again.
 SymbolKey bits_of(const Blueprint& blueprint, const std::vector<int32_t>& symbols, std::span<const BoundInput> inputs) {
   SymbolKey bits;
   bits.reserve(symbols.size());
@@ -79,23 +38,12 @@ SymbolKey bits_of(const Blueprint& blueprint, const std::vector<int32_t>& symbol
   return bits;
 }
 
-SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs) {
-  return bits_of(blueprint, blueprint.key_symbols, inputs);
-}
-
 void set_symbols(const Blueprint& blueprint, const std::vector<int32_t>& which, const SymbolKey& bits,
                  std::vector<Scalar>& symbols) {
   for (size_t i = 0; i < which.size(); ++i) {
     symbols[which[i]].kind = blueprint.program->symbols[which[i]].kind;
     symbols[which[i]].i = bits[i];  // copies the bits of a float, too
   }
-}
-
-// The values of all symbols; those that are not part of the key are 0.
-std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key) {
-  std::vector<Scalar> symbols(blueprint.program->symbols.size());
-  set_symbols(blueprint, blueprint.key_symbols, key, symbols);
-  return symbols;
 }
 
 // Hash of the key and, unless the option frozen_parameter is on, of the addresses of parameters.
@@ -125,96 +73,35 @@ size_t cache_size(const Options& options) {
 
 }  // namespace
 
-struct Executable::State {
-  State(std::shared_ptr<const program::Program> source, Host& process, const MakeTask& make, Options wanted,
-        std::string label, Hooks given)
-      : blueprint(std::move(source)),
-        host(process),
-        options(std::move(wanted)),
-        hooks(std::move(given)),
-        name(std::move(label)),
-        tasks(*blueprint.program, make),
-        constants(*blueprint.program),
-        staging(staging_rule(blueprint, options.capture ? options.rules.clone_input : std::nullopt)),
-        cache(cache_size(options)),
-        captured(hooks.counts_by_name ? name : "", options.rules.capture_limit) {
-    if (options.rules.use_graph_pool) pool = std::make_unique<SharedPool>(*options.rules.use_graph_pool, name);
-  }
-  ~State() {
-    follow_fork();
-    host.trim();
-  }
+SymbolKey key_of(const Blueprint& blueprint, std::span<const BoundInput> inputs) {
+  return bits_of(blueprint, blueprint.key_symbols, inputs);
+}
 
-  // One call, from the lease to its return.
-  struct Call {
-    SymbolKey key;
-    Lease* lease = nullptr;
-    Instance* instance = nullptr;
-    std::unique_ptr<Instance> own;  // owns the Instance if it is not kept
-    RunMode mode = RunMode::kReplay;
-    bool rebound = false;
-    bool refreshed = false;
-    MovedInputs moved;
-    std::unique_ptr<WorkingMemory> pooled;  // block of the shared pool, while the call runs
-    std::string warning;
-    size_t graph = 0;  // hash of the graph, if it is to be captured
-    std::vector<std::unique_ptr<KeptResults>> gone;
-    int64_t staged_bytes = 0;
-    int64_t begin_ns = 0;         // of a timed run
-    std::vector<TimeSpan> times;  // of the tasks of a timed run
-  };
+std::vector<Scalar> symbols_of(const Blueprint& blueprint, const SymbolKey& key) {
+  std::vector<Scalar> symbols(blueprint.program->symbols.size());
+  set_symbols(blueprint, blueprint.key_symbols, key, symbols);
+  return symbols;
+}
 
-  void acquire(Call& call, const BoundInputs& inputs);
-  Lease* find_lease(Call& call);
-  // Decides whether the call replays, captures or runs without keeping an Instance. Called under the mutex, before its
-  // lease is busy.
-  void decide(Call& call, const BoundInputs& inputs);
-  // Called for a capture beyond capture_limit: drops all captures and sets the warning. Under the mutex.
-  void drop_captures(Call& call);
-  void note_parameters(Call& call, const BoundInputs& inputs);
-  // Counts a capture of a key that had been dropped to make room; the first one sets the warning. Under the mutex.
-  void note_evicted(Call& call);
-  WorkingMemory& memory_of(Call& call);
-  KeptResults* results_of(Call& call);
-  void capture(Call& call, const BoundInputs& inputs);
-  RunStatus bind(Call& call, const BoundInputs& inputs);
-  RunStatus replay(Call& call, const BoundInputs& inputs, std::span<BoundOutput> outputs, std::vector<int64_t>& dims);
-  void finish(Call& call, bool completed);
-  void count(const Call& call);
-  // After a fork, gives up the leases of calls whose threads are not in this process. Under the mutex.
-  void follow_fork();
-  // Called before memory moves. Under the mutex.
-  void check_idle() const;
-  // Adds to the counter here and to that of the process. Under the mutex.
-  void add(int64_t Counters::* count, int64_t more = 1);
-  // Whether the call counts as one without a capture, also if a captured graph of the host keeps its Instance.
-  bool is_eager(const Call& call) const { return call.mode == RunMode::kEager || !options.capture; }
+Executable::State::State(std::shared_ptr<const program::Program> source, Host& process, const MakeTask& make,
+                         Options wanted, std::string label, Hooks given)
+    : blueprint(std::move(source)),
+      host(process),
+      options(std::move(wanted)),
+      hooks(std::move(given)),
+      name(std::move(label)),
+      tasks(*blueprint.program, make),
+      constants(*blueprint.program),
+      staging(staging_rule(blueprint, options.capture ? options.rules.clone_input : std::nullopt)),
+      cache(cache_size(options)),
+      captured(hooks.counts_by_name ? name : "", options.rules.capture_limit) {
+  if (options.rules.use_graph_pool) pool = std::make_unique<SharedPool>(*options.rules.use_graph_pool, name);
+}
 
-  const Blueprint blueprint;
-  Host& host;
-  const Options options;
-  const Hooks hooks;
-  const std::string name;
-  const BuiltTasks tasks;
-  ConstantMemory constants;  // moved under the mutex while no call is in progress
-  const StagingRule staging;
-  std::unique_ptr<SharedPool> pool;
-
-  mutable std::mutex mutex;  // guards what follows
-  const HeldAcrossFork held_across_fork{mutex, 0};
-  uint64_t generation = fork_generation();
-  std::unique_ptr<std::condition_variable> lease_came_free = std::make_unique<std::condition_variable>();
-  std::vector<std::unique_ptr<Lease>> leases;
-  int32_t next_lease = 0;
-  InstanceCache cache;  // declared after the leases, so that Instances are destroyed first
-  CapturedKeys captured;
-  Counters counters;
-  std::optional<std::vector<Scalar>> latest_symbols;
-  std::shared_ptr<const std::vector<TimedRun>> timed_runs;  // of the Instance that was timed last; null: none
-  int64_t scratch_bytes = 0;
-  int64_t bound_bytes = 0;
-  int64_t undeclared_copies = 0;  // bytes that the last run copied, beyond what its tasks declare
-};
+Executable::State::~State() {
+  follow_fork();
+  host.trim();
+}
 
 void Executable::State::follow_fork() {
   if (generation == fork_generation()) return;
@@ -475,6 +362,10 @@ void Executable::State::finish(Call& call, bool completed) {
   lease_came_free->notify_one();
 }
 
+void Executable::State::check_idle() const {
+  NG_CHECK(std::ranges::none_of(leases, [](const auto& lease) { return lease->busy; }), "memory moves during a call");
+}
+
 uint64_t new_inputs_version() {
   static std::atomic<uint64_t> latest = 0;  // calls of different Executables overlap
   return latest.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -500,22 +391,17 @@ RunResult Executable::run(const BoundInputs& inputs, std::span<BoundOutput> outp
   } catch (const TaskError& error) {
     result = {RunStatus::kTaskFailed, error.what(), error.task};
   } catch (const InputError& error) {
-    result = {RunStatus::kInputRefused, error.what(), kNone};
+    result = {RunStatus::kInputRefused, error.what()};
   } catch (const InternalError&) {
     state.finish(call, false);
     throw;
   } catch (const std::exception& error) {
-    result = {RunStatus::kTaskFailed, error.what(), kNone};
+    result = {RunStatus::kTaskFailed, error.what()};
   }
   if (result.status != RunStatus::kOk) std::ranges::fill(outputs, BoundOutput{});
   result.warning = std::move(call.warning);
   state.finish(call, result.status == RunStatus::kOk);
   return result;
-}
-
-void Executable::note_captured_in_graph() {
-  const std::lock_guard lock(state_->mutex);
-  state_->add(&Counters::captures_in_graphs);
 }
 
 int64_t Executable::prepare(const BoundInputs& inputs) {
@@ -532,157 +418,6 @@ int64_t Executable::prepare(const BoundInputs& inputs) {
   }
   state.finish(call, false);
   return bytes;
-}
-
-double Executable::time_tasks(const BoundInputs& inputs, int64_t times) {
-  State& state = *state_;
-  State::Call call{.key = key_of(state.blueprint, inputs.all)};
-  state.acquire(call, inputs);
-  int64_t begin = 0;
-  try {
-    if (state.bind(call, inputs) != RunStatus::kOk) throw UserError("inputs lie in memory as they must not");
-    const ReplayInProgress in_progress;
-    begin = now_ns();
-    const BoundInputs kept = {.all = inputs.all, .stream = inputs.stream};  // for all runs
-    for (int64_t i = 0; i < times; ++i)
-      Replay(state.blueprint, *call.instance, *call.lease, state.host, kept).run(nullptr);
-  } catch (...) {
-    state.finish(call, false);
-    throw;
-  }
-  const int64_t end = now_ns();
-  state.finish(call, false);
-  return static_cast<double>(end - begin) / static_cast<double>(times);
-}
-
-const program::Program& Executable::program() const { return *state_->blueprint.program; }
-
-const CaptureRules& Executable::rules() const { return state_->options.rules; }
-
-std::vector<InstanceInfo> Executable::instances() const {
-  const State& state = *state_;
-  std::lock_guard lock(state.mutex);
-  std::vector<InstanceInfo> infos;
-  for (const auto& entry : state.cache.entries()) {
-    const std::vector<Scalar> symbols = symbols_of(state.blueprint, entry.key);
-    const std::string key = key_text(state.blueprint, symbols);
-    // Calls in parallel have one Instance each for the same sizes; to the user they are one.
-    auto info = std::ranges::find(infos, key, &InstanceInfo::key);
-    if (info == infos.end()) {
-      info = infos.insert(info, InstanceInfo{.key = key});
-      for (const int32_t s : state.blueprint.key_symbols) {
-        info->symbols.emplace_back(state.blueprint.program->symbols[s].name, symbols[s]);
-      }
-    }
-    info->captures += entry.instance->captures;
-    info->replays += entry.instance->replays;
-  }
-  return infos;
-}
-
-MemoryInfo Executable::memory() const {
-  const State& state = *state_;
-  std::lock_guard lock(state.mutex);
-  MemoryInfo info{.scratch_bytes = state.scratch_bytes, .bound_bytes_per_call = state.bound_bytes};
-  for (const auto& entry : state.cache.entries()) {
-    if (entry.instance->arena_bytes() < info.arena_bytes) continue;
-    info.arena_bytes = entry.instance->arena_bytes();
-    info.lower_bound_bytes = entry.instance->lower_bound_bytes();
-    info.live_bytes = entry.instance->live_bytes();
-  }
-  for (const auto& constant : state.blueprint.program->constants) {
-    if (constant.derived) info.derived_constant_bytes += constant.bytes;
-  }
-  if (state.latest_symbols) {
-    const Sizes sizes = evaluate_all(state.blueprint, *state.latest_symbols);
-    info.heap_bytes = peak_heap_bytes(state.blueprint, sizes);
-    info.copied_bytes_per_replay = copied_bytes(state.blueprint, sizes) + state.undeclared_copies;
-  }
-  return info;
-}
-
-LivePeak Executable::live_peak() const {
-  const State& state = *state_;
-  std::lock_guard lock(state.mutex);
-  if (!state.latest_symbols) return {};
-  return live_peak_of(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
-}
-
-std::vector<BufferLife> Executable::lives() const {
-  const State& state = *state_;
-  std::lock_guard lock(state.mutex);
-  if (!state.latest_symbols) return {};
-  std::vector<BufferLife> lives = lives_of(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
-  const std::string key = key_text(state.blueprint, *state.latest_symbols);
-  const auto is_latest = [&](const InstanceCache::Entry& entry) {
-    return key_text(state.blueprint, entry.instance->sizes().symbols()) == key;
-  };
-  const auto& entries = state.cache.entries();
-  const auto latest = std::ranges::find_if(entries, is_latest);
-  if (latest != entries.end()) latest->instance->add_places(lives);
-  return lives;
-}
-
-Counters Executable::counters() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->counters;
-}
-
-std::optional<std::vector<Scalar>> Executable::latest_symbols() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->latest_symbols;
-}
-
-std::vector<TaskTraffic> Executable::traffic() const {
-  const State& state = *state_;
-  std::lock_guard lock(state.mutex);
-  if (!state.latest_symbols) return std::vector<TaskTraffic>(state.blueprint.program->tasks.size());
-  auto traffic = task_traffic(state.blueprint, evaluate_all(state.blueprint, *state.latest_symbols));
-  if (state.timed_runs != nullptr) add_times(*state.timed_runs, traffic);
-  return traffic;
-}
-
-std::vector<TimedRun> Executable::timed_runs() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->timed_runs == nullptr ? std::vector<TimedRun>() : by_length(*state_->timed_runs);
-}
-
-int64_t Executable::constant_bytes() const { return state_->constants.bytes(); }
-
-void Executable::State::check_idle() const {
-  NG_CHECK(std::ranges::none_of(leases, [](const auto& lease) { return lease->busy; }), "memory moves during a call");
-}
-
-void Executable::move_constants(std::byte* base) {
-  std::lock_guard lock(state_->mutex);
-  state_->check_idle();
-  state_->constants.move(base);
-}
-
-void Executable::release_memory() {
-  State& state = *state_;
-  std::lock_guard lock(state.mutex);
-  state.check_idle();
-  for (const auto& lease : state.leases) lease->memory.release();
-  for (const auto& entry : state.cache.entries()) {
-    if (entry.instance->memory) entry.instance->memory->release();
-  }
-  if (state.pool) state.pool->trim();
-}
-
-void Executable::trim() {
-  State& state = *state_;
-  // Freed without the lock.
-  std::vector<std::unique_ptr<Lease>> idle;
-  std::vector<std::unique_ptr<Instance>> dropped;
-  std::lock_guard lock(state.mutex);
-  state.cache.drop_idle();
-  dropped = state.cache.take_dropped();
-  for (auto& lease : state.leases) {
-    if (!lease->busy) idle.push_back(std::move(lease));
-  }
-  std::erase(state.leases, nullptr);
-  if (state.pool) state.pool->trim();
 }
 
 }  // namespace npugraph::runtime

@@ -259,7 +259,7 @@ void Replay::hand_out(std::span<BoundOutput> outputs, std::vector<int64_t>& dims
     if (lease_.kept != nullptr) keep_allocated();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = program.outputs[i];
-      outputs[i] = {.kind = output.kind, .input = output.input, .whole = output.kind == Output::Kind::kInput};
+      outputs[i] = {.kind = output.kind, .whole = output.kind == Output::Kind::kInput};
       if (output.kind == Output::Kind::kTensor) hand_out_tensor(blueprint_.outputs[i], outputs[i], dims);
       if (output.kind == Output::Kind::kScalar) {
         const Scalar value = instance_.sizes().value(output.scalar);

@@ -9,7 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/executable.h"
+#include "runtime/call.h"
+#include "runtime/host.h"
 #include "runtime/instance/instance.h"
 #include "runtime/instance/lease.h"
 

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 
 #include "abi/task.h"
 #include "program/program.h"
@@ -12,6 +14,9 @@ namespace npugraph::runtime {
 
 // Makes the task of an entry of a Program. UserError if it cannot be made.
 using MakeTask = std::function<ng_task(const program::Program&, const program::Task&)>;
+
+// Makes a task that is only valid for the given values of its scalars; nullopt if there is no such task.
+using Specialise = std::function<std::optional<ng_task>(const program::Task&, std::span<const ng_scalar> scalars)>;
 
 // One maker for each kind of task. Code that adds a kind adds its maker. Thread-safe once all makers are added.
 class TaskMakers {

@@ -26,6 +26,7 @@
 #include "program/text.h"
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
+#include "runtime/observation.h"
 #include "tensor/shape.h"
 #include "tensor/strided.h"
 #include "tools/command_line.h"
@@ -114,8 +115,7 @@ class Inputs {
             .data = bound_[i].data,
             .sizes = arrays_[i].sizes,
             .strides = strides_[i],
-            .dtype = arrays_[i].dtype,
-            .input = static_cast<int32_t>(i)};
+            .dtype = arrays_[i].dtype};
   }
 
  private:
@@ -214,11 +214,11 @@ Scalar scalar_of(const runtime::BoundOutput& output) {
   return value;
 }
 
-std::string describe(const runtime::BoundOutput& output) {
-  switch (output.kind) {
+std::string describe(const Output& declared, const runtime::BoundOutput& output) {
+  switch (declared.kind) {
     case Output::Kind::kTensor: return program::shape_text(name_of(output.dtype), output.sizes);
     case Output::Kind::kInput:
-      return cat("input ", output.input, ", ", program::shape_text(name_of(output.dtype), output.sizes));
+      return cat("input ", declared.input, ", ", program::shape_text(name_of(output.dtype), output.sizes));
     case Output::Kind::kScalar: return Expr::constant(scalar_of(output)).str();
     case Output::Kind::kNone: return "none";
   }
@@ -227,9 +227,9 @@ std::string describe(const runtime::BoundOutput& output) {
 
 bool is_tensor(Output::Kind kind) { return kind == Output::Kind::kTensor || kind == Output::Kind::kInput; }
 
-void write(const runtime::BoundOutput& output, const std::string& path) {
-  if (!is_tensor(output.kind)) {
-    throw UserError(cat("cannot write '", path, "': the output is no tensor but ", describe(output)));
+void write(const Output& declared, const runtime::BoundOutput& output, const std::string& path) {
+  if (!is_tensor(declared.kind)) {
+    throw UserError(cat("cannot write '", path, "': the output is no tensor but ", describe(declared, output)));
   }
   const NpyArray array = row_major(output);
   write_npy(path, array.dtype, array.sizes, array.data);
@@ -296,17 +296,18 @@ void run(const Arguments& arguments) {
     if (result.status == runtime::RunStatus::kInputElsewhere)
       throw UserError("the Program names places in the storage of an input; it needs torch");
     if (result.status != runtime::RunStatus::kOk) {
-      const bool is_known = result.task != kNone;
-      throw UserError(cat(is_known ? cat(program::place_of(program->tasks[result.task]), ": ") : "", result.error));
+      const std::string place = result.task ? cat(program::place_of(program->tasks[*result.task]), ": ") : "";
+      throw UserError(cat(place, result.error));
     }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto output = outputs[i].kind == Output::Kind::kInput ? inputs.current(outputs[i].input) : outputs[i];
-    std::cout << "output " << i << ": " << describe(output) << "\n";
-    if (!files[i].empty()) write(output, files[i]);
+    const Output& declared = program->outputs[i];
+    const auto output = declared.kind == Output::Kind::kInput ? inputs.current(declared.input) : outputs[i];
+    std::cout << "output " << i << ": " << describe(declared, output) << "\n";
+    if (!files[i].empty()) write(declared, output, files[i]);
   }
   release(host, outputs);
-  if (arguments.summary) print_memory(executable.memory());
+  if (arguments.summary) print_memory(runtime::Observation(executable).memory());
   if (arguments.time) print_times(times);
 }
 

@@ -19,10 +19,11 @@ namespace npugraph::capture {
 CompiledCall::CompiledCall(std::shared_ptr<runtime::Executable> executable, runtime::BoundInputs inputs,
                            std::vector<at::Tensor> tensors)
     : executable_(std::move(executable)),
+      program_(runtime::Observation(*executable_).program()),
       bound_(inputs.all.begin(), inputs.all.end()),
       stream_(inputs.stream),
       tensors_(std::move(tensors)),
-      outputs_(executable_->program().outputs.size()) {}
+      outputs_(program_.outputs.size()) {}
 
 void CompiledCall::set_results(std::vector<at::Tensor> results) {
   results_ = std::move(results);
@@ -31,8 +32,8 @@ void CompiledCall::set_results(std::vector<at::Tensor> results) {
 
 bool CompiledCall::runs_in_pool_alone() const {
   std::vector<int64_t> bytes(program().buffers.size(), INT64_MAX);
-  for (const runtime::BufferLife& life : executable_->lives())
-    if (life.buffer >= 0) bytes[life.buffer] = life.bytes;
+  for (const runtime::BufferLife& life : runtime::Observation(*executable_).lives())
+    if (life.buffer) bytes[*life.buffer] = life.bytes;
   for (size_t i = 0; i < tensors_.size(); ++i)
     if (tensors_[i].defined()) bytes[program().inputs[i].buffer] = static_cast<int64_t>(tensors_[i].nbytes());
   return capture::runs_in_pool_alone(program(), bytes);
@@ -61,7 +62,7 @@ void CompiledCall::take(size_t output) {
   const runtime::BoundOutput& made = outputs_[output];
   if (made.object == nullptr) return;
   const at::Tensor& place = results_[output];
-  if (place.defined() && made.input < 0 && made.data != place.data_ptr()) {
+  if (place.defined() && program().outputs[output].input == program::kNone && made.data != place.data_ptr()) {
     const auto options = at::TensorOptions().dtype(bridge::to_torch(made.dtype));
     const at::Tensor from = at::from_blob(made.data, {made.sizes.data(), made.sizes.size()},
                                           {made.strides.data(), made.strides.size()}, options);

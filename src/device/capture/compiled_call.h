@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "runtime/executable.h"
+#include "runtime/observation.h"
 
 namespace npugraph::capture {
 
@@ -22,8 +23,8 @@ class CompiledCall {
   // One tensor for each output of the captured call; undefined for outputs that are not tensors.
   void set_results(std::vector<at::Tensor> results);
   const std::vector<at::Tensor>& inputs() const { return tensors_; }
-  const program::Program& program() const { return executable_->program(); }
-  runtime::MemoryInfo memory() const { return executable_->memory(); }
+  const program::Program& program() const { return program_; }
+  runtime::MemoryInfo memory() const { return runtime::Observation(*executable_).memory(); }
 
   // To be asked after the first run (pool_only.h).
   bool runs_in_pool_alone() const;
@@ -36,6 +37,7 @@ class CompiledCall {
   void take(size_t output);
 
   std::shared_ptr<runtime::Executable> executable_;
+  const program::Program& program_;
   std::vector<runtime::BoundInput> bound_;
   const runtime::CallingStream stream_;  // on which it was captured
   std::vector<at::Tensor> tensors_;

@@ -29,7 +29,8 @@ runtime::MakeTask maker_of(const std::vector<RecordedTask>& launches) {
 RecordedProgram::RecordedProgram(std::string name, RecordedStep step, const TouchedMemory& memory) {
   auto [program, external] = build_program(name, step.launches, memory);
   external_ = std::move(external);
-  executable_ = std::make_unique<runtime::Executable>(program, bridge::TorchHost::instance(), maker_of(step.launches),
+  program_ = std::move(program);
+  executable_ = std::make_unique<runtime::Executable>(program_, bridge::TorchHost::instance(), maker_of(step.launches),
                                                       runtime::Options{}, std::move(name));
   bound_.resize(external_.size());
 }

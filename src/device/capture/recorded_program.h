@@ -9,6 +9,7 @@
 #include "device/capture/recording.h"
 #include "device/capture/segment.h"
 #include "runtime/executable.h"
+#include "runtime/observation.h"
 
 namespace npugraph::capture {
 
@@ -22,13 +23,14 @@ class RecordedProgram : public Segment {
   RecordedProgram(std::string name, RecordedStep step, const TouchedMemory& memory);
 
   void run(c10::Stream stream) override;
-  const program::Program& program() override { return executable_->program(); }
-  runtime::MemoryInfo memory() override { return executable_->memory(); }
+  const program::Program& program() override { return *program_; }
+  runtime::MemoryInfo memory() override { return runtime::Observation(*executable_).memory(); }
 
  private:
   void bind();
 
   std::vector<ExternalMemory> external_;
+  std::shared_ptr<const program::Program> program_;
   std::unique_ptr<runtime::Executable> executable_;
   std::vector<runtime::BoundInput> bound_;
   std::vector<int64_t> dims_;

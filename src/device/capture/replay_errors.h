@@ -7,7 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/call.h"
 
 namespace npugraph::capture {
 

@@ -5,7 +5,7 @@
 #include <c10/core/Stream.h>
 
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/observation.h"
 
 namespace npugraph::capture {
 

@@ -14,6 +14,7 @@
 #include "device/npu/tensor.h"
 #include "device/runtime/core_limits.h"
 #include "device/runtime/streams.h"
+#include "runtime/observation.h"
 
 namespace npugraph::device {
 namespace {
@@ -74,7 +75,7 @@ class NpuForGraphs final : public bridge::HostDevice {
     std::vector<at::Tensor> results;
     capture->launch(recorded, made.written, stream, [&] { results = run(); });
     recorded->set_results(std::move(results));
-    executable->note_captured_in_graph();
+    runtime::note_capture_in_graph(*executable);
     return true;
   }
   std::shared_ptr<void> watch_capture(runtime::CaptureErrorMode mode) const override {

@@ -349,11 +349,11 @@ void Instance::plan_arena_of_strands(std::span<const int32_t> buffers, std::span
 void Instance::add_places(std::vector<BufferLife>& lives) const {
   std::unordered_map<int32_t, int64_t> offsets(arena_offsets_.begin(), arena_offsets_.end());
   for (BufferLife& life : lives) {
-    if (const auto at = offsets.find(life.buffer); at != offsets.end()) life.offset = at->second;
+    if (const auto at = offsets.find(*life.buffer); at != offsets.end()) life.offset = at->second;
   }
   for (const auto& [task, offset] : workspace_offsets_) {
     if (workspace_[task] == 0) continue;
-    lives.push_back({.buffer = kNone, .bytes = workspace_[task], .first = task, .last = task, .offset = offset});
+    lives.push_back({.buffer = std::nullopt, .bytes = workspace_[task], .first = task, .last = task, .offset = offset});
   }
 }
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/executable.h"
+#include "runtime/call.h"
 #include "runtime/instance/blueprint.h"
 #include "runtime/instance/lease.h"
 #include "runtime/instance/sizes.h"
@@ -22,6 +22,8 @@
 #include "runtime/memory/call_memory.h"
 #include "runtime/memory/input_staging.h"
 #include "runtime/memory/overlap.h"
+#include "runtime/observation.h"
+#include "runtime/task_makers.h"
 
 namespace npugraph::runtime {
 
@@ -88,7 +90,7 @@ class Instance {
   // Whether there are red zones around its memory. The sizes that the Instance returns do not include them.
   bool has_red_zones() const { return red_zone_ > 0; }
   int64_t input_bytes() const { return input_bytes_; }
-  // Sets the offsets of buffers that lie in the arena, and appends the workspaces in the arena.
+  // Sets the offsets of the buffers in `lives` that lie in the arena, and appends the workspaces in the arena.
   void add_places(std::vector<BufferLife>& lives) const;
 
   int64_t captures = 0;

@@ -41,24 +41,38 @@ int64_t count_steps(const Blueprint& blueprint) {
   return tasks.empty() ? 0 : tasks.back().last + 1;
 }
 
-// The task to which a step belongs; the number of tasks for the step at which results are handed out.
-int32_t task_at(const Blueprint& blueprint, int64_t step) {
+// The task to which a step belongs; nullopt for the step at which results are handed out, which follows the last one.
+std::optional<int32_t> task_at(const Blueprint& blueprint, int64_t step) {
   const auto& tasks = blueprint.steps.of_task;
   const auto task = std::ranges::find_if(tasks, [&](const auto& steps) { return step <= steps.last; });
+  if (task == tasks.end()) return std::nullopt;
   return static_cast<int32_t>(task - tasks.begin());
 }
 
-// The lives, in steps, of the arena, heap and output buffers for which `wanted` is true. Only arena buffers can begin
+// The life of a buffer in steps, from the first one to the last one, inclusive.
+struct LifeInSteps {
+  int32_t buffer = 0;
+  int64_t bytes = 0;
+  int64_t first = 0;
+  int64_t last = 0;
+};
+
+struct PeakStep {
+  int64_t step = 0;
+  int64_t bytes = 0;  // 0: nothing is ever alive
+};
+
+// The lives of the arena, heap and output buffers for which `wanted` is true. Only arena buffers can begin
 // or end within a task.
 template <typename Wanted>
-std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
+std::vector<LifeInSteps> steps_alive(const Blueprint& blueprint, const Sizes& sizes, Wanted wanted) {
   const program::Program& program = *blueprint.program;
   const auto& [of_task, of_buffer] = blueprint.steps;
   const int64_t end = count_steps(blueprint);
   std::vector<bool> returned(program.buffers.size());
   for (const OutputPlan& output : blueprint.outputs)
     if (output.window != kNone) returned[blueprint.windows[output.window].operand->buffer] = true;
-  std::vector<BufferLife> lives;
+  std::vector<LifeInSteps> lives;
   for (int32_t b = 0; b < std::ssize(program.buffers); ++b) {
     const program::Buffer& buffer = program.buffers[b];
     const bool lasts = buffer.cls == BufferClass::kOutput || returned[b] || buffer.last_task == kNone;
@@ -66,7 +80,7 @@ std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes,
     const bool at_work =
         arena ? buffer.first_task != kNone : (buffer.cls == BufferClass::kOutput || buffer.cls == BufferClass::kHeap);
     if (!at_work || !wanted(buffer)) continue;
-    BufferLife life{.buffer = b, .bytes = buffer_bytes(blueprint, sizes, b), .first = end, .last = end};
+    LifeInSteps life{.buffer = b, .bytes = buffer_bytes(blueprint, sizes, b), .first = end, .last = end};
     if (buffer.first_task != kNone) life.first = arena ? of_buffer[b].first : of_task[buffer.first_task].first;
     if (!lasts) life.last = arena ? of_buffer[b].last : of_task[buffer.last_task].last;
     lives.push_back(life);
@@ -74,18 +88,22 @@ std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes,
   return lives;
 }
 
-// The first step at which the most bytes are alive, stored as `task`, without its buffers.
-LivePeak peak_of(const std::vector<BufferLife>& lives, int64_t steps) {
+std::vector<LifeInSteps> steps_alive(const Blueprint& blueprint, const Sizes& sizes) {
+  return steps_alive(blueprint, sizes, [](const program::Buffer&) { return true; });
+}
+
+// The first step at which the most bytes are alive.
+PeakStep peak_of(const std::vector<LifeInSteps>& lives, int64_t steps) {
   std::vector<int64_t> change(static_cast<size_t>(steps) + 2, 0);  // of the live bytes before each step
-  for (const BufferLife& life : lives) {
+  for (const LifeInSteps& life : lives) {
     change[static_cast<size_t>(life.first)] += life.bytes;
     change[static_cast<size_t>(life.last) + 1] -= life.bytes;
   }
-  LivePeak peak;
+  PeakStep peak;
   int64_t live = 0;
   for (int64_t step = 0; step <= steps; ++step) {
     live += change[static_cast<size_t>(step)];
-    if (live > peak.bytes) peak = {.task = static_cast<int32_t>(step), .bytes = live, .buffers = {}};
+    if (live > peak.bytes) peak = {.step = step, .bytes = live};
   }
   return peak;
 }
@@ -128,27 +146,31 @@ void add_times(const std::vector<TimedRun>& runs, std::vector<TaskTraffic>& traf
 }
 
 int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes) {
-  return peak_of(lives_of(blueprint, sizes, [](const program::Buffer& b) { return b.cls != BufferClass::kArena; }),
+  return peak_of(steps_alive(blueprint, sizes, [](const program::Buffer& b) { return b.cls != BufferClass::kArena; }),
                  count_steps(blueprint))
       .bytes;
 }
 
 std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes) {
-  std::vector<BufferLife> lives = lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
-  for (BufferLife& life : lives) {
-    life.first = task_at(blueprint, life.first);
-    life.last = task_at(blueprint, life.last);
+  std::vector<BufferLife> lives;
+  for (const LifeInSteps& life : steps_alive(blueprint, sizes)) {
+    lives.push_back({.buffer = life.buffer,
+                     .bytes = life.bytes,
+                     .first = task_at(blueprint, life.first),
+                     .last = task_at(blueprint, life.last),
+                     .offset = std::nullopt});
   }
   return lives;
 }
 
-LivePeak live_peak_of(const Blueprint& blueprint, const Sizes& sizes) {
-  const std::vector<BufferLife> lives = lives_of(blueprint, sizes, [](const program::Buffer&) { return true; });
-  LivePeak peak = peak_of(lives, count_steps(blueprint));
-  for (const BufferLife& life : lives)
-    if (life.first <= peak.task && peak.task <= life.last) peak.buffers.push_back({life.buffer, life.bytes});
+std::optional<LivePeak> live_peak_of(const Blueprint& blueprint, const Sizes& sizes) {
+  const std::vector<LifeInSteps> lives = steps_alive(blueprint, sizes);
+  const auto [step, bytes] = peak_of(lives, count_steps(blueprint));
+  if (bytes == 0) return std::nullopt;
+  LivePeak peak{.task = task_at(blueprint, step), .bytes = bytes, .buffers = {}};
+  for (const LifeInSteps& life : lives)
+    if (life.first <= step && step <= life.last) peak.buffers.push_back({life.buffer, life.bytes});
   std::ranges::stable_sort(peak.buffers, std::greater(), &LiveBuffer::bytes);
-  if (peak.task != kNone) peak.task = task_at(blueprint, peak.task);
   return peak;
 }
 

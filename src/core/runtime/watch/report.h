@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "runtime/executable.h"
 #include "runtime/instance/sizes.h"
+#include "runtime/observation.h"
 
 namespace npugraph::runtime {
 
@@ -27,7 +28,8 @@ int64_t peak_heap_bytes(const Blueprint& blueprint, const Sizes& sizes);
 // The lives of arena, heap and output buffers, without offsets.
 std::vector<BufferLife> lives_of(const Blueprint& blueprint, const Sizes& sizes);
 
-LivePeak live_peak_of(const Blueprint& blueprint, const Sizes& sizes);
+// nullopt if no such buffer is ever alive.
+std::optional<LivePeak> live_peak_of(const Blueprint& blueprint, const Sizes& sizes);
 
 // Bytes of operands that tasks declare as copied. Other copies of a run are counted where they happen
 // (ng_host::count_copied).

@@ -14,6 +14,7 @@
 #include "backend/bridge/torch_host.h"
 #include "program/text.h"
 #include "runtime/executable.h"
+#include "runtime/observation.h"
 
 namespace npugraph::bridge {
 
@@ -31,7 +32,7 @@ class TorchProgram {
       bound[i].object = inputs[i].unsafeGetTensorImpl();
       bound[i].sizes = inputs[i].sizes().data();
     }
-    outputs.assign(executable_.program().outputs.size(), {});
+    outputs.assign(runtime::Observation(executable_).program().outputs.size(), {});
     const runtime::RunResult result = executable_.run({.all = bound}, outputs, dims_);
     error = result.error;
     if (result.status != runtime::RunStatus::kOk) return {};

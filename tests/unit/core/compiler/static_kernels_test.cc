@@ -28,7 +28,7 @@ constexpr std::string_view kSymbolic = R"(npugraph.graph 1 @symbolic {
 
 std::shared_ptr<const program::Program> program_of(std::string_view text) {
   const std::shared_ptr<const Artifact> artifact = compile_text(text, NoCatalog(), {}, make_task);
-  return {artifact, &artifact->executable()->program()};
+  return {artifact, &artifact->program()};
 }
 
 // Asks for the static kernel of task `t` of kSymbolic for these sizes, and returns whether there is one.

@@ -37,7 +37,7 @@ TEST(CaptureRules, KeptResultsGoWithTheGraph) {
   Argument x({1});
   run(*executable, host, x);
   EXPECT_EQ(host.live, 1);
-  executable->trim();
+  HeldMemory(*executable).trim();
   EXPECT_EQ(host.live, 0);
   run(*executable, host, x);
   executable.reset();
@@ -58,7 +58,7 @@ TEST(CaptureRules, StagedInputsAreReadInTheArena) {
   EXPECT_NE(read, x.values.data());
   x.values[0] = 7;
   EXPECT_EQ(run(*executable, host, x), Floats({15, 5}));
-  EXPECT_EQ(executable->memory().copied_bytes_per_replay, 8);
+  EXPECT_EQ(Observation(*executable).memory().copied_bytes_per_replay, 8);
 }
 
 TEST(CaptureRules, AHostThatCannotHoldMemoryFollowsTheCaller) {
@@ -90,10 +90,10 @@ TEST(CaptureRules, ALimitOfGraphsEndsCaptures) {
   const Results later(*executable, host, {one.bound()});
   EXPECT_EQ(later.values(0), Floats({3}));
   EXPECT_EQ(later.result.warning, "");
-  EXPECT_EQ(executable->counters().captures, 2);
-  EXPECT_EQ(executable->counters().replays, 2);
-  EXPECT_EQ(executable->counters().eager_runs, 2);
-  EXPECT_TRUE(executable->instances().empty());
+  EXPECT_EQ(Observation(*executable).counters().captures, 2);
+  EXPECT_EQ(Observation(*executable).counters().replays, 2);
+  EXPECT_EQ(Observation(*executable).counters().eager_runs, 2);
+  EXPECT_TRUE(Observation(*executable).instances().empty());
 }
 
 TEST(CaptureRules, ForcedCapturesReplaceTheInstance) {
@@ -102,9 +102,9 @@ TEST(CaptureRules, ForcedCapturesReplaceTheInstance) {
   const auto executable = make(host, kChain, {.rules = {.force_recapture = true}});
   Argument x({1});
   for (int i = 0; i < 3; ++i) run(*executable, host, x);
-  EXPECT_EQ(executable->counters().captures, 3);
-  EXPECT_EQ(executable->counters().recaptured_forced, 2);
-  EXPECT_EQ(executable->instances().size(), 1u);
+  EXPECT_EQ(Observation(*executable).counters().captures, 3);
+  EXPECT_EQ(Observation(*executable).counters().recaptured_forced, 2);
+  EXPECT_EQ(Observation(*executable).instances().size(), 1u);
 }
 
 TEST(SharedPool, GraphsTakeTurnsWithOneBlock) {

@@ -37,13 +37,13 @@ TEST(Concurrency, ManyThreadsOnOneExecutable) {
   for (int t = 0; t < kThreads; ++t)
     threads.emplace_back(call_many_times, std::ref(*executable), std::ref(host), t, kCalls);
   for (int i = 0; i < 100; ++i) {
-    EXPECT_LE(executable->instances().size(), 6u);
-    EXPECT_GE(executable->memory().arena_bytes, 0);
-    executable->traffic();
-    if (i % 10 == 0) executable->trim();
+    EXPECT_LE(Observation(*executable).instances().size(), 6u);
+    EXPECT_GE(Observation(*executable).memory().arena_bytes, 0);
+    Observation(*executable).traffic();
+    if (i % 10 == 0) HeldMemory(*executable).trim();
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(executable->counters().replays, kThreads * kCalls);
+  EXPECT_EQ(Observation(*executable).counters().replays, kThreads * kCalls);
   EXPECT_EQ(host.live, 0);
 }
 
@@ -64,8 +64,8 @@ TEST(Concurrency, CallsOverlapInTime) {
   std::thread other(call, 5.0f);
   call(7.0f);
   other.join();
-  EXPECT_EQ(executable->counters().captures, 2);
-  EXPECT_EQ(executable->instances().size(), 1u);  // one size, whoever bound it
+  EXPECT_EQ(Observation(*executable).counters().captures, 2);
+  EXPECT_EQ(Observation(*executable).instances().size(), 1u);  // one size, whoever bound it
 }
 
 // A task may call its own Executable. Nested calls never wait, and release the memory that they take beyond the limit.
@@ -87,7 +87,7 @@ TEST(Concurrency, NestedCalls) {
   Argument x({1, 2});
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
   EXPECT_EQ(depth, 3);
-  EXPECT_EQ(executable->counters().replays, 4);
+  EXPECT_EQ(Observation(*executable).counters().replays, 4);
   EXPECT_LE(pools().size(), 2u);
 }
 

@@ -30,7 +30,7 @@ TEST(Errors, FailingTaskStopsTheReplay) {
   }
   fails = false;
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3}));
-  EXPECT_EQ(executable->counters().replays, 1);
+  EXPECT_EQ(Observation(*executable).counters().replays, 1);
 }
 
 TEST(Errors, TaskThatSaysNothingIsNamed) {
@@ -54,7 +54,7 @@ TEST(Errors, RefusedSizesAreNamedAndNotKept) {
   EXPECT_EQ(r.result.error, "increment cannot be bound to these sizes: s0=3");
   EXPECT_EQ(r.result.task, 1);
   EXPECT_EQ(Results(*executable, host, {one.bound()}).values(0), Floats({3}));
-  EXPECT_EQ(executable->instances().size(), 1u);
+  EXPECT_EQ(Observation(*executable).instances().size(), 1u);
 }
 
 // x + y over f32[s0, s0] and f32[s0], of an even size.
@@ -130,7 +130,7 @@ TEST(Errors, SizesOutOfTheirBoundsAreNamed) {
       << r.result.error;
   EXPECT_THROW(executable->prepare({.all = std::vector{one.bound()}}), UserError);
   EXPECT_EQ(Results(*executable, host, {two.bound()}).values(0), Floats({3, 5}));
-  EXPECT_EQ(executable->instances().size(), 1u);
+  EXPECT_EQ(Observation(*executable).instances().size(), 1u);
 }
 
 TEST(Errors, InputWithoutMemoryIsNamed) {

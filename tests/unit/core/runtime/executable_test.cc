@@ -32,9 +32,9 @@ TEST(Executable, FollowsInputsThatMove) {
     const Results results(*executable, host, {argument->bound()});
     EXPECT_EQ(results.values(0)[0], 2 * argument->values[0] + 1);
   }
-  EXPECT_EQ(executable->counters().captures, 1);
-  EXPECT_EQ(executable->counters().replays, 3);
-  EXPECT_EQ(executable->counters().instance_hits, 2);
+  EXPECT_EQ(Observation(*executable).counters().captures, 1);
+  EXPECT_EQ(Observation(*executable).counters().replays, 3);
+  EXPECT_EQ(Observation(*executable).counters().instance_hits, 2);
 }
 
 TEST(Executable, ResultsAreFreshAndOwnedByTheCaller) {
@@ -73,11 +73,11 @@ TEST(Executable, EachSizeIsOneInstanceAndTheOldestIsDropped) {
     EXPECT_EQ(results.values(0), Floats(size, 3.0f));
   };
   for (const size_t size : {1, 2, 3, 2, 1}) call(size);
-  const Counters counters = executable->counters();
+  const Counters counters = Observation(*executable).counters();
   EXPECT_EQ(counters.captures, 4);
   EXPECT_EQ(counters.instance_hits, 1);
   EXPECT_EQ(counters.recaptured_evicted, 1);
-  const auto instances = executable->instances();
+  const auto instances = Observation(*executable).instances();
   ASSERT_EQ(instances.size(), 2u);
   EXPECT_EQ(instances[0].key, "s0=1");
   EXPECT_EQ(instances[1].key, "s0=2");
@@ -95,7 +95,7 @@ TEST(Executable, ANewSizeBuildsNoTask) {
     Argument x(Floats(size, 1.0f));
     EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats(size, 3.0f));
   }
-  EXPECT_EQ(executable->counters().captures, 3);
+  EXPECT_EQ(Observation(*executable).counters().captures, 3);
   EXPECT_EQ(host.builds, 2);
 }
 
@@ -116,7 +116,7 @@ TEST(Executable, CountsCopiesThatNoTaskDeclares) {
   const auto run = [&](int64_t bytes) {
     executable->run({.all = inputs, .staged_bytes = bytes}, outputs, dims);
     host.release(outputs[0].object);
-    return executable->memory().copied_bytes_per_replay;
+    return Observation(*executable).memory().copied_bytes_per_replay;
   };
   EXPECT_EQ(run(0), 101);
   EXPECT_EQ(run(30), 131);
@@ -131,11 +131,11 @@ TEST(Executable, WithoutCaptureEveryCallBindsAnew) {
   Argument x({1});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3}));
   EXPECT_EQ(host.binds("double"), 3);
-  const Counters counters = executable->counters();
+  const Counters counters = Observation(*executable).counters();
   EXPECT_EQ(counters.eager_runs, 3);
   EXPECT_EQ(counters.captures + counters.capture_ns + counters.replays + counters.recaptured_forced, 0);
   EXPECT_EQ(counters.instance_hits + counters.instance_misses, 0);
-  EXPECT_TRUE(executable->instances().empty());
+  EXPECT_TRUE(Observation(*executable).instances().empty());
 }
 
 // Records when ranges begin and end.
@@ -166,10 +166,10 @@ TEST(Executable, ReportsMemoryAndTraffic) {
   define_chain(host);
   host.workspace("double", 1000);
   const auto executable = make(host, kChain);
-  EXPECT_EQ(executable->traffic()[0].bytes_read, 0);
+  EXPECT_EQ(Observation(*executable).traffic()[0].bytes_read, 0);
   Argument x(Floats(100, 1.0f));
   const Results results(*executable, host, {x.bound()});
-  const MemoryInfo memory = executable->memory();
+  const MemoryInfo memory = Observation(*executable).memory();
   EXPECT_EQ(memory.live_bytes, 448);    // 400 bytes in whole cache lines
   EXPECT_EQ(memory.arena_bytes, 1472);  // plus 1000 bytes of workspace, in whole cache lines
   EXPECT_EQ(memory.lower_bound_bytes, 1472);
@@ -177,8 +177,8 @@ TEST(Executable, ReportsMemoryAndTraffic) {
   EXPECT_EQ(memory.scratch_bytes, 0);
   EXPECT_EQ(memory.bound_bytes_per_call, 400);
   EXPECT_EQ(memory.copied_bytes_per_replay, 0);
-  EXPECT_EQ(executable->traffic()[1].bytes_read, 400);
-  EXPECT_EQ(executable->traffic()[1].bytes_written, 400);
+  EXPECT_EQ(Observation(*executable).traffic()[1].bytes_read, 400);
+  EXPECT_EQ(Observation(*executable).traffic()[1].bytes_written, 400);
 }
 
 TEST(Executable, WorkspaceIsAlignedAndFollowsTheLargest) {
@@ -204,9 +204,9 @@ TEST(Executable, TrimFreesEverythingIdle) {
   Argument x({1, 2});
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
   EXPECT_FALSE(pools().empty());
-  executable->trim();
+  HeldMemory(*executable).trim();
   EXPECT_TRUE(pools().empty());
-  EXPECT_TRUE(executable->instances().empty());
+  EXPECT_TRUE(Observation(*executable).instances().empty());
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 5}));
 }
 
@@ -304,10 +304,10 @@ TEST_F(ToldNumbers, AreNoReasonToCapture) {
   EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
   EXPECT_EQ(host.binds("scale"), 3);
   EXPECT_EQ(host.binds("shift"), 1);
-  const Counters counters = executable->counters();
+  const Counters counters = Observation(*executable).counters();
   EXPECT_EQ(counters.captures, 1);
   EXPECT_EQ(counters.refreshes, 2);
-  EXPECT_EQ(executable->instances()[0].key, "s0=2, m=5");
+  EXPECT_EQ(Observation(*executable).instances()[0].key, "s0=2, m=5");
 }
 
 TEST_F(ToldNumbers, OfKernelsTellInstancesApart) {
@@ -315,11 +315,11 @@ TEST_F(ToldNumbers, OfKernelsTellInstancesApart) {
   EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
   EXPECT_EQ(call(*executable, 3, 6), Floats({10, 14}));
   EXPECT_EQ(call(*executable, 4, 5), Floats({10, 15}));
-  EXPECT_EQ(executable->counters().captures, 2);
+  EXPECT_EQ(Observation(*executable).counters().captures, 2);
   const auto kernels = of_kind("kernel");
   for (const int64_t n : {2, 4}) call(*kernels, n, 5);
-  EXPECT_EQ(kernels->counters().captures, 2);
-  EXPECT_EQ(kernels->counters().refreshes, 0);
+  EXPECT_EQ(Observation(*kernels).counters().captures, 2);
+  EXPECT_EQ(Observation(*kernels).counters().refreshes, 0);
 }
 
 TEST_F(ToldNumbers, ThatATaskRefusesAreForgotten) {
@@ -331,7 +331,7 @@ TEST_F(ToldNumbers, ThatATaskRefusesAreForgotten) {
     EXPECT_EQ(error, "scale cannot be bound to these sizes: s0=2, m=5");
   }
   EXPECT_EQ(call(*executable, 2, 5), Floats({8, 11}));
-  EXPECT_EQ(executable->counters().captures, 1);
+  EXPECT_EQ(Observation(*executable).counters().captures, 1);
 }
 
 TEST_F(ToldNumbers, AreThoseOfEachCallWithoutCapture) {

@@ -68,7 +68,7 @@ TEST(Heap, TaskAllocatesAndTheRuntimeReleases) {
   }
   EXPECT_EQ(live, std::vector<int>({0, 1, 0, 1}));  // b1 is gone when task 2 starts
   EXPECT_EQ(host.live, 0);
-  EXPECT_EQ(executable->memory().heap_bytes, 16);  // at most two objects of 8 bytes at a time
+  EXPECT_EQ(Observation(*executable).memory().heap_bytes, 16);  // at most two objects of 8 bytes at a time
 }
 
 TEST(Heap, NothingLeaksWhenALaterTaskFails) {
@@ -186,11 +186,11 @@ TEST_F(Segments, BindsAnewOnlyWhatChanged) {
   EXPECT_EQ(host.binds("sum"), 2);
   EXPECT_EQ(host.binds("scale"), 3);
   EXPECT_EQ(host.binds("positive"), 1);
-  const Counters counters = executable->counters();
+  const Counters counters = Observation(*executable).counters();
   EXPECT_EQ(counters.recaptured_new_symbols, 2);
   EXPECT_EQ(counters.captures, 3);
   EXPECT_EQ(counters.instance_misses, 1);
-  EXPECT_EQ(executable->traffic()[2].bytes_read, 4);
+  EXPECT_EQ(Observation(*executable).traffic()[2].bytes_read, 4);
 }
 
 // A task that failed to bind is bound again at the next call, although the symbols have the same values.
@@ -211,7 +211,7 @@ TEST_F(Segments, WorkspaceGrowsBetweenSegments) {
   EXPECT_EQ(Results(*executable, host, {x.bound()}).values(0), Floats({3, 6}));
   host.workspace("scale", 1 << 20);
   EXPECT_EQ(Results(*executable, host, {y.bound()}).values(0), Floats({6, 12, 18}));
-  EXPECT_EQ(executable->memory().scratch_bytes, 1 << 20);
+  EXPECT_EQ(Observation(*executable).memory().scratch_bytes, 1 << 20);
 }
 
 // Values that are not strided memory are passed as objects.

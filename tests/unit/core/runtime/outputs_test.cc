@@ -55,10 +55,8 @@ TEST(Outputs, EveryKind) {
     EXPECT_EQ(static_cast<TestHost::Object*>(r.outputs[0].object)->references, 2);
 
     EXPECT_EQ(r.outputs[2].kind, program::Output::Kind::kInput);
-    EXPECT_EQ(r.outputs[2].input, 0);
     EXPECT_TRUE(r.outputs[2].whole);
 
-    EXPECT_EQ(r.outputs[3].input, 0);
     EXPECT_EQ(r.outputs[3].object, nullptr);
     EXPECT_EQ(r.outputs[3].data, x.values.data());
     EXPECT_TRUE(r.outputs[3].whole);
@@ -91,7 +89,7 @@ TEST(Outputs, ConstantsAreCopied) {
   const Results first(executable, host, {});
   ASSERT_EQ(first.result.status, RunStatus::kOk) << first.result.error;
   EXPECT_EQ(first.values(0), Floats({2}));
-  EXPECT_EQ(executable.memory().copied_bytes_per_replay, 8);
+  EXPECT_EQ(Observation(executable).memory().copied_bytes_per_replay, 8);
   *static_cast<float*>(first.outputs[0].data) = 5;
   EXPECT_EQ(Results(executable, host, {}).values(0), Floats({2}));
 }

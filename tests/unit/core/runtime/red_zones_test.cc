@@ -105,7 +105,7 @@ TEST_F(RedZonesTest, AreNoPartOfTheArena) {
   {
     const Results results(*executable, host, {x.bound()});
   }
-  EXPECT_EQ(executable->memory().arena_bytes, 64);
+  EXPECT_EQ(Observation(*executable).memory().arena_bytes, 64);
   EXPECT_EQ(host.live, 0);
 }
 

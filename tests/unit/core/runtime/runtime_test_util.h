@@ -17,7 +17,9 @@
 #include "base/error.h"
 #include "program/text.h"
 #include "runtime/executable.h"
+#include "runtime/held_memory.h"
 #include "runtime/host.h"
+#include "runtime/observation.h"
 
 namespace npugraph::runtime {
 
@@ -135,7 +137,7 @@ struct Argument {
 class Results {
  public:
   Results(Executable& executable, TestHost& host, std::vector<BoundInput> inputs, CallingStream stream = {})
-      : outputs(executable.program().outputs.size()), host_(host) {
+      : outputs(Observation(executable).program().outputs.size()), host_(host) {
     result = executable.run({.all = inputs, .stream = stream}, outputs, dims_);
     for (const BoundOutput& output : outputs) {
       sizes.emplace_back(output.sizes.begin(), output.sizes.end());

@@ -245,12 +245,12 @@ TEST_F(StrandsTest, LimitsOfTheCallingStreamHoldWhereTheGraphHasNone) {
     call({2, 1});
     EXPECT_EQ(workers, limited ? std::set<int32_t>({1, 2}) : std::set<int32_t>{1});
     call({2, 1});
-    EXPECT_EQ(executable->counters().recaptured_limits, 1);
+    EXPECT_EQ(Observation(*executable).counters().recaptured_limits, 1);
     call({1, 0});  // a limit for products only
     EXPECT_EQ(workers, std::set<int32_t>{2});
-    EXPECT_EQ(executable->counters().recaptured_limits, 2);
-    EXPECT_EQ(executable->counters().captures, 3);
-    EXPECT_EQ(executable->instances().size(), 1u);
+    EXPECT_EQ(Observation(*executable).counters().recaptured_limits, 2);
+    EXPECT_EQ(Observation(*executable).counters().captures, 3);
+    EXPECT_EQ(Observation(*executable).instances().size(), 1u);
   }
 }
 
@@ -333,7 +333,7 @@ TEST_F(StrandsTest, MemoryIsUsedAgainWithinAStrand) {
   const auto executable = make(host, text);
   Argument wide(std::vector<float>(16, 1));
   for (int i = 0; i < 200; ++i) ASSERT_EQ(Results(*executable, host, {wide.bound()}).values(0)[0], 4 + 1000) << i;
-  EXPECT_EQ(executable->memory().arena_bytes, 4 * 64);
+  EXPECT_EQ(Observation(*executable).memory().arena_bytes, 4 * 64);
 }
 
 // Workspaces of tasks that run at once do not overlap.

@@ -55,11 +55,11 @@ TEST(UserMemory, HoldsTheArena) {
     EXPECT_EQ(Results(*executable, host, inputs).values(0), Floats({3, 5, 7}));
     const Floats doubled = {2, 4, 6};
     EXPECT_EQ(std::memcmp(memory->bytes.data(), doubled.data(), 12), 0);
-    executable->release_memory();
+    HeldMemory(*executable).release();
   }
   EXPECT_FALSE(source.taken);
   EXPECT_EQ(live_bytes(), 0);
-  EXPECT_EQ(executable->counters().captures, 1);
+  EXPECT_EQ(Observation(*executable).counters().captures, 1);
 }
 
 TEST(UserMemory, HoldsResults) {
@@ -113,16 +113,16 @@ TEST(UserMemory, HoldsConstants) {
   Executable executable(program, host, host.maker(), {}, "add");
   Argument x({1, 2});
   EXPECT_EQ(Results(executable, host, {x.bound()}).values(0), Floats({11, 22}));
-  ASSERT_EQ(executable.constant_bytes(), 64);
+  ASSERT_EQ(HeldMemory(executable).constant_bytes(), 64);
   Memory memory;
-  executable.move_constants(memory.bytes.data());
+  HeldMemory(executable).move_constants(memory.bytes.data());
   EXPECT_EQ(Results(executable, host, {x.bound()}).values(0), Floats({11, 22}));
   const Floats others = {100, 200};
   std::memcpy(memory.bytes.data(), others.data(), 8);
   EXPECT_EQ(Results(executable, host, {x.bound()}).values(0), Floats({101, 202}));
-  executable.move_constants(nullptr);
+  HeldMemory(executable).move_constants(nullptr);
   EXPECT_EQ(Results(executable, host, {x.bound()}).values(0), Floats({11, 22}));
-  EXPECT_EQ(executable.counters().captures, 1);
+  EXPECT_EQ(Observation(executable).counters().captures, 1);
 }
 
 }  // namespace

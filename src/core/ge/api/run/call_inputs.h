@@ -12,7 +12,7 @@
 #include "ge/api/tensor.h"
 #include "program/call_symbols.h"
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/call.h"
 
 namespace npugraph::ge {
 

@@ -108,16 +108,17 @@ void CallOutputs::place(size_t i, const Output& output, const CallInputs& inputs
   memory_[i] = {BlockHost::object_of_caller(), data, layouts_[i].bytes()};
 }
 
-void CallOutputs::finish(std::span<const runtime::BoundOutput> results, const CallInputs& inputs) {
+void CallOutputs::finish(const program::Program& program, std::span<const runtime::BoundOutput> results,
+                         const CallInputs& inputs) {
   const ReleaseObjects releases{results};
   std::vector<std::vector<uint8_t>> kept(results.size());  // of results that cannot be copied to their tensors yet
   const auto source = [&](size_t i) -> const void* {
-    const bool is_input = results[i].kind == Output::Kind::kInput;
-    return is_input ? inputs.bound()[results[i].input].data : results[i].data;
+    const Output& output = program.outputs[i];
+    return output.kind == Output::Kind::kInput ? inputs.bound()[output.input].data : results[i].data;
   };
   for (size_t i = 0; i < results.size(); ++i) {
     uint8_t* to = tensors_[i].GetData();
-    if (results[i].input == program::kNone) continue;
+    if (program.outputs[i].input == program::kNone) continue;
     if (!lies_in(i, inputs)) {
       layouts_[i].copy(source(i), to);
     } else if (source(i) != to || !layouts_[i].is_dense()) {
@@ -127,7 +128,7 @@ void CallOutputs::finish(std::span<const runtime::BoundOutput> results, const Ca
   }
   for (size_t i = 0; i < results.size(); ++i) {
     uint8_t* to = tensors_[i].GetData();
-    if (results[i].input == program::kNone) {
+    if (program.outputs[i].input == program::kNone) {
       layouts_[i].copy(source(i), to);
     } else if (!kept[i].empty()) {
       std::memcpy(to, kept[i].data(), kept[i].size());

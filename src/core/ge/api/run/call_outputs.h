@@ -10,7 +10,7 @@
 #include "ge/api/run/host_blocks.h"
 #include "ge/api/tensor.h"
 #include "program/program.h"
-#include "runtime/executable.h"
+#include "runtime/call.h"
 
 namespace npugraph::ge {
 
@@ -30,7 +30,7 @@ class CallOutputs {
   std::span<const runtime::ResultMemory> memory() const { return memory_; }
   // Copies results that the run did not write to their tensors, and releases what it handed out. Tensors may lie in the
   // memory of inputs: results that are parts of inputs are read before anything is written there.
-  void finish(std::span<const runtime::BoundOutput> results, const CallInputs& inputs);
+  void finish(const program::Program& program, std::span<const runtime::BoundOutput> results, const CallInputs& inputs);
 
  private:
   struct Strided {

@@ -6,6 +6,7 @@
 #include "ge/api/run/api_error.h"
 #include "ge/data_types.h"
 #include "ge/engine/compile.h"
+#include "runtime/held_memory.h"
 
 namespace npugraph::ge {
 
@@ -29,7 +30,7 @@ CompiledGraph::CompiledGraph(ir::Graph graph, const std::string& name, const Gra
 
 GraphFacts CompiledGraph::find_facts() const {
   GraphFacts facts;
-  facts.constant_bytes = executable_->constant_bytes();
+  facts.constant_bytes = runtime::HeldMemory(*executable_).constant_bytes();
   if (program_->symbols.empty()) {
     const std::vector<runtime::BoundInput> inputs(program_->inputs.size());
     facts.feature_bytes = executable_->prepare({.all = inputs, .stream = {.limits = options_.limits}});
@@ -60,20 +61,20 @@ UserBlock CompiledGraph::block_for_constants(const ::ge::AllocatorPtr& allocator
 }
 
 void CompiledGraph::keep_constants(UserBlock block) {
-  executable_->move_constants(block.data());
+  runtime::HeldMemory(*executable_).move_constants(block.data());
   constants_ = std::move(block);
   constants_given_ = false;
 }
 
 void CompiledGraph::use_constants(std::byte* base) {
   if (base == nullptr) return keep_constants(block_for_constants(allocator_));
-  executable_->move_constants(base);
+  runtime::HeldMemory(*executable_).move_constants(base);
   constants_ = {};
   constants_given_ = true;
 }
 
 void CompiledGraph::use_features(std::span<std::byte> block) {
-  executable_->release_memory();
+  runtime::HeldMemory(*executable_).release();
   memory_.use(block);
 }
 
@@ -81,7 +82,7 @@ void CompiledGraph::use_allocator(const ::ge::AllocatorPtr& allocator) {
   if (allocator == allocator_) return;
   // Nothing has changed if the allocator has no memory.
   UserBlock constants = constants_given_ ? UserBlock() : block_for_constants(allocator);
-  if (!memory_.is_given()) executable_->release_memory();
+  if (!memory_.is_given()) runtime::HeldMemory(*executable_).release();
   memory_.use(allocator);
   host_.use(allocator);
   allocator_ = allocator;
@@ -108,7 +109,7 @@ void CompiledGraph::run(CallInputs& inputs, CallOutputs& outputs) {
       {.all = inputs.bound(), .stream = {.limits = options_.limits}, .results = outputs.memory()}, results, dims);
   if (!result.warning.empty()) add_warning(result.warning);
   switch (result.status) {
-    case runtime::RunStatus::kOk: inputs.write_back(); return outputs.finish(results, inputs);
+    case runtime::RunStatus::kOk: inputs.write_back(); return outputs.finish(*program_, results, inputs);
     case runtime::RunStatus::kInputsOverlap:
       throw ApiError(::ge::PARAM_INVALID, "an input that the graph writes overlaps another input");
     case runtime::RunStatus::kInputElsewhere:
