@@ -120,7 +120,7 @@ TASK_MAKER_LINE = "    all.add(TaskKind::kRecipe, make_recipe);\n"
 TASK_KIND_TEST = """\
 TEST(Recipes, AKindHasANameAndAMaker) {
   const program::Program program = program::parse(R"(npugraph.program 4 @recipe {
-    buffer b0 input(0) bytes(32)
+    buffer b0 input(0) bytes(32) live(0, 0)
     buffer b1 output bytes(32) live(0, 0)
     input 0 "x" b0 : f32[8]{1}
     task 0 recipe "kernel.unary_cube" {
