@@ -10,6 +10,11 @@
 
 namespace npugraph::ge {
 
+// For constants whose elements are in files of their own, as in models that are larger than protobuf allows. Makes each
+// operator of type FileConstant one of type Const with the bytes of its file, which is mapped. Paths are relative to
+// `folder`. UserError that names the operator if it lacks an attribute or its file cannot be read.
+void map_file_constants(Model& model, const std::string& folder);
+
 // `bytes` must stay alive as long as `owner`. Fields that the engine does not read are skipped, known or not. UserError
 // if the bytes are no ModelDef; the message names `source`, the message of ge.proto that was being read, and the
 // reason.

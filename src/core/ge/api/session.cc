@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ge/api/session.h"
 
+#include <string>
 #include <utility>
 
+#include "ge/api/run/api_error.h"
+#include "ge/api/run/run_queue.h"
 #include "ge/api/run/session_state.h"
 
 namespace ge {
@@ -120,6 +123,21 @@ Status Session::RegisterExternalAllocator(const void* stream, AllocatorPtr alloc
 
 Status Session::UnregisterExternalAllocator(const void* stream) {
   return api_call("Session::UnregisterExternalAllocator", [&] { state_->remove_allocator(stream); });
+}
+
+Stream::Stream() : queue_(std::make_shared<npugraph::ge::StreamQueue>()) { npugraph::ge::add_stream(this, queue_); }
+
+Stream::~Stream() {
+  npugraph::ge::remove_stream(this);
+  queue_->wait();
+}
+
+Status Stream::Synchronize() {
+  return npugraph::ge::api_call("Stream::Synchronize", [&] {
+    queue_->wait();
+    for (std::string& warning : queue_->take_warnings()) npugraph::ge::add_warning(std::move(warning));
+    if (const auto failure = queue_->take_failure()) throw npugraph::ge::ApiError(failure->first, failure->second);
+  });
 }
 
 }  // namespace ge

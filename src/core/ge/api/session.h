@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs by their ids: added, compiled, given memory, loaded, run.
+// Graphs by their ids: added, compiled, given memory, loaded, run, and the streams that order runs.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,9 @@
 
 namespace npugraph::ge {
 class SessionState;
-}
+// What a stream is on this host: a queue with one thread of its own.
+class StreamQueue;
+}  // namespace npugraph::ge
 
 namespace ge {
 
@@ -87,7 +89,7 @@ class Session {
   Status RunGraph(uint32_t graph_id, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
   // Returns at once. Runs of a session that begin by this function run in order.
   Status RunGraphAsync(uint32_t graph_id, const std::vector<Tensor>& inputs, RunAsyncCallback callback);
-  // Puts the run on a stream (ge/api/stream.h). `outputs` is empty or has a tensor for each output: one with data is
+  // Puts the run on a stream (Stream). `outputs` is empty or has a tensor for each output: one with data is
   // written there; the others get memory of the engine before the function returns. Elements are there after
   // Stream::Synchronize(), which also says whether the run failed.
   Status RunGraphWithStreamAsync(uint32_t graph_id, void* stream, const std::vector<Tensor>& inputs,
@@ -109,6 +111,25 @@ class Session {
 
  private:
   std::shared_ptr<npugraph::ge::SessionState> state_;
+};
+
+// Runs that are put on a stream are done one after the other, in the order in which they were put there. Runs on
+// different streams may run at the same time. Functions that take a `void* stream` take the address of such an object;
+// null means no stream: the run is done when the function returns. Thread-safe.
+class Stream {
+ public:
+  Stream();
+  // Waits for the runs on it.
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Waits for the runs that were put on it before. Returns the status of the first one that failed since the last call,
+  // with its message; GEGetWarningMsg() has the warnings of these runs.
+  Status Synchronize();
+
+ private:
+  std::shared_ptr<npugraph::ge::StreamQueue> queue_;
 };
 
 }  // namespace ge

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "ge/data_types.h"
-#include "ge/import/elements.h"
+#include "ge/import/operand.h"
 
 namespace npugraph::ge {
 

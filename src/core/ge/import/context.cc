@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ge/import/elements.h"
+#include "ge/import/operand.h"
 #include "ir/bounds.h"
 #include "ops/operators.h"
 #include "ops/table.h"

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ge/import/fold_numbers.h"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "base/error.h"
-#include "ge/import/results.h"
+#include "ge/import/rules.h"
 
 namespace npugraph::ge {
 

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ge/model.h"
 #include "ir/graph.h"
+#include "tensor/dtype.h"
 #include "tensor/expr.h"
 
 namespace npugraph::ge {
@@ -33,5 +35,12 @@ struct Operand {
 
   static Operand of(ir::ValueId value) { return {.value = value}; }
 };
+
+// The number of the fewest decimal digits that rounds to `value`. The model has 1e-5 as the float next to it; the
+// user's program had the double 1e-5.
+double decimal(float value);
+
+// Little-endian elements of a type that is not complex, each as a constant.
+std::vector<Expr> read_elements(std::string_view bytes, DType dtype);
 
 }  // namespace npugraph::ge

@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <map>
 
-namespace npugraph::ge {
+#include "base/error.h"
 
+namespace npugraph::ge {
 namespace {
 
 const std::map<std::string_view, Rule>& rules() {
   static const auto rules = [] {
     std::map<std::string_view, Rule> rules;
     for (const auto rows : {pointwise_rules(), layout_rules(), product_rules(), norm_rules(), reduction_rules(),
-                            pooling_rules(), index_rules(), number_rules(), attention_rules()}) {
+                            index_rules(), number_rules(), attention_rules()}) {
       for (const RuleRow& row : rows) rules.emplace(row.type, row.rule);
     }
     return rules;
@@ -31,6 +32,46 @@ std::vector<std::string_view> ruled_types() {
   std::vector<std::string_view> types;
   for (const auto& [type, rule] : rules()) types.push_back(type);
   return types;
+}
+
+namespace {
+
+std::vector<int64_t> ints(const Call& call, std::string_view name, size_t entries) {
+  std::vector<int64_t> all = call.attr_ints(name);
+  if (all.size() != entries) call.fail(cat("its attribute '", name, "' has ", entries, " entries, got ", all.size()));
+  return all;
+}
+
+void require_least(const Call& call, std::string_view name, int64_t entry, int64_t least) {
+  if (entry < least) call.fail(cat("the entries of its attribute '", name, "' are at least ", least, ", got ", entry));
+}
+
+}  // namespace
+
+void require_channels_first(const Call& call) {
+  const std::string format = call.attr_string("data_format");
+  if (format != "NCHW") call.fail(cat("its attribute 'data_format' has to be 'NCHW', got '", format, "'"));
+}
+
+std::vector<Expr> two_of(const Call& call, std::string_view name, size_t first, size_t entries, int64_t least) {
+  const std::vector<int64_t> all = ints(call, name, entries);
+  require_least(call, name, all[first], least);
+  require_least(call, name, all[first + 1], least);
+  return {Expr(all[first]), Expr(all[first + 1])};
+}
+
+std::vector<int64_t> four_pads(const Call& call) {
+  std::vector<int64_t> pads = ints(call, "pads", 4);
+  for (const int64_t pad : pads) require_least(call, "pads", pad, 0);
+  return pads;
+}
+
+std::vector<Expr> even_pads(const Call& call) {
+  const std::vector<int64_t> pads = four_pads(call);
+  if (pads[0] != pads[1] || pads[2] != pads[3])
+    call.fail(cat("its attribute 'pads' is the same at both sides of a dimension, got ", pads[0], ", ", pads[1], ", ",
+                  pads[2], ", ", pads[3]));
+  return {Expr(pads[0]), Expr(pads[2])};
 }
 
 }  // namespace npugraph::ge

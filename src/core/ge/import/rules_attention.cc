@@ -2,7 +2,6 @@
 #include <array>
 
 #include "base/error.h"
-#include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/error.h"
-#include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ir/bounds.h"
 #include "ops/operators.h"

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ir/alias.h"
 #include "ops/operators.h"

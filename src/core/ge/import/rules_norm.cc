@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ge/import/images.h"
-#include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"

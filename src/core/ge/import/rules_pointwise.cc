@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "ge/data_types.h"
-#include "ge/import/results.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
 

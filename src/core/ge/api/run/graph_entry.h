@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ge/api/run/call_inputs.h"
-#include "ge/api/run/call_outputs.h"
+#include "ge/api/run/call_tensors.h"
 #include "ge/api/run/compiled_graph.h"
 #include "ge/api/run/gate.h"
 #include "ge/api/run/options.h"

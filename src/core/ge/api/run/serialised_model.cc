@@ -10,7 +10,6 @@
 #include "ge/api/graph.h"
 #include "ge/api/run/api_error.h"
 #include "ge/engine/compile.h"
-#include "ge/file_constants.h"
 #include "ge/wire.h"
 
 namespace npugraph::ge {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/words.h"
+#include "ge/api/run/run_queue.h"
 #include "ge/api/run/serialised_model.h"
-#include "ge/api/run/stream_queue.h"
 #include "ge/engine/compile.h"
 
 namespace npugraph::ge {

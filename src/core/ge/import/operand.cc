@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ge/import/elements.h"
+#include "ge/import/operand.h"
 
 #include <array>
 #include <charconv>
@@ -10,7 +10,6 @@
 #include "tensor/float8.h"
 
 namespace npugraph::ge {
-
 namespace {
 
 template <typename T>
