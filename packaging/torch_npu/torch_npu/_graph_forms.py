@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that return what they write, in graphs. Such an operator has a second form that returns nothing
-(src/device/npu_ops/framework/graph_forms.h). Graphs hold that form, and the written arguments stand for its results."""
+(src/device/npu_ops/framework/operator_library.h). Graphs hold that form, and the written arguments stand for its
+results."""
 
 from collections.abc import Callable
 from typing import Any

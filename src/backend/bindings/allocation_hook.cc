@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/bindings/allocation_hook.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +9,8 @@
 
 #include <c10/core/Allocator.h>
 
-#include "backend/bridge/task_scope.h"
+#include "backend/bindings/init.h"
+#include "backend/bridge/task_functions.h"
 #include "base/error.h"
 
 namespace npugraph::bindings {
@@ -82,7 +82,7 @@ class CountingAllocator final : public c10::Allocator {
 
 }  // namespace
 
-void init_allocation_hook(pybind11::module_& module) {
+void init_allocation_hook(py::module_& module) {
   module.def("allocations_start", [] { CountingAllocator::instance().start(); });
   module.def("allocations_stop", [] { return CountingAllocator::instance().stop(); });
 }

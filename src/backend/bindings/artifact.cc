@@ -21,6 +21,7 @@
 #include "compiler/task_makers.h"
 #include "program/program.h"
 #include "runtime/observation.h"
+#include "runtime/options.h"
 
 namespace npugraph::bindings {
 
@@ -29,8 +30,25 @@ using compiler::CompileRequest;
 using compiler::Partition;
 using compiler::PhaseTime;
 using compiler::RunRequest;
+using runtime::CaptureRules;
 
 namespace {
+
+// The user's options for captures and the memory of graphs.
+void init_capture_rules(py::module_& module) {
+  py::class_<CaptureRules>(module, "CaptureRules")
+      .def(py::init<>())
+      .def_readwrite("use_graph_pool", &CaptureRules::use_graph_pool)
+      .def_readwrite("reuse_graph_pool_in_same_fx", &CaptureRules::reuse_graph_pool_in_same_fx)
+      .def_readwrite("clone_input", &CaptureRules::clone_input)
+      .def_readwrite("clone_output", &CaptureRules::clone_output)
+      .def_readwrite("capture_limit", &CaptureRules::capture_limit)
+      .def_readwrite("force_recapture", &CaptureRules::force_recapture)
+      .def_readwrite("frozen_parameter", &CaptureRules::frozen_parameter)
+      .def_property("capture_error_mode", nullptr, [](CaptureRules& rules, const std::string& mode) {
+        rules.capture_error_mode = runtime::parse_capture_error_mode(mode);
+      });
+}
 
 compiler::CompileHost compile_host() {
   return {.catalog = &bridge::aten_catalog(),

@@ -7,8 +7,8 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/object_ptr.h>
 
-#include "backend/bindings/torch_counters.h"
-#include "backend/bridge/torch_team.h"
+#include "backend/bindings/init.h"
+#include "backend/bridge/torch_host.h"
 #include "base/error.h"
 #include "runtime/threads/worker_pool.h"
 

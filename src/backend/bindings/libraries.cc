@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "backend/bindings/init.h"
-#include "backend/bridge/exec_npu_cmd.h"
 #include "backend/bridge/library_operators.h"
 #include "libraries/launch.h"
 #include "libraries/library.h"

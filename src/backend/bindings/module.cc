@@ -36,7 +36,5 @@ PYBIND11_MODULE(_C, module) {
   init_libraries(module);
   init_nested(module);
   init_ge(module);
-  init_torch_counters(module);
-  init_known_types(module);
-  init_weights(module);
+  init_user_objects(module);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables of Python
-// tasks, the machine.
+// Counters, task log, memory pools, trace, watching of tasks, log messages, worker threads, allocation hook, callables
+// of Python tasks, the machine.
 #include <exception>
 #include <memory>
 #include <string>
@@ -9,10 +9,10 @@
 
 #include <torch/csrc/utils/pythoncapi_compat.h>  // Py_IsFinalizing before Python 3.13
 
-#include "backend/bindings/allocation_hook.h"
 #include "backend/bindings/init.h"
 #include "backend/bridge/convert.h"
 #include "backend/bridge/torch_host.h"
+#include "base/counters.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -25,12 +25,42 @@
 #include "target/target.h"
 
 namespace npugraph::bindings {
+namespace {
+
+// torch keeps all counters in one dictionary, which users may clear. npugraph's entry in it is a view (a Python class)
+// of what the process has counted since the view was made. Never destroyed: the interpreter may be gone before static
+// objects are.
+struct Place {
+  py::dict dictionary;
+  py::str key;
+  py::type view;
+};
+Place* place = nullptr;
+
+}  // namespace
+
+void ensure_counters() {
+  if (place == nullptr) return;
+  const PyObject* found = PyDict_GetItemWithError(place->dictionary.ptr(), place->key.ptr());
+  if (found != nullptr && Py_IS_TYPE(found, reinterpret_cast<PyTypeObject*>(place->view.ptr()))) return;
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  place->dictionary[place->key] = place->view();
+}
+
+namespace {
+
+void init_torch_counters(py::module_& module) {
+  module.def("process_counters", [] { return process_counters().snapshot(); });
+  module.def("count", [](const std::string& name) { process_counters().at(name).add(); });
+  module.def("ensure_counters", &ensure_counters);
+  module.def("keep_counters", [](py::dict dictionary, const std::string& key, py::type view) {
+    place = new Place{std::move(dictionary), py::str(key), std::move(view)};
+  });
+}
 
 using runtime::PoolEvent;
 using runtime::PoolInfo;
 using runtime::TaskRecord;
-
-namespace {
 
 const char* mode_name(runtime::RunMode mode) {
   switch (mode) {
@@ -223,6 +253,7 @@ std::vector<std::string> pass_names() {
 }  // namespace
 
 void init_observe(py::module_& module) {
+  init_torch_counters(module);
   init_task_log(module);
   init_pools(module);
   init_log();

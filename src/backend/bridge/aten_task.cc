@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/bridge/aten_task.h"
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,7 +14,7 @@
 #include "backend/bridge/declared.h"
 #include "backend/bridge/dispatch.h"
 #include "backend/bridge/task_functions.h"
-#include "backend/bridge/task_scope.h"
+#include "backend/bridge/task_makers.h"
 #include "backend/own_kernels/own_kernels.h"
 #include "base/error.h"
 #include "base/words.h"

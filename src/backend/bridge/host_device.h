@@ -5,6 +5,7 @@
 // without it, graphs are for cpu alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 #include <c10/util/FunctionRef.h>
+#include <c10/util/SmallVector.h>
 
 #include "backend/own_kernels/export.h"
 #include "runtime/executable.h"
@@ -97,6 +99,27 @@ class DeviceWork {
 
  private:
   const HostDevice* const device_;
+};
+
+// Storages of a device over storages of cpu, each made once, so that tensors that share memory share their storage. For
+// the results of one call.
+class StoragePairs {
+ public:
+  // `make(cpu)` makes a storage that keeps `cpu` alive.
+  template <typename Make>
+  const c10::Storage& over(const c10::Storage& cpu, const Make& make) {
+    const auto* found = std::ranges::find(pairs_, cpu.unsafeGetStorageImpl(), &Pair::cpu);
+    if (found != pairs_.end()) return found->made;
+    pairs_.push_back({cpu.unsafeGetStorageImpl(), make(cpu)});
+    return pairs_.back().made;
+  }
+
+ private:
+  struct Pair {
+    c10::StorageImpl* cpu;
+    c10::Storage made;
+  };
+  c10::SmallVector<Pair, 2> pairs_;
 };
 
 }  // namespace npugraph::bridge

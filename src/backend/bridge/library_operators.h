@@ -22,4 +22,10 @@ void define_operators(const std::vector<const libraries::Kernel*>& kernels);
 // The operator in torch that has this kernel.
 c10::OperatorName operator_of(const libraries::Kernel& kernel);
 
+// Defines npugraph::exec_npu_cmd(str name, Any[] arguments) -> (), which EXEC_NPU_CMD of backend/bridge/torch.h finds
+// by name, so that extensions link nothing of npugraph. It runs the kernel of a library that `name` means
+// (libraries/launch.h) on tensors of any device, below autograd: arguments of the kernel's operator in order, then a
+// tensor for each of its new results. Once in the process.
+void define_exec_npu_cmd();
+
 }  // namespace npugraph::bridge

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/bridge/python_task.h"
-
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,7 +15,7 @@
 #include "backend/bridge/gil.h"
 #include "backend/bridge/nested_task.h"
 #include "backend/bridge/task_functions.h"
-#include "backend/bridge/task_scope.h"
+#include "backend/bridge/task_makers.h"
 #include "backend/bridge/torch_host.h"
 #include "base/error.h"
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/bridge/task_makers.h"
 
-#include "backend/bridge/aten_task.h"
 #include "backend/bridge/collective_task.h"
 #include "backend/bridge/nested_task.h"
-#include "backend/bridge/python_task.h"
 #include "compiler/task_makers.h"
 
 namespace npugraph::bridge {

@@ -13,6 +13,7 @@
 #include "passes/pass.h"
 #include "program/file.h"
 #include "runtime/host.h"
+#include "runtime/threads/worker_pool.h"
 
 namespace npugraph::bridge {
 
@@ -44,7 +45,7 @@ class TorchHost : public runtime::Host {
   TorchHost() = default;
 };
 
-// Callables of Python tasks. `python_object` is a PyObject*, called as python_task.h says; the table, and every task
+// Callables of Python tasks. `python_object` is a PyObject*, called as task_makers.h says; the table, and every task
 // built from it, owns a reference. Ids are never reused. Both take the GIL.
 int32_t register_callable(void* python_object);
 void unregister_callable(int32_t id);
@@ -56,5 +57,9 @@ program::Metadata torch_facts();
 const lower::OperatorCatalog& aten_catalog();
 // Runs one node on constants, on the CPU, with gradients off.
 passes::ConstantEvaluator constant_evaluator();
+
+// The threads on which torch's operators run: the OpenMP threads of the loaded torch; empty if torch was built without
+// OpenMP. Each calling thread has a team of its own, as in torch.
+runtime::Team torch_team();
 
 }  // namespace npugraph::bridge

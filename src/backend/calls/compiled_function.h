@@ -5,6 +5,7 @@
 // Used under the GIL. Calls may overlap, since a run may release the GIL: each has a Frame of its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,11 +19,37 @@
 
 #include "backend/bridge/host_device.h"
 #include "backend/calls/call_inputs.h"
-#include "backend/calls/gil_policy.h"
 #include "backend/calls/input_template.h"
 #include "runtime/executable.h"
 
 namespace npugraph::calls {
+
+// Whether a run releases the GIL. A run below 20 microseconds keeps it: releasing and reacquiring the GIL costs as much
+// as the shortest tasks, and a thread that takes it in between delays the run by a switch interval. Used under the GIL.
+class GilPolicy {
+ public:
+  static constexpr std::chrono::microseconds kShortRun{20};
+  // One in so many of the runs that keep the GIL is timed.
+  static constexpr uint32_t kTimedEvery = 64;
+
+  // `may_wait`: a run may wait for something that needs the GIL, so every run releases it.
+  explicit GilPolicy(bool may_wait) : may_wait_(may_wait) {}
+
+  struct Run {
+    bool releases = true;
+    bool timed = true;  // note() is to be called with the time that the run took
+  };
+  Run next() {
+    const bool releases = long_ || may_wait_;
+    return {.releases = releases, .timed = releases || ++kept_ % kTimedEvery == 0};
+  }
+  void note(std::chrono::nanoseconds took) { long_ = took > kShortRun; }
+
+ private:
+  const bool may_wait_;
+  bool long_ = true;  // whether the last timed run was long; true before the first one
+  uint32_t kept_ = 0;
+};
 
 // How a function takes the inputs of its Program: in one list, which it empties; one by one; or inside of other
 // arguments (input_template.h).

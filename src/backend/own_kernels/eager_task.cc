@@ -5,13 +5,38 @@
 #include <iterator>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/ScopeExit.h>
 
-#include "backend/own_kernels/eager_host.h"
+#include "runtime/threads/worker_pool.h"
 #include "target/target.h"
 
 namespace npugraph::own {
+
+bool has_memory(const at::Tensor& tensor) {
+  constexpr c10::DispatchKeySet kStandsForAnother({c10::DispatchKey::Python, c10::DispatchKey::Functionalize});
+  return tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.has_storage() &&
+         !tensor.key_set().has_any(kStandsForAnother);
+}
+
+bool wants_gradient(std::initializer_list<const at::Tensor*> tensors) {
+  return at::GradMode::is_enabled() &&
+         std::ranges::any_of(tensors, [](const at::Tensor* tensor) { return tensor->requires_grad(); });
+}
+
+EagerHost::EagerHost()
+    : table_{this, runtime::WorkerPool::instance().size(), parallel_for, set_error, [](const ng_host*, int64_t) {}} {}
+
+void EagerHost::parallel_for(const ng_host*, int64_t begin, int64_t end, int64_t grain,
+                             void (*body)(void* arg, int64_t begin, int64_t end), void* arg) {
+  runtime::WorkerPool::instance().parallel_for(begin, end, grain, body, arg);
+}
+
+void EagerHost::set_error(const ng_host* host, const char* message) {
+  static_cast<EagerHost*>(host->self)->error_ = message;
+}
+
 namespace {
 
 // Bindings that a task keeps. A model calls one task with so many sizes and strides.

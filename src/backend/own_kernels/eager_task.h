@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of a task of the task ABI outside of a Program.
+// Runs of a task of the task ABI, or of generated code, outside of a Program: on which tensors, and with which services
+// of the runtime.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +19,33 @@
 #include "tensor/dtype.h"
 
 namespace npugraph::own {
+
+// Whether kernels may read and write the memory of a tensor themselves. False for tensors that stand for others: fake
+// and functional ones, and those of other devices.
+NPUGRAPH_EXPORT bool has_memory(const at::Tensor& tensor);
+
+// Whether autograd records calls with these tensors, for which such kernels have no gradient.
+NPUGRAPH_EXPORT bool wants_gradient(std::initializer_list<const at::Tensor*> tensors);
+
+// Services of the runtime (ng_host) for one call in eager mode. Loops run in the threads of the pool.
+class EagerHost {
+ public:
+  NPUGRAPH_EXPORT EagerHost();
+  EagerHost(const EagerHost&) = delete;
+  EagerHost& operator=(const EagerHost&) = delete;
+
+  const ng_host* table() const { return &table_; }
+  // Message of the task, empty if it gave none.
+  const std::string& error() const { return error_; }
+
+ private:
+  static void parallel_for(const ng_host* host, int64_t begin, int64_t end, int64_t grain,
+                           void (*body)(void* arg, int64_t begin, int64_t end), void* arg);
+  static void set_error(const ng_host* host, const char* message);
+
+  ng_host table_;
+  std::string error_;
+};
 
 // The type that floating-point elements of this type have in generated code for this machine.
 NPUGRAPH_EXPORT std::optional<DType> generated_dtype(at::ScalarType type);

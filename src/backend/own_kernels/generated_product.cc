@@ -13,7 +13,6 @@
 #include <ATen/ops/mm.h>
 
 #include "backend/own_kernels/eager_task.h"
-#include "backend/own_kernels/in_memory.h"
 #include "codegen/matmul/matmul.h"
 #include "loop/builder.h"
 

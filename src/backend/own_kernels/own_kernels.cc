@@ -2,21 +2,139 @@
 #include "backend/own_kernels/own_kernels.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <unordered_map>
 #include <vector>
 
 #include <ATen/Operators.h>
+#include <ATen/ops/_int_mm.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/argmin.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 
+#include "backend/own_kernels/eager_task.h"
 #include "backend/own_kernels/generated_product.h"
-#include "backend/own_kernels/int8_product.h"
-#include "backend/own_kernels/place_of_extreme.h"
+#include "codegen/kernel/kernel.h"
+#include "loop/builder.h"
+#include "target/target.h"
 
 namespace npugraph::own {
 namespace {
+
+// argmax and argmin of rows by generated code. ATen compares one element at a time, which takes most of the time of
+// choosing the next token from logits. With fewer elements, ATen is as fast.
+constexpr int64_t kFewElements = 4096;
+
+// x [rows, n] -> places [rows]
+loop::Kernel kernel_for(loop::Combine combine, DType dtype) {
+  loop::Builder b(combine == loop::Combine::kMax ? "argmax" : "argmin");
+  const Expr rows = b.scalar("rows"), n = b.scalar("n");
+  const loop::BufferId x = b.in("x", dtype), places = b.out("places", DType::kI64);
+  b.parallel_for(rows, 1, [&](const Expr& row) {
+    loop::Builder::Extreme found;
+    b.vector_for(n, [&](const Expr& i) {
+      found = b.reduce_with_index(combine, loop::cast(b.load(x, row * n + i), DType::kF32));
+    });
+    b.store(places, row, found.index);
+  });
+  return b.finish();
+}
+
+// The task for rows of any number and length. Never destroyed, because threads may still run it when the process ends.
+template <loop::Combine combine, DType dtype>
+const EagerTask& task() {
+  static const auto* made = new EagerTask(codegen::make_kernel_task(kernel_for(combine, dtype), target::host_target()));
+  return *made;
+}
+template <loop::Combine combine>
+const EagerTask& task_of(DType dtype) {
+  if (dtype == DType::kF32) return task<combine, DType::kF32>();
+  return dtype == DType::kBF16 ? task<combine, DType::kBF16>() : task<combine, DType::kF16>();
+}
+
+bool has_rows(const at::Tensor& self, std::optional<int64_t> dim) {
+  const bool is_last = dim ? *dim == -1 || *dim == self.dim() - 1 : self.dim() == 1;
+  return is_last && self.dim() > 0 && self.is_contiguous() && self.numel() >= kFewElements;
+}
+
+// The place of the first greatest (kMax) or least (kMin) element, or of the first NaN, of each row of a CPU tensor:
+// [rows...] in int64, with `keepdim` [rows..., 1]. Nothing if the rows are not along its last dimension and contiguous,
+// if there are few elements, or if generated code does not compare elements of their type.
+std::optional<at::Tensor> place_of_extreme(loop::Combine extreme, const at::Tensor& self, std::optional<int64_t> dim,
+                                           bool keepdim) {
+  const auto dtype = generated_dtype(self.scalar_type());
+  if (!dtype || !has_rows(self, dim)) return std::nullopt;
+  const bool wants_max = extreme == loop::Combine::kMax;
+  const EagerTask& task = wants_max ? task_of<loop::Combine::kMax>(*dtype) : task_of<loop::Combine::kMin>(*dtype);
+  const int64_t n = self.size(-1);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.back() = 1;
+  const at::Tensor places = at::empty(sizes, self.options().dtype(at::kLong));
+  std::array<ng_buffer, 2> buffers{buffer_of(self, 0), buffer_of(places, 0)};
+  const std::array<ng_scalar, 2> scalars{ng_scalar{.i = self.numel() / n}, ng_scalar{.i = n}};
+  if (task.run(buffers, scalars)) return std::nullopt;
+  return keepdim ? places : places.squeeze(-1);
+}
+
+// Whether the operands are valid. ATen reports errors about others.
+bool are_products(const at::Tensor& x1, const at::Tensor& x2) {
+  return x1.dim() == 2 && x2.dim() == 2 && x1.size(1) == x2.size(0) && x1.scalar_type() == at::kChar &&
+         x2.scalar_type() == at::kChar;
+}
+
+// Whether at::_int_mm adds in 32 bits. Without AVX-512 VNNI, or if oneDNN may not use it, it adds pairs of products in
+// 16 bits, where they saturate.
+bool has_exact_int8_dot() {
+  static const bool is_limited =
+      std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
+#if defined(__x86_64__)
+  return !is_limited && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+// The matrix without overlap, where the distance of rows of a single row is not less than its columns. at::_int_mm
+// takes that distance for the one of a matrix with several rows, and then computes nothing.
+at::Tensor readable(const at::Tensor& x) {
+  const at::Tensor apart = without_overlap(x);
+  const int64_t columns = apart.size(1);
+  const bool is_row = apart.size(0) == 1 && apart.stride(1) == 1 && apart.stride(0) < columns;
+  return is_row ? apart.as_strided({1, columns}, {columns, 1}) : apart;
+}
+
+}  // namespace
+
+at::Tensor without_overlap(const at::Tensor& x) {
+  const bool by_rows = x.sym_stride(1) == 1 && x.sym_stride(0) >= x.sym_size(1);
+  const bool by_columns = x.sym_stride(0) == 1 && x.sym_stride(1) >= x.sym_size(0);
+  return by_rows || by_columns ? x : x.contiguous();
+}
+
+at::Tensor int8_product_in_double(const at::Tensor& x1, const at::Tensor& x2) {
+  return at::matmul(x1.to(at::kDouble), x2.to(at::kDouble)).to(at::kInt);
+}
+
+at::Tensor int8_product(const at::Tensor& x1, const at::Tensor& x2) {
+  if (!are_products(x1, x2)) return at::_int_mm(x1, x2);
+  if (!has_exact_int8_dot()) return int8_product_in_double(x1, x2);
+  return at::_int_mm(readable(x1), readable(x2));
+}
+
+namespace {
+
+// int8_product(), as at::_int_mm_out.
+at::Tensor& int8_product_out(at::Tensor& out, const at::Tensor& x1, const at::Tensor& x2) {
+  const bool fits =
+      are_products(x1, x2) && out.scalar_type() == at::kInt && out.sizes().equals({x1.size(0), x2.size(1)});
+  if (!fits) return at::_int_mm_out(out, x1, x2);
+  if (!has_exact_int8_dot()) return out.copy_(int8_product_in_double(x1, x2));
+  return at::_int_mm_out(out, readable(x1), readable(x2));
+}
 
 using torch::jit::Stack;
 

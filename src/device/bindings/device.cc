@@ -8,17 +8,15 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include "device/bindings/init.h"
-#include "device/capture/collective_recorder.h"
+#include "device/capture/collective_call.h"
 #include "device/npu/facts.h"
 #include "device/npu/format.h"
 #include "device/npu/generator.h"
 #include "device/npu/host_limit.h"
 #include "device/npu/memory.h"
+#include "device/npu/messages.h"
 #include "device/npu/operators.h"
-#include "device/npu/printer.h"
 #include "device/npu/tensor.h"
-#include "device/npu/warning.h"
-#include "device/runtime/core_limits.h"
 #include "device/runtime/pinned_memory.h"
 #include "device/runtime/streams.h"
 

@@ -10,13 +10,11 @@
 #include "backend/bridge/dispatch.h"
 #include "base/error.h"
 #include "device/capture/compiled_call.h"
-#include "device/capture/direct_calls.h"
-#include "device/capture/sparse_writes.h"
+#include "device/capture/overwritten.h"
 #include "device/capture/task_group.h"
-#include "device/npu/captured.h"
+#include "device/npu/call_record.h"
 #include "device/npu/generator.h"
 #include "device/npu/operators.h"
-#include "device/npu/row_writes.h"
 #include "device/npu/tensor.h"
 
 namespace npugraph::capture {

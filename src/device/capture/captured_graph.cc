@@ -10,9 +10,9 @@
 #include <ATen/record_function.h>
 
 #include "base/error.h"
-#include "device/capture/direct_calls.h"
-#include "device/capture/pool_only.h"
 #include "device/capture/recorded_program.h"
+#include "device/capture/replay.h"
+#include "device/capture/task_group.h"
 #include "program/text.h"
 #include "runtime/threads/worker_pool.h"
 

@@ -15,7 +15,7 @@
 #include "device/capture/capture.h"
 #include "device/capture/compiled_call.h"
 #include "device/capture/external_event.h"
-#include "device/capture/segment.h"
+#include "device/capture/replay.h"
 #include "device/capture/task_group.h"
 
 namespace npugraph::capture {

@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "abi/task.h"
-#include "backend/bridge/under_way.h"
+#include "backend/bridge/collective_task.h"
 #include "device/capture/registry.h"
 #include "device/npu/collective_recorder.h"
 #include "program/program.h"
@@ -65,5 +65,8 @@ struct BegunCollective {
   // Whether an operator that reads, or writes, `tensor` must come after the collective.
   bool precedes(const at::Tensor& tensor, bool writes) const;
 };
+
+// Lets process groups record their collectives in captures (device/npu/collective_recorder.h).
+void install_collective_recorder();
 
 }  // namespace npugraph::capture

@@ -9,9 +9,8 @@
 #include "backend/bridge/convert.h"
 #include "backend/bridge/torch_host.h"
 #include "base/env.h"
-#include "device/capture/pool_only.h"
 #include "device/capture/registry.h"
-#include "device/capture/replay_errors.h"
+#include "device/capture/replay.h"
 #include "device/npu/tensor.h"
 
 namespace npugraph::capture {

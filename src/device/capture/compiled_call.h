@@ -26,7 +26,7 @@ class CompiledCall {
   const program::Program& program() const { return program_; }
   runtime::MemoryInfo memory() const { return runtime::Observation(*executable_).memory(); }
 
-  // To be asked after the first run (pool_only.h).
+  // To be asked after the first run (runs_in_pool_alone).
   bool runs_in_pool_alone() const;
 
   // Throws what an operator throws.

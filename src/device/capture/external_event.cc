@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device/capture/capture.h"
-#include "device/capture/replay_errors.h"
+#include "device/capture/replay.h"
 
 namespace npugraph::capture {
 

@@ -16,7 +16,7 @@
 #include "backend/bridge/dispatch.h"
 #include "device/capture/capture.h"
 #include "device/capture/registry.h"
-#include "device/npu/captured.h"
+#include "device/npu/call_record.h"
 #include "device/npu/facts.h"
 #include "device/npu/generator.h"
 #include "device/npu/tensor.h"

@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 namespace npugraph::capture {
 
@@ -47,5 +50,10 @@ class Overwritten {
   std::vector<std::function<void()>> put_back_;  // in the order in which they were saved
   std::unordered_map<const c10::StorageImpl*, std::vector<Runs>> held_;
 };
+
+// For operators that write a few places of a large tensor: the places that an operator of torch writes in its first
+// argument, as cpu tensors. Nullopt if these may be all of it,
+// or if the operator is not one of those known here.
+std::optional<Places> written_places(const c10::OperatorHandle& op, std::span<const c10::IValue> args);
 
 }  // namespace npugraph::capture

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/capture/recording.h"
-#include "device/capture/segment.h"
+#include "device/capture/replay.h"
 #include "runtime/executable.h"
 #include "runtime/observation.h"
 

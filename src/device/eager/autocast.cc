@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/eager/autocast.h"
-
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
+
+#include "device/eager/register.h"
 
 namespace npugraph::eager {
 namespace {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <ATen/Operators.h>
@@ -17,9 +18,9 @@
 #include "backend/own_kernels/own_kernels.h"
 #include "device/capture/capture.h"
 #include "device/eager/cpu_call.h"
-#include "device/eager/host_arguments.h"
+#include "device/npu/call_record.h"
 #include "device/npu/generator.h"
-#include "device/npu/over_aliases.h"
+#include "device/npu/operators.h"
 #include "device/npu/tensor.h"
 #include "device/runtime/streams.h"
 
@@ -28,6 +29,32 @@ namespace npugraph::eager {
 using namespace npu;
 
 namespace {
+
+namespace ops = at::_ops;
+
+// Arguments of torch's own operators that may be cpu tensors, by the operator's name without its overload.
+constexpr std::pair<std::string_view, std::string_view> kOfTorch[] = {
+    {ops::index_Tensor::name, "indices"},
+    {ops::_unsafe_index_Tensor::name, "indices"},
+    {ops::index_put::name, "indices"},
+    {ops::index_put_::name, "indices"},
+    {ops::_index_put_impl::name, "indices"},
+    {ops::_index_put_impl_::name, "indices"},
+    {ops::_unsafe_index_put::name, "indices"},
+    {ops::_pack_padded_sequence::name, "lengths"},
+    {ops::_ctc_loss::name, "input_lengths"},
+    {ops::_ctc_loss::name, "target_lengths"},
+    {ops::_ctc_loss_backward::name, "input_lengths"},
+    {ops::_ctc_loss_backward::name, "target_lengths"},
+};
+
+// Whether an argument may be a cpu tensor beside npu tensors: lengths and indices.
+bool may_be_on_host(const c10::OperatorHandle& op, const c10::Argument& argument) {
+  if (const npu::Operator* row = npu::find_operator(op))
+    return std::ranges::find(row->traits.on_host, argument.name()) != row->traits.on_host.end();
+  const std::pair<std::string_view, std::string_view> given(op.operator_name().name, argument.name());
+  return std::ranges::find(kOfTorch, given) != std::end(kOfTorch);
+}
 
 using c10::IValue;
 using c10::OperatorHandle;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels as kernels of the npu device, for any operator: operators
-// without a wrapper of their own (unboxed.h) run here.
+// without a wrapper of their own (unboxed.cc) run here.
 #pragma once
 
 #include <string>

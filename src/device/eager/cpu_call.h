@@ -15,7 +15,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "backend/bridge/dispatch.h"
-#include "backend/bridge/storage_pairs.h"
+#include "backend/bridge/host_device.h"
 #include "device/npu/facts.h"
 #include "device/npu/host_limit.h"
 #include "device/npu/memory.h"

@@ -8,7 +8,7 @@
 #include "device/capture/registry.h"
 #include "device/eager/boxed.h"
 #include "device/eager/cpu_call.h"
-#include "device/eager/native_kernels.h"
+#include "device/eager/register.h"
 #include "device/npu/format.h"
 #include "device/npu/memory.h"
 #include "device/npu/tensor.h"

@@ -7,7 +7,7 @@
 #include <ATen/Operators.h>
 
 #include "backend/own_kernels/generated_product.h"
-#include "device/eager/native_kernels.h"
+#include "device/eager/register.h"
 #include "device/eager/unboxed_kernel.h"
 
 namespace npugraph::eager {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/eager/refusals.h"
-
 #include <torch/library.h>
 
-#include "device/npu/refused.h"
+#include "device/eager/register.h"
+#include "device/npu/tensor.h"
 
 namespace npugraph::eager {
 namespace {

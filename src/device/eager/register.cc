@@ -8,14 +8,7 @@
 
 #include "device/capture/generator_states.h"
 #include "device/capture/registry.h"
-#include "device/eager/autocast.h"
 #include "device/eager/boxed.h"
-#include "device/eager/graph_impl.h"
-#include "device/eager/hooks.h"
-#include "device/eager/native_kernels.h"
-#include "device/eager/refusals.h"
-#include "device/eager/serialized_format.h"
-#include "device/eager/unboxed.h"
 #include "device/npu/facts.h"
 #include "device/npu/host_limit.h"
 #include "device/npu/memory.h"
@@ -42,7 +35,6 @@ void register_device() {
     register_factories(aten);
     register_special_kernels(aten);
     register_products(aten);
-    register_histograms(aten);
     register_synced_batch_norm(aten);
     register_unboxed_kernels(aten);
     register_refusals();

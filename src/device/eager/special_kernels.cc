@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that accelerators have and cpu lacks: fused cells of recurrent networks, gradients of products, dropout.
+// Kernels that accelerators have and cpu lacks: histograms of integers, fused cells of recurrent networks,
+// gradients of products, dropout.
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/Operators.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/DispatchStub.h>
@@ -13,16 +16,54 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "device/eager/native_kernels.h"
+#include "device/eager/register.h"
+#include "device/eager/unboxed_kernel.h"
 
 namespace npugraph::eager {
 
 namespace {
 
+using at::Scalar;
 using at::Tensor;
 using std::optional;
+
+// The begin of the first bin and the end of the last one, in int64: `min` and `max`, or, if these are equal, the range
+// of the values.
+std::pair<Tensor, Tensor> range_of(const Tensor& values, int64_t min, int64_t max) {
+  auto number = [&](int64_t n) { return at::scalar_tensor(n, values.options()); };
+  if (min < max || values.sym_numel() == 0) return {number(min), number(max)};
+  const Tensor least = values.amin(), greatest = values.amax(), equal = (least == greatest).to(at::kLong);
+  return {least - equal, greatest + equal};
+}
+
+// The bin of a value is (value - min) * bins / (max - min), rounded down; the last bin includes max.
+Tensor of_integers(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
+  TORCH_CHECK(bins > 0, "histc: bins is ", bins, ", and must be positive");
+  const auto least = min.to<int64_t>(), greatest = max.to<int64_t>();
+  TORCH_CHECK(least <= greatest, "histc: max is ", greatest, ", and must not be less than min, which is ", least);
+  const Tensor values = self.reshape(-1).to(at::kLong);
+  const auto [from, to] = range_of(values, least, greatest);
+  const Tensor inside = (values >= from).logical_and(values <= to);
+  const Tensor scaled = (values - from) * bins;
+  const Tensor bin =
+      scaled.div((to - from).clamp_min(1), "floor").clamp_max(bins - 1).masked_fill(inside.logical_not(), bins);
+  return values.new_zeros({bins + 1}).scatter_add(0, bin, at::ones_like(bin)).narrow(0, 0, bins).to(self.scalar_type());
+}
+
+Tensor bins_of(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max) {
+  if (at::isIntegralType(self.scalar_type(), /*includeBool=*/false)) return of_integers(self, bins, min, max);
+  return UnboxedKernel<op::histc>::run(self, bins, min, max);
+}
+
+Tensor& bins_into(const Tensor& self, int64_t bins, const Scalar& min, const Scalar& max, Tensor& out) {
+  const Tensor made = bins_of(self, bins, min, max);
+  TORCH_CHECK(out.scalar_type() == made.scalar_type(), "histc: out is of ", out.scalar_type(), ", and must be of ",
+              made.scalar_type());
+  return out.resize_(made.sizes()).copy_(made);
+}
 
 Tensor or_none(const optional<Tensor>& tensor) { return tensor.value_or(Tensor()); }
 
@@ -112,6 +153,8 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, optiona
 }  // namespace
 
 void register_special_kernels(torch::Library& library) {
+  library.impl("histc", &bins_of);
+  library.impl("histc.out", &bins_into);
   library.impl("_thnn_fused_lstm_cell", &lstm_cell);
   library.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   library.impl("_thnn_fused_gru_cell", &gru_cell);

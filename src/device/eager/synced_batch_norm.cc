@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/var_mean.h>
 
-#include "device/eager/native_kernels.h"
+#include "device/eager/register.h"
 
 namespace npugraph::eager {
 

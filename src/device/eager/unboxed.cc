@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/eager/unboxed.h"
-
 #include <ATen/Operators.h>
 
+#include "device/eager/register.h"
 #include "device/eager/unboxed_kernel.h"
 
 namespace npugraph::eager {

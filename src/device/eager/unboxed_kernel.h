@@ -2,6 +2,7 @@
 // Makes the unboxed npu kernel of an operator from its type: at::_ops::add_Tensor and the like.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -9,17 +10,66 @@
 #include <vector>
 
 #include <ATen/core/IListRef.h>
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include "device/capture/registry.h"
 #include "device/eager/boxed.h"
 #include "device/eager/cpu_call.h"
-#include "device/eager/index_list.h"
 #include "device/npu/generator.h"
 #include "device/npu/tensor.h"
 
 namespace npugraph::eager {
+
+// Lists of indices for CPU kernels.
+using IndexList = c10::List<std::optional<at::Tensor>>;
+
+// An empty list for aliases, which are given back by the destructor, the last one first. Making a list costs two
+// allocations, so each thread keeps one.
+class ReusedIndexList {
+ public:
+  ReusedIndexList() : kept_(kept()) {
+    if (kept_ == nullptr || kept_->is_taken) kept_ = &own_.emplace();
+    kept_->is_taken = true;
+  }
+  ReusedIndexList(const ReusedIndexList&) = delete;
+  ReusedIndexList& operator=(const ReusedIndexList&) = delete;
+  ~ReusedIndexList() {
+    kept_->is_taken = false;
+    IndexList& list = kept_->list;
+    if (list.use_count() != 1) {  // a kernel keeps it
+      list = IndexList();
+      return;
+    }
+    for (size_t place = list.size(); place-- > 0;)
+      if (std::optional<at::Tensor> index = list.extract(place)) npu::reuse_alias(*std::move(index));
+    list.clear();
+  }
+
+  const IndexList& list() const { return kept_->list; }
+
+ private:
+  struct Kept {
+    IndexList list;
+    bool is_taken = false;
+  };
+
+  // Null at the end of the thread, when objects that are destroyed after the list may still call operators.
+  static Kept* kept() {
+    static constinit thread_local bool is_gone = false;
+    struct Owned : Kept {
+      ~Owned() { is_gone = true; }
+    };
+    if (is_gone) return nullptr;
+    static thread_local Owned out;
+    return &out;
+  }
+
+  Kept* kept_;
+  std::optional<Kept> own_;
+};
 
 namespace op = at::_ops;  // op::add_Tensor: operators as torch's own headers name them
 

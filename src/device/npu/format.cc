@@ -5,7 +5,7 @@
 #include <atomic>
 #include <sstream>
 
-#include "device/npu/warning.h"
+#include "device/npu/messages.h"
 
 namespace npugraph::npu {
 namespace {

@@ -7,8 +7,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 
+#include "device/npu/call_record.h"
 #include "device/npu/facts.h"
-#include "device/npu/over_aliases.h"
 
 namespace npugraph::npu {
 

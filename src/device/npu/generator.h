@@ -62,7 +62,7 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 // without one, for the default generator of `device`.
 at::Generator cpu_generator_of(const std::optional<at::Generator>& generator, c10::DeviceIndex device);
 
-// The CPU generator for the kernel over aliases that the calling thread runs (over_aliases.h); nullopt if it runs none.
+// The CPU generator for the kernel over aliases that the calling thread runs (OverAliases); nullopt if it runs none.
 std::optional<at::Generator> generator_of_kernel();
 
 }  // namespace npugraph::npu

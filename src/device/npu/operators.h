@@ -34,7 +34,7 @@ enum class Computation {
 
 // What the schema of an operator does not say about its arguments.
 struct Traits {
-  // Written arguments of which a call writes a few rows, which it announces (row_writes.h).
+  // Written arguments of which a call writes a few rows, which it announces (call_record.h).
   std::vector<std::string> writes_rows_of;
   // A call writes all elements of each argument that it writes, so a graph may compute the new values instead.
   bool overwrites = false;
@@ -58,7 +58,7 @@ struct Operator {
   Traits traits;
   // Of calls that graphs contain whole. Null if a graph with gradients cannot contain the operator.
   RecordGradient gradient = nullptr;
-  // Name of the second form, which writes the same and returns nothing (npu_ops/framework/graph_forms.h); empty if
+  // Name of the second form, which writes the same and returns nothing (npu_ops/framework/operator_library.h); empty if
   // there is none.
   std::string graph_form;
 };

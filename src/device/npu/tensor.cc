@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "device/npu/memory.h"
-#include "device/npu/refused.h"
 
 namespace npugraph::npu {
 

@@ -8,6 +8,11 @@
 
 namespace npugraph::npu {
 
+// Endings of error messages about kinds of tensors that npu does not support.
+inline constexpr const char* kOnCpuInstead = "; .cpu() brings the operands to where this works";
+inline constexpr const char* kQuantisedRefused =
+    ": quantised tensors are not supported on npu; npu_quantize and npu_quant_matmul work on tensors of int8";
+
 inline bool is_npu(const at::Tensor& tensor) { return tensor.device().type() == kNpu; }
 
 // Whether sizes, strides and offsets are the same; they may not be symbolic.

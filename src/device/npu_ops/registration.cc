@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "device/npu_ops/exchange/rank_exchange.h"
-#include "device/npu_ops/exchange/wrapped_collectives.h"
 #include "device/npu_ops/families.h"
 
 namespace npugraph::npu_ops {

@@ -7,12 +7,11 @@
 #include "backend/bridge/host_device.h"
 #include "device/capture/capture.h"
 #include "device/capture/compiled_call.h"
-#include "device/npu/captured.h"
+#include "device/npu/call_record.h"
 #include "device/npu/facts.h"
 #include "device/npu/host_limit.h"
 #include "device/npu/memory.h"
 #include "device/npu/tensor.h"
-#include "device/runtime/core_limits.h"
 #include "device/runtime/streams.h"
 #include "runtime/observation.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams and events of the npu device. Eager work is done when its call returns, so a stream is only a name,
 // everything is always synchronised, and an event is the time at which it was recorded. In a capture they determine
-// which streams belong to it (device/capture), and the host may not wait for them.
+// which streams belong to it (device/capture), and the host may not wait for them. Limits of
+// cores belong to streams.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <c10/core/Stream.h>
 
 #include "device/capture/registry.h"
+#include "tensor/core_limits.h"
 
 namespace npugraph::device {
 
@@ -58,5 +60,20 @@ double milliseconds_between(const Event& begin, const Event& end);
 
 // Makes the device known to c10: current device, streams and events. Once per process.
 void register_guard();
+
+// Limits of the cube and vector cores that work of a device or of a stream may use. Compiled graphs that are called on
+// the stream obey them; eager work does not. Thread-safe.
+//
+// All cores of the device, unless it was limited.
+CoreLimits device_limits(c10::DeviceIndex device);
+void limit_device(c10::DeviceIndex device, CoreLimits limits);
+
+// The limits of the stream, or else those of its device.
+CoreLimits stream_limits(c10::Stream stream);
+void limit_stream(c10::Stream stream, CoreLimits limits);
+void reset_stream_limits(c10::Stream stream);
+
+// stream_limits(), with 0 for all cores of the device. Costs one load until limits are set.
+CoreLimits limits_in_force(c10::Stream stream);
 
 }  // namespace npugraph::device

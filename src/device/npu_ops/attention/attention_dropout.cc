@@ -6,11 +6,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/DistributionsHelper.h>
 
-#include "device/npu/captured.h"
+#include "device/npu/call_record.h"
 #include "device/npu/generator.h"
 #include "device/npu_ops/framework/call_arguments.h"
 #include "device/npu_ops/parts/parts.h"
-#include "device/npu_ops/parts/random_numbers.h"
 
 namespace npugraph::npu_ops {
 namespace {

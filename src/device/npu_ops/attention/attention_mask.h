@@ -46,4 +46,10 @@ Tensor either(const Tensor& a, const Tensor& b);
 // A mask or bias with 4 dimensions, [batches or 1, heads or 1, rows or 1, columns], from one with 2 to 4.
 Tensor with_four_dims(const Tensor& given, const c10::SymInt& rows);
 
+// The first `rows` and `columns` of a mask for sequence `index`, or for all sequences if it is -1, as bool. The
+// mask has 2 to 4 dimensions, [(batches or 1), (heads or 1), rows, columns], and is not 0 where it drops.
+// Undefined if there is no mask.
+Tensor first_of_mask(const char* op, const char* name, const Tensor& mask, int64_t index, const c10::SymInt& rows,
+                     const c10::SymInt& columns);
+
 }  // namespace npugraph::npu_ops

@@ -9,7 +9,7 @@
 #include "device/npu_ops/attention/attention_dropout.h"
 #include "device/npu_ops/attention/attention_layout.h"
 #include "device/npu_ops/attention/attention_mask.h"
-#include "device/npu_ops/attention/attention_sequences.h"
+#include "device/npu_ops/attention/stored_rows.h"
 #include "device/npu_ops/framework/call_arguments.h"
 
 namespace npugraph::npu_ops {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention to a cache in pages, and of packed rows, under the names of the atb namespace.
-#include "device/npu_ops/attention/packed_call.h"
+#include "device/npu_ops/attention/packed_attention.h"
 #include "device/npu_ops/attention/workspace.h"
 #include "device/npu_ops/families.h"
 

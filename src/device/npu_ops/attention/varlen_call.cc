@@ -8,9 +8,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "backend/own_kernels/eager_host.h"
 #include "backend/own_kernels/eager_task.h"
-#include "backend/own_kernels/in_memory.h"
 #include "codegen/attention/varlen.h"
 
 namespace npugraph::npu_ops {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/npu_ops/exchange/wrapped_collectives.h"
-
+// Collectives of torch.distributed as operators, which take the process group as an object.
 #include <numeric>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "device/distributed/process_group_hccl.h"
 #include "device/npu_ops/families.h"
+#include "device/npu_ops/registration.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -1,16 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of the arguments of operators. `op` is the name of the operator without its namespace, `name` that of the
-// argument in the schema. All raise RuntimeError (c10::Error) with the given value and the allowed ones.
+// Types of the arguments and results of most operators, and checks of arguments. `op` is the name of the operator
+// without its namespace, `name` that of the argument in the schema. All raise RuntimeError (c10::Error) with the given
+// value and the allowed ones.
 #pragma once
 
 #include <initializer_list>
 #include <optional>
+#include <string_view>
+#include <tuple>
 
 #include <ATen/ATen.h>
 
-#include "device/npu_ops/framework/types.h"
-
 namespace npugraph::npu_ops {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using OptionalInt = std::optional<int64_t>;
+using OptionalString = std::optional<std::string_view>;
+
+// So many tensors, as results.
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using Eight = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 // float32, float16, bfloat16 or float64.
 void check_floating(const char* op, const char* name, const Tensor& tensor);

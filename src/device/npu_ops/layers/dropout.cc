@@ -5,9 +5,7 @@
 
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/framework/checks.h"
-#include "device/npu_ops/parts/factories.h"
 #include "device/npu_ops/parts/parts.h"
-#include "device/npu_ops/parts/random_numbers.h"
 
 namespace npugraph::npu_ops {
 namespace {

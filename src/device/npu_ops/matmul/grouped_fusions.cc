@@ -4,7 +4,7 @@
 
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/matmul/grouped_products.h"
-#include "device/npu_ops/parts/gates.h"
+#include "device/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {

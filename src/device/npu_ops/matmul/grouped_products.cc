@@ -3,7 +3,7 @@
 
 #include "backend/own_kernels/generated_product.h"
 #include "device/npu_ops/framework/call_arguments.h"
-#include "device/npu_ops/parts/gates.h"
+#include "device/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/matmul/quant_products.h"
-#include "device/npu_ops/parts/gates.h"
 #include "device/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {

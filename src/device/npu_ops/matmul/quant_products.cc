@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/own_kernels/in_memory.h"
-#include "backend/own_kernels/int8_product.h"
+#include "backend/own_kernels/eager_task.h"
+#include "backend/own_kernels/own_kernels.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -3,7 +3,7 @@
 // that access memory of other ranks, only sizes are known.
 #include <tuple>
 
-#include "device/npu/captured.h"
+#include "device/npu/call_record.h"
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/moe/schedule_context.h"
 

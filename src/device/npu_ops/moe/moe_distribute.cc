@@ -5,8 +5,7 @@
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/framework/call_arguments.h"
 #include "device/npu_ops/matmul/products.h"
-#include "device/npu_ops/moe/moe_combine.h"
-#include "device/npu_ops/moe/moe_dispatch.h"
+#include "device/npu_ops/moe/moe_ranks.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -6,8 +6,7 @@
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/framework/call_arguments.h"
 #include "device/npu_ops/moe/moe.h"
-#include "device/npu_ops/moe/moe_combine.h"
-#include "device/npu_ops/moe/moe_dispatch.h"
+#include "device/npu_ops/moe/moe_ranks.h"
 #include "device/npu_ops/quantisation/microscaling.h"
 
 namespace npugraph::npu_ops {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/own_kernels/in_memory.h"
+#include "backend/own_kernels/eager_task.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "device/npu/row_writes.h"
+#include "device/npu/call_record.h"
 #include "device/npu_ops/framework/checks.h"
 
 namespace npugraph::npu_ops {
@@ -12,7 +12,7 @@ namespace npugraph::npu_ops {
 using npu::announce_rows;
 
 // into[places[0][i], places[1][i], ...] = rows[i]. Rows with a negative place are skipped. If several rows have one
-// place, any of them may stay. Announces what it writes (device/npu/row_writes.h).
+// place, any of them may stay. Announces what it writes (device/npu/call_record.h).
 void put_rows(const Tensor& into, const std::vector<Tensor>& places, const Tensor& rows);
 
 // starts[i], starts[i] + 1, ..., starts[i] + count - 1 for each i in turn; `count` times -1 if starts[i] is negative.

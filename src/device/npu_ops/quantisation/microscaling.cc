@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "device/npu_ops/parts/parts.h"
-#include "device/npu_ops/quantisation/hifloat8.h"
+#include "device/npu_ops/quantisation/quantisation.h"
 
 namespace npugraph::npu_ops {
 namespace {

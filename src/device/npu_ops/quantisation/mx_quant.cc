@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "device/npu_ops/families.h"
-#include "device/npu_ops/parts/gates.h"
+#include "device/npu_ops/parts/parts.h"
 #include "device/npu_ops/quantisation/microscaling.h"
 
 namespace npugraph::npu_ops {

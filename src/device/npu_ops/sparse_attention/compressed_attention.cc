@@ -3,11 +3,11 @@
 // al., 2025, section 3.3.1).
 #include <tuple>
 
-#include "device/npu_ops/attention/given_masks.h"
+#include "device/npu_ops/attention/attention_mask.h"
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/parts/parts.h"
 #include "device/npu_ops/parts/rows.h"
-#include "device/npu_ops/sparse_attention/block_selection.h"
+#include "device/npu_ops/sparse_attention/nsa_call.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention to the blocks of keys that are selected for each query (Native Sparse Attention, Yuan et al., 2025).
 #include "device/npu_ops/attention/attention_mask.h"
-#include "device/npu_ops/attention/given_masks.h"
 #include "device/npu_ops/families.h"
-#include "device/npu_ops/sparse_attention/chosen_keys.h"
 #include "device/npu_ops/sparse_attention/nsa_call.h"
+#include "device/npu_ops/sparse_attention/sparse_call.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training of attention to chosen keys, and of the indexer that chooses them (DeepSeek-V3.2, 2025, section 2.1).
 #include "device/npu_ops/families.h"
-#include "device/npu_ops/sparse_attention/chosen_keys.h"
 #include "device/npu_ops/sparse_attention/index_scores.h"
 #include "device/npu_ops/sparse_attention/sparse_call.h"
 

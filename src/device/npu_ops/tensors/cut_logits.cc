@@ -12,7 +12,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "backend/own_kernels/in_memory.h"
+#include "backend/own_kernels/eager_task.h"
 
 namespace npugraph::npu_ops {
 namespace {

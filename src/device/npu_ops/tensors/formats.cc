@@ -5,7 +5,7 @@
 #include "device/npu/format.h"
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/framework/checks.h"
-#include "device/npu_ops/parts/factories.h"
+#include "device/npu_ops/parts/parts.h"
 
 namespace npugraph::npu_ops {
 namespace {

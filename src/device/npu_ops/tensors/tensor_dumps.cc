@@ -11,9 +11,8 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "base/error.h"
-#include "device/npu/captured.h"
-#include "device/npu/over_aliases.h"
-#include "device/npu/printer.h"
+#include "device/npu/call_record.h"
+#include "device/npu/messages.h"
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/framework/checks.h"
 

@@ -4,7 +4,6 @@
 
 #include "device/npu_ops/families.h"
 #include "device/npu_ops/parts/parts.h"
-#include "device/npu_ops/parts/random_numbers.h"
 #include "device/npu_ops/vision/boxes.h"
 
 namespace npugraph::npu_ops {

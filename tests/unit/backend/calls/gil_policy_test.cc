@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/calls/gil_policy.h"
-
 #include <chrono>
 
 #include <gtest/gtest.h>
+
+#include "backend/calls/compiled_function.h"
 
 namespace npugraph::calls {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/bridge/task_error.h"
+#include "backend/bridge/task_functions.h"
 
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 namespace npugraph::bridge {
-
 namespace {
 
 thread_local std::exception_ptr kept;
@@ -34,5 +33,19 @@ ng_status report_current_exception(const ng_call* call) noexcept {
 void keep_exception(std::exception_ptr thrown) { kept = std::move(thrown); }
 
 std::exception_ptr take_kept_exception() { return std::exchange(kept, nullptr); }
+
+namespace {
+thread_local const std::string* current_name = nullptr;
+}
+
+const std::string* TaskScope::current() { return current_name; }
+
+void TaskScope::enter(const std::string& name) {
+  outer_ = current_name;
+  current_name = &name;
+  entered_ = true;
+}
+
+void TaskScope::leave() { current_name = outer_; }
 
 }  // namespace npugraph::bridge

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/capture/describe_launch.h"
+#include "device/capture/recording.h"
 
 #include <algorithm>
 #include <string>

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/capture/direct_calls.h"
+#include "device/capture/task_group.h"
 
 #include "backend/bridge/dispatch.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "device/capture/registry.h"
-#include "device/capture/replay_errors.h"
+#include "device/capture/replay.h"
 #include "runtime/watch/observer.h"
 
 namespace npugraph::capture {
-
 namespace {
 
 // Observers see the tasks of Programs.
