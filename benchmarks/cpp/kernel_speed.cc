@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "base/clock.h"
+#include "base/trace.h"
 #include "codegen/kernel/emit.h"
 #include "codegen/kernel/kernel.h"
 #include "loop/builder.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/clock.h"
+#include "base/trace.h"
 #include "codegen/kernel/math_case.h"
 
 namespace npugraph::codegen {

@@ -10,7 +10,6 @@
 #include "loop/text.h"
 #include "lower/clusters/cluster.h"
 #include "lower/nest/loop_nest.h"
-#include "lower/nest/streaming.h"
 #include "ops/table.h"
 
 namespace npugraph {

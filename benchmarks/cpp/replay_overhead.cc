@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "abi/kernel.h"
-#include "base/clock.h"
+#include "base/trace.h"
 #include "program/definition.h"
 #include "runtime/executable.h"
 

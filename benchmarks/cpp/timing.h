@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "abi/task.h"
-#include "base/clock.h"
+#include "base/trace.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace npugraph {

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "compiler/task_makers.h"
-#include "kernels/element.h"
+#include "kernels/elements.h"
 #include "runtime/malloc_host.h"
 #include "tensor/shape.h"
 

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "ir/text.h"
 #include "ops/table.h"
-#include "ops/verify_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace npugraph;

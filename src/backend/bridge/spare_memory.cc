@@ -6,7 +6,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include "base/pages.h"
+#include "base/host_memory.h"
 #include "runtime/watch/ledger.h"
 
 namespace npugraph::bridge {

@@ -10,8 +10,6 @@
 
 #include <unistd.h>
 
-#include "base/max_devices.h"
-
 namespace npugraph {
 namespace {
 

@@ -14,6 +14,9 @@
 
 namespace npugraph {
 
+// The most npu devices that a process can have. NPUGRAPH_DEVICES allows no more.
+inline constexpr int kMaxDevices = 16;
+
 struct Environment {
   LogLevel log_level = LogLevel::kWarning;
   int stdout_level = kStdoutError;  // TNG_LOG_LEVEL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory the host has left for this process.
+// Memory of the host: how much it has left for this process, and the pages behind memory.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,14 @@ void guard_memory(bool (*guard)(int64_t bytes));
 // The first words of error messages about memory that was refused or is missing; the number of bytes follows. The
 // same as in torch's allocator.
 inline constexpr std::string_view kNoMemory = "can't allocate memory: you tried to allocate ";
+
+inline constexpr int64_t kHugePage = 2 << 20;
+
+// Asks the kernel for huge pages behind the whole huge pages within [data, data + bytes). Only advice: the kernel may
+// not follow it.
+void prefer_huge_pages(void* data, int64_t bytes);
+
+// Backs all pages of [data, data + bytes) with memory, so that no later access faults. Keeps the content.
+void populate_pages(void* data, int64_t bytes);
 
 }  // namespace npugraph

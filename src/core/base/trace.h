@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +12,16 @@
 #include <variant>
 #include <vector>
 
-#include "base/clock.h"
+namespace npugraph {
+
+// The clock of traces, reports and timings: nanoseconds on the steady clock, from a start that is fixed within a
+// process. Thread-safe.
+inline int64_t now_ns() {
+  const auto since_start = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_start).count();
+}
+
+}  // namespace npugraph
 
 namespace npugraph::trace {
 

@@ -45,7 +45,7 @@ struct TaskInfo {
   int64_t most_nanoseconds = 0;
   // Symbolic before the first call, then numbers.
   Expr saved_bytes;  // extra bytes that its operators would load and store as single tasks
-  Expr operations;   // ops/operations.h
+  Expr operations;   // ops/node_facts.h
 };
 
 // A buffer or workspace that tasks write, with the first and the last task that touch it. An index equal to the number

@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "ir/text.h"
 
 namespace npugraph::compiler {

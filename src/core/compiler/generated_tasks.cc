@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "codegen/jit/build_count.h"
-#include "program/task_text.h"
+#include "codegen/jit/builds.h"
+#include "program/program.h"
 
 namespace npugraph::compiler {
 namespace {

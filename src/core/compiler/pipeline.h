@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler, from an imported Graph to a planned Program.
+// The compiler, from an imported Graph to a planned Program, and the times of its phases.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/trace.h"
 #include "compiler/generated_tasks.h"
-#include "compiler/phases.h"
 #include "compiler/request.h"
 #include "compiler/task_makers.h"
 #include "ir/graph.h"
@@ -21,6 +22,32 @@
 #include "program/program.h"
 
 namespace npugraph::compiler {
+
+// How long the phases of a compile took, for people and in the trace.
+
+struct PhaseTime {
+  std::string name;
+  double milliseconds = 0;
+};
+
+// The category of phases and passes in the trace.
+inline constexpr std::string_view kTraceCategory = "compile";
+
+// Runs one phase with its timer and trace span.
+template <typename Fn>
+auto run_phase(std::vector<PhaseTime>& times, const char* name, Fn&& fn) {
+  const trace::Span span(name, kTraceCategory);
+  struct Stop {
+    std::vector<PhaseTime>& times;
+    const char* name;
+    int64_t begin = now_ns();
+    ~Stop() { times.push_back({name, static_cast<double>(now_ns() - begin) * 1e-6}); }
+  } const stop{times, name};
+  return fn();
+}
+
+// Adds phases that were timed elsewhere to the trace: one after the other, the last one ends now.
+void trace_past_phases(const std::vector<PhaseTime>& phases);
 
 // The functions and facts of the process that the compiler needs.
 struct CompileHost {

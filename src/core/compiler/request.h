@@ -14,7 +14,7 @@
 
 namespace npugraph::compiler {
 
-// Tasks of symbolic sizes that are made again for each Instance (compiler/static_kernels.h).
+// Tasks of symbolic sizes that are made again for each Instance (compiler/runnable.h).
 struct StaticKernelRequest {
   bool enabled = false;
   bool on_disk = true;                         // the object cache on disk is read and written

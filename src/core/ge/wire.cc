@@ -11,7 +11,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "ge/data_types.h"
 
 namespace npugraph::ge {

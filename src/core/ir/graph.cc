@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "base/error.h"
 
 namespace npugraph::ir {
+
 namespace {
 
 bool is_tensor_list(const SchemaReturn& r) { return r.type.starts_with("Tensor") && r.type.ends_with("[]"); }
@@ -248,6 +250,23 @@ Uses find_uses(const Graph& graph) {
     if (const auto* ref = std::get_if<TensorRef>(&output)) ++uses.output_uses[ref->id];
   }
   return uses;
+}
+
+SectionOrder::SectionOrder(const std::vector<Section>& sections) {
+  const auto count = static_cast<int32_t>(sections.size());
+  std::unordered_map<int32_t, int32_t> last_of_stream;
+  for (int32_t id = 0; id < count; ++id) {
+    std::vector<bool> before(count, false);
+    const auto add = [&](int32_t other) {
+      before[other] = true;
+      for (int32_t i = 0; i < other; ++i) before[i] = before[i] || before_[other][i];
+    };
+    for (const int32_t other : sections[id].after) add(other);
+    const auto [last, is_first] = last_of_stream.try_emplace(sections[id].stream, id);
+    if (!is_first) add(last->second);
+    last->second = id;
+    before_.push_back(std::move(before));
+  }
 }
 
 }  // namespace npugraph::ir

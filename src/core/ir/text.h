@@ -47,7 +47,7 @@ Graph parse(std::string_view text, std::string source_name, OpResolver& ops);
 
 // Checks every rule that the head of ir/graph.h states and that can be checked: definitions before uses, arity and
 // kinds of arguments against the schema, view offsets present, symbols defined before use, names unique. Returns an
-// empty string, or the first violation with the node that breaks it. ops/verify_types.h checks types against the rules
+// empty string, or the first violation with the node that breaks it. ops/table.h checks types against the rules
 // of the operators.
 std::string verify(const Graph& graph);
 

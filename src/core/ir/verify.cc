@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "ir/section_order.h"
+#include "ir/graph.h"
 #include "ir/text.h"
 #include "ir/text_parts.h"
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements of a window, counted in row-major order of its sizes, and loops over them in threads.
+// The elements of a window, counted in row-major order of its sizes, loops over them in threads, and their C++ types.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "abi/task.h"
+#include "tensor/convert.h"
+#include "tensor/dtype.h"
 
 namespace npugraph::kernels {
 
@@ -32,6 +35,24 @@ void for_ranges(const ng_call& call, int64_t count, int64_t grain, Body body) {
   call.host->parallel_for(
       call.host, 0, count, grain,
       [](void* arg, int64_t first, int64_t last) { (*static_cast<Body*>(arg))(first, last); }, &body);
+}
+
+// Calls fn(std::type_identity<T>) for the C++ type of `dtype`. False for types that kernels do not convert.
+template <typename Fn>
+bool with_type(DType dtype, Fn fn) {
+  switch (dtype) {
+    case DType::kBool: return fn(std::type_identity<bool>{}), true;
+    case DType::kU8: return fn(std::type_identity<uint8_t>{}), true;
+    case DType::kI8: return fn(std::type_identity<int8_t>{}), true;
+    case DType::kI16: return fn(std::type_identity<int16_t>{}), true;
+    case DType::kI32: return fn(std::type_identity<int32_t>{}), true;
+    case DType::kI64: return fn(std::type_identity<int64_t>{}), true;
+    case DType::kF16: return fn(std::type_identity<Half>{}), true;
+    case DType::kBF16: return fn(std::type_identity<BFloat16>{}), true;
+    case DType::kF32: return fn(std::type_identity<float>{}), true;
+    case DType::kF64: return fn(std::type_identity<double>{}), true;
+    default: return false;
+  }
 }
 
 }  // namespace npugraph::kernels

@@ -4,10 +4,9 @@
 #include <cstring>
 #include <memory>
 
-#include "kernels/arguments.h"
 #include "kernels/elements.h"
-#include "kernels/make_task.h"
-#include "kernels/rows.h"
+#include "kernels/kernel_table.h"
+#include "kernels/kernel_task.h"
 
 namespace npugraph::kernels {
 namespace {

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/arguments.h"
-#include "kernels/make_task.h"
-#include "kernels/rows.h"
+#include "kernels/kernel_table.h"
+#include "kernels/kernel_task.h"
 
 namespace npugraph::kernels {
 namespace {

@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/arguments.h"
-#include "kernels/element.h"
 #include "kernels/elements.h"
-#include "kernels/make_task.h"
-#include "kernels/rows.h"
+#include "kernels/kernel_table.h"
+#include "kernels/kernel_task.h"
 #include "kernels/strided_loop.h"
 
 namespace npugraph::kernels {

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/words.h"
-#include "kernels/element.h"
 #include "kernels/elements.h"
 
 namespace npugraph::kernels {

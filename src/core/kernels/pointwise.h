@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/arguments.h"
+#include "kernels/kernel_task.h"
 #include "kernels/strided_loop.h"
 
 namespace npugraph::kernels {

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "loop/op.h"
 #include "tensor/convert.h"
-#include "tensor/float8.h"
 
 namespace npugraph::loop {
 namespace {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loop/interpret.h"
-
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
 #include "loop/evaluate.h"
-#include "loop/message.h"
 #include "loop/op.h"
 #include "loop/text.h"
 

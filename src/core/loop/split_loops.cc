@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loop/split_loops.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "loop/simplify.h"
 #include "loop/walk.h"
 
 namespace npugraph::loop {

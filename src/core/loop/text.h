@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a kernel; README.md shows it.
+// The text form of a kernel, which README.md shows, and the messages of its checks.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "loop/kernel.h"
+#include "tensor/expr.h"
 
 namespace npugraph::loop {
 
@@ -33,5 +36,13 @@ std::string verify(const Kernel& kernel);
 // Whether a kernel may use the expression as an index, if it knows the symbols: an integer that neither powers nor
 // floats are part of.
 bool is_index(const Expr& expr);
+
+// Messages of failed checks: "%" is the value that the check shows, "{n + 1}" an expression of the kernel's scalars.
+
+// The texts of the expressions between braces.
+std::vector<std::string_view> expressions_in(std::string_view message);
+
+// The message with all values filled in. UserError if an expression overflows.
+std::string fill_in(const std::string& message, int64_t shown, const std::function<Scalar(const std::string&)>& scalar);
 
 }  // namespace npugraph::loop

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "lower/clusters/score.h"
-#include "program/disjoint.h"
 #include "program/parts.h"
-#include "program/task_text.h"
+#include "program/program.h"
+#include "program/window_facts.h"
 #include "target/costs.h"
 
 namespace npugraph::lower {

@@ -10,7 +10,7 @@
 #include "lower/arguments.h"
 #include "ops/operator_rows.h"
 #include "ops/operators.h"
-#include "ops/small_kernel.h"
+#include "ops/table.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {

@@ -26,7 +26,7 @@ struct LowerOptions {
 struct TaskNote {
   ir::NodeId node = ir::kNone;  // node that the task runs; for a cluster, its anchor
   Expr saved_bytes;             // score of its cluster (lower/clusters/cluster.h)
-  Expr operations;              // operations of its nodes (ops/operations.h)
+  Expr operations;              // operations of its nodes (ops/node_facts.h)
   bool may_fail = false;        // one of its nodes may throw
 };
 

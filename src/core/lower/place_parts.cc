@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "ops/exact.h"
+#include "ops/node_facts.h"
 #include "ops/operators.h"
 
 namespace npugraph::lower {

@@ -6,8 +6,8 @@
 //
 // A part is placed if its node writes into memory that it is given, no node touches that memory after the
 // concatenation, and every view of the part is a window of the concatenation too. A placed part has the strides and the
-// alignment of its window: if they differ from those of memory of its own, only exact operators (ops/exact.h) may touch
-// it. Concatenations nest. A snapshot of a Graph, like AliasInfo. Immutable, safe to share. Linear in the graph.
+// alignment of its window: if they differ from those of memory of its own, only exact operators (ops/node_facts.h) may
+// touch it. Concatenations nest. A snapshot of a Graph, like AliasInfo. Immutable, safe to share. Linear in the graph.
 #pragma once
 
 #include <cstdint>

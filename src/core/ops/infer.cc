@@ -7,7 +7,7 @@
 #include "ir/text.h"
 #include "ops/row.h"
 #include "ops/shapes/shapes.h"
-#include "ops/verify_types.h"
+#include "ops/table.h"
 #include "ops/views/views.h"
 
 namespace npugraph::ops {

@@ -7,7 +7,6 @@
 
 #include "ir/graph.h"
 #include "loop/builder.h"
-#include "ops/small_kernel.h"
 #include "ops/table.h"
 
 namespace npugraph::ops {
@@ -66,7 +65,7 @@ enum class Numbers : uint8_t {
   kUnrounded,  // not rounded; nor is a tensor of one element in the place of `other`
 };
 
-// Arithmetic operations of one call (operations.h).
+// Arithmetic operations of one call (node_facts.h).
 using OperationsRule = Expr (*)(const ir::Graph& graph, const ir::Node& node);
 
 struct Row {

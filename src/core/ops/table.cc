@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "ops/handle.h"
-#include "ops/operation_rules.h"
+#include "ops/node_facts.h"
 #include "ops/row.h"
 #include "ops/scalar/formulas.h"
 #include "ops/shapes/shapes.h"
@@ -24,8 +24,22 @@ using enum Domain;
 using enum KernelTypes;
 using enum Numbers;
 
+// One row for each operator: schema (torch 2.13's own text), traits beyond those of the schema, in-place twin, shape
+// and dtype rule or view rule.
 constexpr Row kRows[] = {
-#include "ops/rows/rows.inc"
+// clang-format off
+#include "ops/rows/pointwise_unary.inc"
+#include "ops/rows/pointwise_binary.inc"
+#include "ops/rows/view.inc"
+#include "ops/rows/reduction.inc"
+#include "ops/rows/product.inc"
+#include "ops/rows/foreign.inc"
+#include "ops/rows/pooling.inc"
+#include "ops/rows/index.inc"
+#include "ops/rows/layout.inc"
+#include "ops/rows/creation.inc"
+#include "ops/rows/effect.inc"
+    // clang-format on
 };
 
 constexpr bool states_numbers(const Row& row) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -52,5 +53,32 @@ std::optional<std::vector<ViewResult>> infer_views(const ir::Graph& graph, const
                                                    const std::vector<Attr>& args);
 // Whether a tensor of this type lies as `view` says, for all values of the symbols with which it has elements.
 bool is_view(const ir::TensorType& type, const ViewResult& view, const std::vector<ir::Symbol>& symbols);
+
+// Compares declared result types with the rules of the table, which the verifier in ir/ does not know.
+
+// Returns an empty string, or a message on the first node whose result types or view offsets contradict its row. Nodes
+// without a rule, and nodes for which the rule leaves the answer open, pass. Requires a graph that ir::verify accepts.
+std::string verify_types(const ir::Graph& graph);
+
+// For each node, in order, "<operator>: " and how its declared types compare with the rule of its row: "agrees" if
+// sizes and strides are equal; "open" if the rule leaves the answer open; "no rule"; else "differs: ..." or
+// "raises: ...".
+std::vector<std::string> compare_types(const ir::Graph& graph);
+
+// Precompiled kernels that compute an elementwise operator of few elements.
+
+// Element types that a kernel takes. All tensors have the same type, and so has the result unless the name says
+// otherwise. The last two also take one f32 and one i64 tensor, for a result of f32.
+enum class KernelTypes : uint8_t { kF32, kF32OrI64, kF32OrI64ToBool, kBool, kF32MixedWithI64, kF32OrI64OrMixed };
+
+struct SmallKernel {
+  std::string_view name;  // empty if there is no kernel
+  KernelTypes accepts = KernelTypes::kF32;
+  // Number of leading arguments that go to the kernel as they are; the others must have their default values.
+  uint8_t inputs = 0;
+};
+
+// The kernel of the operator, or of the functional form of an in-place operator; null if there is none.
+const SmallKernel* small_kernel(const ir::Op& op);
 
 }  // namespace npugraph::ops

@@ -13,7 +13,6 @@
 
 #include "ir/alias.h"
 #include "ir/graph.h"
-#include "ir/section_order.h"
 
 namespace npugraph::passes {
 

@@ -13,4 +13,16 @@ namespace npugraph::plan {
 // complete. Guarantees: program::verify() passes. Planning a planned Program again changes nothing.
 void plan(program::Program& program);
 
+// Steps of plan() for Programs of several streams: the waits that tasks need besides those of the user's events, and
+// the lives of buffers when tasks run at the same time. Programs of one stream are left unchanged.
+
+// Requires lives in program order. Adds the waits that memory allocated at run time needs: a task that touches a heap
+// buffer waits for the one that allocates it, and one task, which releases the buffer, runs after all that touch it.
+// Removes waits that other waits imply.
+void order_strands(program::Program& program);
+
+// Requires lives in program order. Extends each life to the last task that may run before all tasks that touch the
+// buffer are done, and the life of a heap buffer to the task that releases it.
+void extend_lives(program::Program& program);
+
 }  // namespace npugraph::plan

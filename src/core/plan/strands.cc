@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/strands.h"
-
 #include <algorithm>
 #include <vector>
 
+#include "plan/plan.h"
 #include "program/task_order.h"
 
 namespace npugraph::plan {

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "program/names.h"
+#include "program/program.h"
 
 namespace npugraph::program {
 namespace {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "program/names.h"
 
 namespace npugraph::program {
 

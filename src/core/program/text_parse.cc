@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "program/names.h"
+#include "program/program.h"
 #include "program/text.h"
 #include "tensor/lexer.h"
 

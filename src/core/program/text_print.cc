@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "program/names.h"
+#include "program/program.h"
 #include "program/text.h"
 #include "tensor/lexer.h"
 

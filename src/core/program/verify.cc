@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "program/names.h"
+#include "program/program.h"
 #include "program/verifier.h"
-#include "program/window_fit.h"
+#include "program/window_facts.h"
 #include "tensor/lexer.h"
 
 namespace npugraph::program {

@@ -8,12 +8,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/counters.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/trace.h"
 #include "base/words.h"
-#include "kernels/registry.h"
+#include "kernels/kernel_table.h"
 #include "runtime/executable_state.h"
 #include "runtime/replay.h"
 #include "runtime/task_error.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/trace.h"
 #include "runtime/executable_state.h"
 #include "runtime/replay.h"
 #include "runtime/threads/worker_pool.h"

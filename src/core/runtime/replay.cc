@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/trace.h"
 #include "runtime/task_error.h"
 #include "runtime/threads/strands.h"
 #include "runtime/threads/worker_pool.h"

@@ -13,6 +13,7 @@
 #include "tensor/lexer.h"
 
 namespace npugraph {
+
 namespace {
 
 // Indexed by ExprOp.
@@ -297,6 +298,21 @@ Expr substitute(const Expr& e, const std::function<Expr(const Expr& symbol)>& lo
     changed = changed || args.back() != arg;
   }
   return changed ? Expr::make(e.op(), std::move(args)) : e;
+}
+
+bool is_nonnegative(const Expr& e) {
+  if (e.is_constant()) return e.as_int().value_or(-1) >= 0;
+  switch (e.op()) {
+    case ExprOp::kSymbol: return e.kind() == ScalarKind::kInt;
+    case ExprOp::kMod: return is_nonnegative(e.args()[1]);  // it has the sign of the divisor
+    case ExprOp::kAdd:
+    case ExprOp::kMul:
+    case ExprOp::kFloorDiv:
+    case ExprOp::kCeilDiv:
+    case ExprOp::kMin: return std::ranges::all_of(e.args(), is_nonnegative);
+    case ExprOp::kMax: return std::ranges::any_of(e.args(), is_nonnegative);
+    default: return false;
+  }
 }
 
 }  // namespace npugraph

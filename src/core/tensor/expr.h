@@ -116,4 +116,9 @@ void collect_symbols(const Expr& e, std::vector<std::string>& out);
 // `e` with each symbol replaced by what `lookup` returns for it.
 Expr substitute(const Expr& e, const std::function<Expr(const Expr& symbol)>& lookup);
 
+// Signs of expressions, proven from the signs of their symbols alone.
+
+// Whether integer `e` is certain to be at least 0 if no symbol is negative. False means "cannot tell".
+bool is_nonnegative(const Expr& e);
+
 }  // namespace npugraph

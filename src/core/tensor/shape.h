@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes and strides of strided tensors, in elements.
+// Sizes and strides of strided tensors, in elements, as expressions and as numbers.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -30,5 +31,22 @@ Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides);
 
 // The extent for known sizes and strides, in bytes; 0 without elements. UserError if it does not fit 64 bits.
 int64_t extent_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
+
+// Bytes of a dense tensor. UserError if a size is negative, or if they do not fit 64 bits.
+int64_t dense_bytes(std::span<const int64_t> sizes, DType dtype);
+
+// Bytes of a tensor with these strides, from its first element on. UserError if a size or a stride is negative, or if
+// they do not fit 64 bits.
+int64_t strided_bytes(std::span<const int64_t> sizes, std::span<const int64_t> strides, DType dtype);
+
+// Whether `strides` are those of a dense row-major tensor; dimensions of size 1 may have any stride, and so may all
+// dimensions when a size is 0.
+bool is_row_major(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+
+// Copies a strided tensor to a row-major one, and the other way. The tensors must not overlap.
+void copy_to_row_major(const void* strided, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                       DType dtype, void* dense);
+void copy_from_row_major(const void* dense, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                         DType dtype, void* strided);
 
 }  // namespace npugraph

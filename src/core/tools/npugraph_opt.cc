@@ -18,7 +18,6 @@
 #include "lower/lower.h"
 #include "lower/super_kernels.h"
 #include "ops/table.h"
-#include "ops/verify_types.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
 #include "program/text.h"

@@ -2,20 +2,23 @@
 // npugraph-run: runs a saved Program or a model of GE on NumPy files, with neither Python nor torch in the process.
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/trace.h"
 #include "base/words.h"
 #include "compiler/task_makers.h"
 #include "ge/engine/compile.h"
@@ -23,22 +26,61 @@
 #include "libraries/library.h"
 #include "program/call_symbols.h"
 #include "program/file.h"
+#include "program/program.h"
 #include "program/text.h"
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
 #include "runtime/observation.h"
 #include "tensor/shape.h"
-#include "tensor/strided.h"
 #include "tools/command_line.h"
 #include "tools/npy.h"
-#include "tools/program_text.h"
 
 namespace npugraph::tools {
 namespace {
 
+using program::Output;
+
+using program::input_name;
+using program::Program;
+using program::shape_text;
+
+std::string output_text(const Program& program, const Output& output) {
+  switch (output.kind) {
+    case Output::Kind::kTensor: return shape_text(program, name_of(output.tensor.dtype), output.tensor.sizes);
+    case Output::Kind::kInput: return input_name(program, output.input);
+    case Output::Kind::kScalar: return program.expr(output.scalar).str();
+    case Output::Kind::kNone: return "none";
+  }
+  return "";
+}
+
+// "f32[s0, 3]", or "a scalar"; ", of the model" behind it for parameters.
+std::string input_text(const Program& program, size_t input) {
+  const program::Input& entry = program.inputs[input];
+  if (entry.buffer == program::kNone) return "a scalar";
+  const bool is_of_model = program.buffers[entry.buffer].cls == program::BufferClass::kParameter;
+  return shape_text(program, name_of(entry.dtype), entry.sizes) + (is_of_model ? ", of the model" : "");
+}
+
+// Inputs, outputs, tasks by kind and bytes of constants, in lines.
+std::string summary(const Program& program) {
+  std::string text = cat("graph ", program.name, "\n");
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    text += cat("  ", input_name(program, i), ": ", input_text(program, i), "\n");
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    text += cat("  output ", i, ": ", output_text(program, program.outputs[i]), "\n");
+  std::map<std::string_view, size_t> kinds;
+  for (const program::Task& task : program.tasks) ++kinds[name_of(task.kind)];
+  text += cat("  ", counted(program.tasks.size(), "task"));
+  for (const char* before = ": "; const auto& [kind, count] : kinds)
+    text += cat(std::exchange(before, ", "), count, " ", kind);
+  int64_t bytes = 0;
+  for (const program::Constant& constant : program.constants) bytes += constant.bytes;
+  return text + cat("\n  ", counted(program.constants.size(), "constant"), " of ", counted(bytes, "byte"), "\n");
+}
+
 using program::BufferClass;
 using program::kNone;
-using program::Output;
 
 struct Arguments {
   std::string program;
@@ -312,6 +354,7 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
+
 }  // namespace npugraph::tools
 
 int main(int argc, char** argv) {

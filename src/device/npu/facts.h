@@ -7,7 +7,7 @@
 
 #include <c10/core/Device.h>
 
-#include "base/max_devices.h"
+#include "base/env.h"
 
 namespace npugraph::npu {
 

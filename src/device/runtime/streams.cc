@@ -9,8 +9,8 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include "base/clock.h"
 #include "base/fork.h"
+#include "base/trace.h"
 #include "device/npu/facts.h"
 
 namespace npugraph::device {

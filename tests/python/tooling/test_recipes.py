@@ -225,7 +225,7 @@ def add_kernel(tree: Tree) -> None:
 
 
 def add_task_kind(tree: Tree) -> None:
-    kinds = "src/core/program/task_kind.h"
+    kinds = "src/core/program/program.h"
     tree.insert(kinds, "  kGroup,", TASK_KIND)
     tree.insert(kinds, '    {"group"', TASK_KIND_ROW)
     makers = "src/core/compiler/task_makers.cc"
@@ -267,7 +267,7 @@ def test_the_core_grows_by_its_recipes(tmp_path: Path) -> None:
         "src/core/ops/rows/pointwise_unary.inc",
     }
     assert touched_by(add_task_kind, tree) == {
-        "src/core/program/task_kind.h",
+        "src/core/program/program.h",
         "src/core/compiler/task_makers.cc",
     }
     assert touched_by(add_rule, tree) == {"src/core/ge/ir/operators.txt", "src/core/ge/import/rules_pointwise.cc"}

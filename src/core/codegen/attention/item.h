@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "abi/task.h"
-#include "codegen/attention/memory.h"
+#include "codegen/attention/attention.h"
 #include "codegen/attention/run.h"
 
 namespace npugraph::codegen {

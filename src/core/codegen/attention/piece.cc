@@ -9,9 +9,8 @@
 #include "base/error.h"
 #include "codegen/emit/casts.h"
 #include "codegen/emit/loops.h"
-#include "codegen/emit/row_pointers.h"
 #include "codegen/emit/vectors.h"
-#include "codegen/jit/code_store.h"
+#include "codegen/jit/make_code.h"
 #include "codegen/math/math.h"
 #include "codegen/matmul/element.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of generated attention that are not matrix products, as the driver calls them.
+// The parts of generated attention as the driver calls them, except the tiles of matrix products.
 //
 // A panel holds a block of scores as the tiles of products leave them: a row for each key, with a lane for each of some
 // rows of queries, so that maxima and sums along keys stay in registers. Probabilities replace the scores in the panel
@@ -10,6 +10,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include "codegen/matmul/matvec.h"
 #include "codegen/matmul/tile.h"
 #include "target/target.h"
 
@@ -59,5 +60,25 @@ SoftmaxPanelFunction* softmax_panel_code(const target::Target& target, const Pan
 ValueTileFunction* value_tile_code(const target::Target& target, int rows, int vectors, bool pairs);
 SoftmaxRowFunction* softmax_row_code(const target::Target& target, bool masked);
 MaskRowFunction* mask_row_code(const target::Target& target, DType mask);
+
+// Products of a few queries with keys, and of their probabilities with values, at the speed of memory: keys and values
+// are read once, in place.
+
+// scores[q * score_stride + key] = sum over i of keys[key][i] * queries[q][i] for at least score_keys() keys; both
+// contiguous along i. Queries are f32 or, for kBf16Dot, bf16. Strides in bytes, but score_stride in elements.
+using ScoresFunction = void(const void* keys, int64_t key_stride, int64_t count, const void* queries,
+                            int64_t query_stride, int64_t size, float* scores, int64_t score_stride);
+
+// Fewest keys of a ScoresFunction.
+inline int64_t score_keys(const target::Target& target) { return target.lanes(DType::kF32); }
+
+// sums[q * sum_stride + i] += sum over keys of values[key][i] * probabilities[q][key]; values are contiguous along i.
+// Not for kBf16Dot. Strides in bytes, but sum_stride in elements.
+using ValuesFunction = void(const void* values, int64_t value_stride, int64_t size, const float* probabilities,
+                            int64_t probability_stride, int64_t keys, float* sums, int64_t sum_stride);
+
+// Machine code for `queries` queries, at most kMostVectors. Made on first use, shared by the process. Thread-safe.
+ScoresFunction* scores_code(const target::Target& target, MatvecKind kind, int queries);
+ValuesFunction* values_code(const target::Target& target, MatvecKind kind, int queries);
 
 }  // namespace npugraph::codegen

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "codegen/matmul/matvec.h"
-#include "codegen/task/slots.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {

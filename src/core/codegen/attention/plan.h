@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "codegen/attention/attention.h"
-#include "codegen/attention/memory.h"
 #include "codegen/matmul/tile.h"
 #include "codegen/task/work_items.h"
 

@@ -4,9 +4,8 @@
 
 #include "codegen/attention/piece.h"
 #include "codegen/attention/plan.h"
-#include "codegen/attention/streams.h"
 #include "codegen/matmul/amx_tile.h"
-#include "codegen/matmul/epilogue.h"
+#include "codegen/matmul/code.h"
 
 namespace npugraph::codegen {
 

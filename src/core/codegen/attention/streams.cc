@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/attention/streams.h"
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "codegen/attention/piece.h"
 #include "codegen/emit/casts.h"
 #include "codegen/emit/loops.h"
-#include "codegen/emit/row_pointers.h"
 #include "codegen/emit/vectors.h"
-#include "codegen/jit/code_store.h"
+#include "codegen/jit/make_code.h"
 #include "codegen/matmul/element.h"
 
 namespace npugraph::codegen {

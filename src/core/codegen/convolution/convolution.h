@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "abi/task.h"
-#include "loop/convolution.h"
 #include "loop/kernel.h"
+#include "loop/task_parameters.h"
 #include "target/target.h"
 #include "tensor/dtype.h"
 

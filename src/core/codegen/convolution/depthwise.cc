@@ -5,7 +5,7 @@
 
 #include "codegen/matmul/copy.h"
 #include "codegen/task/work_items.h"
-#include "loop/convolution.h"
+#include "loop/task_parameters.h"
 
 namespace npugraph::codegen {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/convolution/direct_tile.h"
+#include "codegen/convolution/direct.h"
 #include "codegen/convolution/image.h"
 #include "codegen/matmul/code.h"
 

@@ -6,10 +6,23 @@
 #include <array>
 #include <cstdint>
 
-#include "codegen/convolution/row_copy.h"
+#include <llvm/IR/IRBuilder.h>
+
+#include "target/target.h"
 #include "tensor/dtype.h"
 
 namespace npugraph::codegen {
+
+// Copies of rows of pixels with zeros around them, as machine code.
+
+// In each row, elements [begin, end) of `to` become those at from, from + step, ..; elements [0, begin) and [end,
+// count) become zero. Strides are in bytes, from row to row.
+using CopyRowsFunction = void(const void* from, int64_t from_stride, int64_t rows, int64_t begin, int64_t end,
+                              int64_t count, void* to, int64_t to_stride);
+
+// Supports steps of one or two elements, of f32, of bf16 that become `to_type`, or of f16 that become f32, on targets
+// with masks; null for others. Thread-safe; made on first use.
+CopyRowsFunction* copy_rows_code(const target::Target& target, DType from_type, DType to_type, int64_t step);
 
 // The result at (oy, ox) sums over the channels and the pixels at (oy * step[0] - padding[0] + ky * dilation[0],
 // ox * step[1] - padding[1] + kx * dilation[1]), which are zero outside of the image.
@@ -38,7 +51,7 @@ struct Pixels {
 Pixels take_pixels(int64_t& item, const std::array<int64_t, 2>& out, const std::array<int64_t, 2>& piece);
 
 // Copies the `count` pixels x, x + step[1], .. of rows of an image, with zeros for those outside of it. `to_type` is
-// f32 or the type of the image; `code` is the function of row_copy.h for these types and step[1], or null.
+// f32 or the type of the image; `code` is that of copy_rows_code() for these types and step[1].
 class RowCopy {
  public:
   RowCopy(const Image& image, DType dtype, int64_t x, int64_t count, DType to_type, CopyRowsFunction* code);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "codegen/matmul/copy.h"
-#include "codegen/task/prefetch.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {

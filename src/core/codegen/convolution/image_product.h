@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "codegen/convolution/image_pack.h"
+#include "codegen/convolution/image_planes.h"
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/code.h"
 

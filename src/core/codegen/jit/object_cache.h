@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/files.h"
 #include "target/target.h"
 
 namespace npugraph::codegen {
@@ -49,5 +49,13 @@ class ObjectCache {
 
 // The cache of the process, in the directory that NPUGRAPH_CACHE chooses at the first call.
 const ObjectCache& object_cache();
+
+// Builds are identified by the GNU build id that the linker wrote, a hash of everything that it linked.
+
+// The build id of the program or shared library that holds `address`; empty if there is none.
+std::string build_id_of(const void* address);
+
+// The build id of the one that holds the code generator. Looked up once.
+const std::string& build_id();
 
 }  // namespace npugraph::codegen

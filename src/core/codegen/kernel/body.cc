@@ -5,9 +5,8 @@
 
 #include "base/error.h"
 #include "codegen/emit/casts.h"
-#include "codegen/emit/divide.h"
+#include "codegen/emit/loops.h"
 #include "codegen/emit/operators.h"
-#include "codegen/emit/row_pointers.h"
 #include "loop/op.h"
 
 namespace npugraph::codegen {

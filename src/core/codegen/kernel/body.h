@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statements of a kernel in LLVM IR, inside a function that the caller makes.
+// Statements of a kernel in LLVM IR, inside a function that the caller makes, and how often it copies loop bodies.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,8 +12,27 @@
 #include "codegen/emit/index.h"
 #include "codegen/emit/loops.h"
 #include "loop/kernel.h"
+#include "target/target.h"
 
 namespace npugraph::codegen {
+
+// The number of copies of its body that an iteration of a vector loop runs: the candidates and their costs.
+
+// The facts about a vector loop that the choice depends on.
+struct VectorBody {
+  int statements = 0;             // that compute or move something
+  int lanes = 1;                  // of an iteration
+  std::optional<int64_t> extent;  // of the loop, if it is known
+};
+
+// In rising order, from 1 on.
+std::vector<int> copy_candidates(const VectorBody& body);
+
+// Rough cost in instructions per vector.
+double cost_of_copies(const VectorBody& body, int copies, const target::Target& target);
+
+// The cheapest number of copies; the smallest of equally cheap ones.
+int choose_copies(const VectorBody& body, const target::Target& target);
 
 // The place of the elements of a buffer: memory, or registers of the caller.
 struct BufferAccess {

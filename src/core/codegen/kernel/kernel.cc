@@ -7,8 +7,6 @@
 #include "codegen/jit/code_cache.h"
 #include "codegen/jit/make_code.h"
 #include "codegen/kernel/emit.h"
-#include "codegen/kernel/frame.h"
-#include "loop/message.h"
 #include "loop/slices.h"
 #include "loop/text.h"
 

@@ -18,8 +18,8 @@ struct KernelFrame;
 // A task that runs the kernel. Its operands and scalars are those of the kernel, in order. Data pointers are read at
 // every run; strides count only as scalars. Local buffers are in the workspace. A failed check makes the task fail with
 // the check's message, that of the earliest iteration of the parallel loop if several fail.
-// Equal kernels share their code: the text is compiled once per process and target (jit/build_count.h). Thread-safe.
-// `copies`: of the body of a vector loop in one iteration, if it may have so many (vector_copies.h), instead of the
+// Equal kernels share their code: the text is compiled once per process and target (jit/builds.h). Thread-safe.
+// `copies`: of the body of a vector loop in one iteration, if it may have so many (body.h), instead of the
 // number that costs least.
 ng_task make_kernel_task(const loop::Kernel& kernel, const target::Target& target, std::optional<int> copies = {});
 

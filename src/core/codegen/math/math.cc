@@ -20,7 +20,7 @@ Real rsqrt(Real x) { return 1 / sqrt(x); }
 // Exactly one of `unary` and `binary` is set.
 struct Function {
   Op op;
-  const char* f64_lanes;  // the function of jit/library.h that lanes of f64 call; null where f64 has code of its own
+  const char* f64_lanes;  // the function of jit/load.cc that lanes of f64 call; null where f64 has code of its own
   Real (*unary)(Real);
   Real (*binary)(Real, Real) = nullptr;
 };

@@ -6,8 +6,8 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "codegen/emit/row_pointers.h"
-#include "codegen/jit/code_store.h"
+#include "codegen/emit/loops.h"
+#include "codegen/jit/make_code.h"
 
 namespace npugraph::codegen {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of matrix products (tile_shape.h) on AMX, whose registers hold 16 rows of 64 bytes each. One instruction
+// Tiles of matrix products (tile.h) on AMX, whose registers hold 16 rows of 64 bytes each. One instruction
 // multiplies 16 steps of 4 bytes of 16 rows and 16 columns.
 //
 // The configuration of the registers is state of the thread. An AmxScope around the calls of tile functions sets it and
 // releases it at its end, so that no other code sees it and the operating system need not save the registers.
 #pragma once
 
-#include "codegen/matmul/tile_shape.h"
+#include "codegen/matmul/tile.h"
 #include "target/target.h"
 
 namespace npugraph::codegen {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/matmul/candidates.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/matvec.h"
+#include "codegen/matmul/plan.h"
 #include "codegen/task/work_items.h"
 #include "target/costs.h"
 

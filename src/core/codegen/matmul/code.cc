@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "codegen/jit/code_cache.h"
-#include "codegen/jit/code_store.h"
 #include "codegen/jit/make_code.h"
 #include "loop/text.h"
 

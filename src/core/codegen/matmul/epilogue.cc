@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/matmul/epilogue.h"
-
 #include <algorithm>
 
 #include "base/error.h"
 #include "codegen/jit/module.h"
 #include "codegen/kernel/body.h"
+#include "codegen/matmul/code.h"
 #include "codegen/matmul/element.h"
 
 namespace npugraph::codegen {

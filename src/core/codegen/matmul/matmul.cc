@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/kernel/kernel.h"
-#include "codegen/matmul/candidates.h"
+#include "codegen/matmul/plan.h"
 #include "codegen/matmul/run.h"
 #include "codegen/task/planned_task.h"
 #include "loop/slices.h"

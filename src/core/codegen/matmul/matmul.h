@@ -7,17 +7,40 @@
 // alone: an epilogue does not change it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "abi/task.h"
-#include "codegen/matmul/blocks.h"
-#include "codegen/task/row_count.h"
+#include "codegen/task/planned_task.h"
 #include "loop/kernel.h"
 #include "target/target.h"
 #include "tensor/dtype.h"
 
 namespace npugraph::codegen {
+
+// The blocks that a matrix product is cut into. matmul_blocks() lists the candidates, of which the cheapest is taken.
+
+// Which operand moves through caches once (the rows of a tile, or a matrix in place) and which is packed.
+enum class Form : uint8_t {
+  kRowsMatvec,     // few rows of A; B contiguous along k
+  kColumnsMatvec,  // few rows of A; B contiguous along n
+  kPackA,          // rows of tiles are the columns of C: B is broadcast in place, tiles are transposed
+  kPackB,          // rows of tiles are the rows of C: a work item packs a few panels of B at a time, into its cache
+};
+
+struct MatmulBlocks {
+  Form form = Form::kPackA;
+  // Rows of C that tiles compute. With kPackA, there may be rows behind them, too few for a vector.
+  int64_t tile_rows = 0;
+  int64_t block_rows = 0;  // of C, of one work item
+  int64_t block_columns = 0;
+  int64_t block_steps = 0;  // of a part of the sum that is computed at once
+  bool operator==(const MatmulBlocks&) const = default;
+};
+
+std::string str(const MatmulBlocks& blocks);
 
 // Elements of A, B and C are f32, bf16 or f16; those of B also i8. If B is i8, those of A also i8 or u8;
 // then an epilogue is required, and B is contiguous along k.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codegen/emit/row_pointers.h"
+#include "codegen/emit/loops.h"
 #include "codegen/matmul/element.h"
 
 namespace npugraph::codegen {

@@ -13,7 +13,7 @@ namespace npugraph::codegen {
 inline constexpr int kMostVectors = 8;
 
 // The type of the matrix and how it is multiplied. The vectors are f32, except for kBf16Dot (bf16), kI8Dot (i8)
-// and kU8Dot (u8). Sums of the last two are those of kI8Quads and kU8Quads (tile_shape.h), with the matrix as rows.
+// and kU8Dot (u8). Sums of the last two are those of kI8Quads and kU8Quads (tile.h), with the matrix as rows.
 enum class MatvecKind : uint8_t { kF32, kBf16, kF16, kBf16Dot, kI8, kI8Dot, kU8Dot };
 
 // The type of the elements of the matrix.

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "codegen/matmul/candidates.h"
 #include "codegen/matmul/copy.h"
-#include "codegen/task/slots.h"
 #include "codegen/task/work_items.h"
 #include "loop/slices.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan by which a product is computed. It depends on sizes, strides and the target alone.
+// The plan by which a product is computed, and the candidates among which it is chosen. It depends on sizes, strides
+// and the target alone.
 #pragma once
 
 #include <algorithm>
@@ -106,7 +107,7 @@ struct MatmulPlan : MatmulBlocks {
 };
 
 // Completes a plan whose sizes and places are known, with these blocks or, without any, with those that cost least.
-// Returns false if the blocks are not among its candidates (candidates.h).
+// Returns false if the blocks are not among its candidates (candidates_of()).
 bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks);
 
 // Products of one A, as make_matmuls takes them.
@@ -123,5 +124,17 @@ struct MatmulPlans {
 // Returns nullopt if the buffers do not fit each other or the specs, or the blocks of a spec do not fit them.
 std::optional<MatmulPlans> plan_matmuls(const std::vector<MatmulSpec>& specs, const target::Target& target,
                                         const ng_call& call, Order order = Order::kApart);
+
+// The plans among which a product of given sizes and strides chooses, and their costs.
+
+// On AMX, more panels of A than this pass through the L1 cache, in which rows of B stay.
+inline constexpr int64_t kFewPanels = 4;
+
+// Complete plans of a product whose sizes and places are known, the usual one first.
+std::vector<MatmulPlan> candidates_of(const MatmulPlan& plan, const target::Target& target);
+
+// Rough costs in nanoseconds, without those that are the same for all candidates: of all, and without the epilogue.
+double cost_of(const MatmulPlan& plan, const target::Target& target);
+double cost_of_sums(const MatmulPlan& plan, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -7,10 +7,8 @@
 #include <optional>
 #include <tuple>
 
-#include "codegen/matmul/candidates.h"
 #include "codegen/matmul/copy.h"
-#include "codegen/task/prefetch.h"
-#include "codegen/task/slots.h"
+#include "codegen/matmul/plan.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {

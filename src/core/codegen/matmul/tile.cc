@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
-#include "codegen/emit/row_pointers.h"
+#include "codegen/emit/loops.h"
 #include "codegen/jit/module.h"
 #include "codegen/matmul/amx_tile.h"
 #include "codegen/matmul/element.h"
 
 namespace npugraph::codegen {
+
 namespace {
 
 using llvm::Align;
@@ -148,6 +149,21 @@ llvm::FunctionType* tile_type(llvm::LLVMContext& context) { return function_type
 void emit_tile(llvm::Function* function, const target::Target& target, TileKind kind, const TileShape& shape) {
   if (shape.amx) return emit_amx_tile(function, kind, shape);
   TileEmitter(function, target, kind, shape).emit();
+}
+
+// Sums stay in registers, beside the vectors of a step and one broadcast. They are enough to hide the latency of
+// multiply-add.
+TileShape tile_shape(const target::Target& target, TileKind kind) {
+  TileShape shape{.lanes = target.lanes(DType::kF32), .fma = target.fma};
+  shape.amx = target.amx && kind != TileKind::kF32 && kind != TileKind::kI16Pairs;
+  shape.rows = shape.amx ? kAmxRows : target.vector_registers >= 32 ? 12 : 6;
+  shape.fetched_rows = shape.rows;
+  return shape;
+}
+
+TileShape narrow(TileShape shape) {
+  shape.vectors = 1;
+  return shape;
 }
 
 }  // namespace npugraph::codegen

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "codegen/emit/loops.h"
 #include "codegen/emit/vectors.h"
-#include "codegen/jit/code_store.h"
+#include "codegen/jit/make_code.h"
 #include "codegen/matmul/element.h"
 
 namespace npugraph::codegen {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/quant/int4_code.h"
-
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -9,11 +7,11 @@
 
 #include "base/error.h"
 #include "codegen/emit/loops.h"
-#include "codegen/emit/row_pointers.h"
 #include "codegen/emit/vectors.h"
-#include "codegen/jit/code_store.h"
+#include "codegen/jit/make_code.h"
 #include "codegen/jit/module.h"
 #include "codegen/matmul/element.h"
+#include "codegen/quant/quant_code.h"
 
 namespace npugraph::codegen {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "codegen/matmul/code.h"
 #include "codegen/matmul/copy.h"
-#include "codegen/quant/int4_code.h"
-#include "codegen/quant/task.h"
+#include "codegen/quant/quant.h"
+#include "codegen/quant/quant_code.h"
 #include "codegen/task/planned_task.h"
 #include "codegen/task/work_items.h"
 

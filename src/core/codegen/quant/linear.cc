@@ -11,11 +11,9 @@
 #include "base/error.h"
 #include "codegen/matmul/code.h"
 #include "codegen/matmul/copy.h"
-#include "codegen/quant/code.h"
 #include "codegen/quant/digits.h"
-#include "codegen/quant/matvec16.h"
-#include "codegen/quant/rows16.h"
-#include "codegen/quant/task.h"
+#include "codegen/quant/quant.h"
+#include "codegen/quant/quant_code.h"
 #include "codegen/task/planned_task.h"
 #include "codegen/task/work_items.h"
 

@@ -6,7 +6,10 @@
 #include <string_view>
 
 #include "abi/task.h"
-#include "codegen/task/row_count.h"
+#include "codegen/task/planned_task.h"
+#include "loop/gguf.h"
+#include "loop/int4.h"
+#include "loop/kernel.h"
 #include "target/target.h"
 
 namespace npugraph::codegen {
@@ -31,5 +34,23 @@ bool is_quant_text(std::string_view text);
 // the index (i64), and y (f32, bf16 or f16, row-major); an index outside of the rows is an error, found before anything
 // is written. Throws UserError for any other text.
 ng_task make_quant(std::string_view text, const target::Target& target, RowCount rows = RowCount::kFixed);
+
+// The tasks behind make_quant(). Internal to codegen.
+
+struct QuantLinearSpec {
+  loop::BlockType type = loop::BlockType::kQ4_0;
+  bool by_codes = false;
+  loop::Kernel epilogue;
+};
+
+struct Int4LinearSpec {
+  loop::Int4Packing packing;
+  int64_t group = 32;  // steps that share a scale and a zero
+  loop::Kernel epilogue;
+};
+
+ng_task make_quant_linear(const QuantLinearSpec& spec, const target::Target& target, RowCount rows);
+ng_task make_int4_linear(const Int4LinearSpec& spec, const target::Target& target, RowCount rows);
+ng_task make_quant_rows(loop::BlockType type, const target::Target& target);
 
 }  // namespace npugraph::codegen

@@ -2,14 +2,18 @@
 // Tasks that are planned when they are bound, because sizes and strides decide how they run.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "abi/task.h"
-#include "codegen/task/row_count.h"
 
 namespace npugraph::codegen {
+
+// Whether calls of a task may differ in their number of rows (of A, or of queries). If they may, all machine code is
+// made when the first call is bound, so that no later call waits for the compiler.
+enum class RowCount : uint8_t { kFixed, kVaries };
 
 // A Planner has
 //   std::optional<Plan> plan(const ng_call&) const   nullopt if the buffers do not fit; a Plan has a workspace()

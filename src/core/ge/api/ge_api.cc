@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "ge/api/run/api_error.h"
 #include "ge/api/run/session_state.h"
 #include "ge/ir/registry.h"

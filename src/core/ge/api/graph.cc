@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
 #include "ge/api/run/api_error.h"
 #include "ge/api/run/serialised_model.h"
 #include "ge/engine/compile.h"

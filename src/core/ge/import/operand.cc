@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "tensor/convert.h"
-#include "tensor/float8.h"
 
 namespace npugraph::ge {
 namespace {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "ir/graph.h"
 #include "lower/arguments.h"
 #include "lower/clusters/legality.h"
 #include "lower/clusters/score.h"
@@ -12,13 +13,34 @@
 #include "lower/generated/generated_node.h"
 #include "lower/generated/quant.h"
 #include "lower/kernel_choice.h"
-#include "lower/lanes.h"
 #include "lower/terms/terms.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {
 namespace {
+
+// Along which dimensions of a space the elements of a value are contiguous. Internal to lower/.
+
+// Whether the elements of the value along dimension `row` of a space of this rank are contiguous, or are one element.
+bool is_simple(const ir::TensorType& type, size_t rank, size_t row) {
+  const size_t missing = rank - std::min(rank, type.sizes.size());
+  if (row < missing || type.sizes[row - missing].is_int(1)) return true;
+  return type.strides[row - missing].is_int(1) || type.strides[row - missing].is_int(0);
+}
+
+// Whether its elements along dimension `d` are contiguous, and more than one.
+bool is_fast(const ir::TensorType& type, size_t rank, size_t d) {
+  const size_t missing = rank - std::min(rank, type.sizes.size());
+  return d >= missing && !type.sizes[d - missing].is_int(1) && type.strides[d - missing].is_int(1);
+}
+
+// Dimensions of a space. Neighbours along `lanes` share vectors; operands that are not simple along it are read in
+// tiles of `lanes` and `tile`.
+struct Lanes {
+  int lanes = 0;
+  int tile = ir::kNone;
+};
 
 constexpr int kNoCluster = -1;
 

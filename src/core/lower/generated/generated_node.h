@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "loop/convolution.h"
+#include "loop/task_parameters.h"
 #include "program/program.h"
 
 namespace npugraph::lower {

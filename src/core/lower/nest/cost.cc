@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/nest/cost.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "lower/nest/shape.h"
 #include "target/costs.h"
 
 namespace npugraph::lower {

@@ -7,9 +7,7 @@
 
 #include "base/error.h"
 #include "loop/simplify.h"
-#include "loop/split_loops.h"
-#include "lower/nest/cost.h"
-#include "lower/nest/cuts.h"
+#include "lower/nest/shape.h"
 #include "lower/nest/walks.h"
 
 namespace npugraph::lower {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,5 +60,13 @@ enum class Sums : uint8_t {
 std::optional<LoopNest> make_epilogue(const ir::Graph& graph, const Terms& terms,
                                       const std::vector<ir::ValueId>& results, const StridesOf& strides_of,
                                       const Ramps& ramps, Sums sums);
+
+// Large operands: results too large for the caches are stored past them, because a plain store reads
+// each line before it writes it, and operands too large for the cache of a core are fetched ahead.
+
+// Marks the stores of a nest over `space` to operands that are known to be larger than the last cache of `target`, and
+// the loads of those known to be larger than the second one.
+void stream_large_operands(LoopNest& nest, const ir::Graph& graph, std::span<const Expr> space,
+                           const target::Target& target);
 
 }  // namespace npugraph::lower

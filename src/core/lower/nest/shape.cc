@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "lower/nest/cuts.h"
 
 namespace npugraph::lower {
 namespace {

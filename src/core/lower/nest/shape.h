@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shapes into which a loop nest may be cut, of which the cheapest is taken (nest/cost.h).
+// The shapes into which a loop nest may be cut, of which the cheapest is taken, their limits and their costs.
 #pragma once
 
 #include <climits>
@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "loop/kernel.h"
 #include "lower/terms/terms.h"
+#include "target/target.h"
 
 namespace npugraph::lower {
 
@@ -30,5 +32,25 @@ std::string str(const NestShape& shape);
 // The shapes that a nest of the terms may have, the default one first. Those that differ only in the
 // grain are adjacent.
 std::vector<NestShape> nest_shapes(const Terms& terms, const std::vector<ir::ValueId>& results);
+
+// Numbers that are the same for all shapes of a loop nest: the cuts of sums, on which rounding errors depend too, and
+// limits. Internal to lower/.
+
+// Elements that one partial sum adds one by one: of a single row, and of each of several rows side by side.
+inline constexpr int64_t kSumPiece = 4096;
+inline constexpr int64_t kColumnSumPiece = 64;
+// Elements of a piece of several columns, counted over all of them.
+inline constexpr int64_t kColumnsPiece = 16384;
+// Least number of columns that is enough for all threads.
+inline constexpr int64_t kFewColumns = 512;
+// Longest row whose values are kept.
+inline constexpr int64_t kLongestKeptRow = 65536;
+
+// The approximate time of a kernel on a target, by which nests are compared. Internal to lower/.
+
+// In nanoseconds, from its statements, the bytes that these move, and the threads that its parallel loops start. A
+// symbolic size may be small or large: the cost of a kernel with symbols is the sum of its costs at a small and at
+// a large size.
+double cost_of(const loop::Kernel& kernel, const target::Target& target);
 
 }  // namespace npugraph::lower

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/nest/streaming.h"
-
 #include <optional>
 #include <variant>
 
+#include "lower/nest/loop_nest.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {

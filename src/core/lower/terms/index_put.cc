@@ -6,9 +6,8 @@
 
 #include "ir/alias.h"
 #include "lower/generated/ramps.h"
-#include "lower/terms/gather.h"
+#include "lower/terms/gather_scatter.h"
 #include "lower/terms/rule.h"
-#include "lower/terms/scatter.h"
 
 namespace npugraph::lower {
 

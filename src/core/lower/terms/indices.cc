@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "ir/alias.h"
-#include "lower/terms/gather.h"
+#include "lower/terms/gather_scatter.h"
 #include "lower/terms/rule.h"
-#include "lower/terms/rules.h"
+#include "lower/terms/writer.h"
 #include "tensor/shape.h"
 
 namespace npugraph::lower {

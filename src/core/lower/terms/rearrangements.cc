@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements from other places that follow from sizes alone: repetitions and rotations. Those along the last dimension
-// are left to the host, if it has the operator, because it copies whole runs.
+// Elements from other places that follow from sizes alone: repetitions, rotations and triangles. Those along the last
+// dimension are left to the host, if it has the operator, because it copies whole runs.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -101,5 +101,48 @@ constexpr LoneRuleRow kLoneRearrangementRules[] = {
 
 std::span<const RuleRow> rearrangement_rules() { return kRearrangementRules; }
 std::span<const LoneRuleRow> lone_rearrangement_rules() { return kLoneRearrangementRules; }
+
+// Elements on one side of a diagonal; elsewhere 0.
+
+namespace {
+
+// (self, diagonal), of the last two dimensions.
+bool fits_triangle(const ir::Graph& graph, const ir::Node& node) {
+  const auto* self = self_type(graph, node);
+  const auto* diagonal = ops::as_number(arg::diagonal(node));
+  return self != nullptr && self->sizes.size() >= 2 && is_real_element(self->dtype) &&
+         tensor_type(graph, node.results.front()) != nullptr && diagonal != nullptr &&
+         diagonal->kind() == ScalarKind::kInt;
+}
+
+// The place of the element in a dimension of the tensor. A reduced dimension has one place, wherever the loops are in
+// it.
+int place_in(TermWriter& w, const std::vector<Expr>& sizes, size_t dim) {
+  if (!sizes[dim].is_int(1)) return w.place(static_cast<int>(dim));
+  return w.map({}, 0, [](Builder& b, Values) { return b.constant(DType::kI64, 0); });
+}
+
+template <bool is_lower>
+void write_triangle(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
+  const std::vector<Expr>& sizes = self_type(graph, node)->sizes;
+  const size_t rank = sizes.size();
+  const Expr diagonal = *ops::as_number(arg::diagonal(node));
+  w.reads(diagonal);
+  w.result(node.results[0], w.map({w.load(self_of(node)), place_in(w, sizes, rank - 2), place_in(w, sizes, rank - 1)},
+                                  3, [diagonal](Builder& b, Values v) {
+                                    const Value edge = v[1] + b.index(diagonal);
+                                    const Value zero = loop::cast(b.constant(DType::kI64, 0), v[0].dtype());
+                                    return loop::select(is_lower ? v[2] <= edge : v[2] >= edge, v[0], zero);
+                                  }));
+}
+
+constexpr RuleRow kTriangleRules[] = {
+    {aten::tril::kId, {fits_triangle, write_triangle<true>, TermKind::kElementwise}},
+    {aten::triu::kId, {fits_triangle, write_triangle<false>, TermKind::kElementwise}},
+};
+
+}  // namespace
+
+std::span<const RuleRow> triangle_rules() { return kTriangleRules; }
 
 }  // namespace npugraph::lower

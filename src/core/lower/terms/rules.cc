@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lower/terms/rules.h"
-
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "ir/bounds.h"
 #include "loop/text.h"
 #include "lower/terms/rule.h"
+#include "lower/terms/writer.h"
 #include "ops/scalar.h"
 #include "ops/table.h"
 

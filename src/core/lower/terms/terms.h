@@ -202,4 +202,11 @@ bool is_product(const ir::Graph& graph, const ir::Node& node);
 // The two matrices that a product multiplies.
 std::pair<ir::ValueId, ir::ValueId> matrices_of(const ir::Node& product);
 
+// Which results generated code only moves: reports count their bytes as copied.
+
+// Whether the data that `nodes`, which run as one task, store for value `id` was in memory before them. False for a
+// value that they compute and rearrange before they store it. `id` is a result of one of them, or an operand that one
+// of them writes.
+bool is_copied(const ir::Graph& graph, ir::ValueId id, const std::vector<ir::NodeId>& nodes);
+
 }  // namespace npugraph::lower

@@ -94,4 +94,10 @@ class TermWriter {
   int part_ = ir::kNone;
 };
 
+// Which nodes have terms, and how these are written. Internal to lower/; terms/terms.h is the interface
+// for other files.
+
+// Requires that the node has terms.
+void write_terms(TermWriter& writer, const ir::Graph& graph, const ir::Node& node);
+
 }  // namespace npugraph::lower

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/shapes/results.h"
-
+#include "ops/shapes/shapes.h"
 #include "ops/shapes/strides.h"
 #include "tensor/shape.h"
 

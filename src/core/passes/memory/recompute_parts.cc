@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/exact.h"
+#include "ops/node_facts.h"
 #include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"

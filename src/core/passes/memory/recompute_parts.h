@@ -8,8 +8,8 @@
 // Lowering lets a node write into its place in a concatenation, but only into one. If an element costs no more to
 // compute than to move, a second node saves the copy. Example: rotary embeddings repeat their frequencies.
 //
-// Requires: the part is computed by an exact elementwise operator (ops/exact.h) for the concatenation alone, and is not
-// written afterwards. Runs after the last cse, which would undo it.
+// Requires: the part is computed by an exact elementwise operator (ops/node_facts.h) for the concatenation alone, and
+// is not written afterwards. Runs after the last cse, which would undo it.
 #pragma once
 
 #include "passes/pass.h"

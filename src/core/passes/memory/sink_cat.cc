@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/exact.h"
+#include "ops/node_facts.h"
 #include "ops/operators.h"
 #include "passes/memory_trace.h"
 #include "passes/rewrite.h"

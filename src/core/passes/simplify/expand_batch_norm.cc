@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "ops/operators.h"
 #include "passes/rewrite.h"
-#include "tensor/float8.h"
+#include "tensor/convert.h"
 
 namespace npugraph::passes {
 namespace {

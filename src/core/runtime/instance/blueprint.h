@@ -17,7 +17,7 @@
 
 #include "program/parts.h"
 #include "program/program.h"
-#include "program/window_fit.h"
+#include "program/window_facts.h"
 
 namespace npugraph::runtime {
 

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "base/host_memory.h"
-#include "base/pages.h"
 #include "program/offsets.h"
 
 namespace npugraph::runtime {

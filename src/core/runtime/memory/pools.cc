@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/clock.h"
 #include "base/fork.h"
+#include "base/trace.h"
 
 namespace npugraph::runtime {
 namespace {

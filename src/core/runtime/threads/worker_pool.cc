@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "base/clock.h"
 #include "base/env.h"
 #include "base/fork.h"
 #include "base/trace.h"

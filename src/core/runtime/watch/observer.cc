@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/trace.h"
 #include "runtime/threads/strands.h"

@@ -9,7 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "backend/own_kernels/eager_task.h"
-#include "codegen/attention/varlen.h"
+#include "codegen/attention/attention.h"
 
 namespace npugraph::npu_ops {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ir_testing.h"
-#include "ops/verify_types.h"
+#include "ops/table.h"
 #include "random_graph.h"
 
 namespace npugraph::ir {

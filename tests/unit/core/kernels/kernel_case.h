@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/element.h"
-#include "kernels/registry.h"
+#include "kernels/elements.h"
+#include "kernels/kernel_table.h"
 #include "tensor/expr.h"
 
 namespace npugraph::kernels {

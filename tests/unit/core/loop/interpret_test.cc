@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter against values computed by hand.
-#include "loop/interpret.h"
-
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "loop/run_kernel.h"
+#include "loop/evaluate.h"
+#include "loop/sample_kernels.h"
 
 namespace npugraph::loop {
 namespace {

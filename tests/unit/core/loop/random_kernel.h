@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "loop/builder.h"
 #include "loop/evaluate.h"
-#include "loop/interpret.h"
 #include "loop/op.h"
 
 namespace npugraph::loop::testing {

@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels in text form that the tests of this directory share. Each prints as it is written.
+// Runs kernels in the interpreter, on vectors, and kernels in text form that the tests of this directory share. Each of
+// them prints as it is written.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "loop/evaluate.h"
+#include "loop/text.h"
 
 namespace npugraph::loop::testing {
+
+template <typename T>
+HostBuffer host(std::vector<T>& elements) {
+  return {elements.data(), static_cast<int64_t>(elements.size())};
+}
+
+// Runs a kernel in text form.
+inline std::string run(std::string_view text, std::vector<HostBuffer> buffers, std::vector<Scalar> scalars = {}) {
+  return interpret(parse(text, "test"), buffers, scalars);
+}
 
 // A kernel with every statement and every clause.
 inline constexpr std::string_view kEverything = R"(npugraph.loop 1 @everything {

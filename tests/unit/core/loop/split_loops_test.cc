@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loop/split_loops.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"

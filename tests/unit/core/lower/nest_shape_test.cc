@@ -6,11 +6,10 @@
 #include <set>
 
 #include "ir/alias.h"
-#include "loop/interpret.h"
+#include "loop/evaluate.h"
 #include "loop/text.h"
 #include "lower/clusters/cluster.h"
 #include "lower/lower_testing.h"
-#include "lower/nest/cost.h"
 #include "lower/nest/loop_nest.h"
 #include "lower/nest/shape.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/strands.h"
-
 #include <algorithm>
 #include <random>
 #include <vector>

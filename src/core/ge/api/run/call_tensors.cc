@@ -10,7 +10,7 @@
 #include "ge/api/run/api_error.h"
 #include "ge/data_types.h"
 #include "program/offsets.h"
-#include "tensor/strided.h"
+#include "tensor/shape.h"
 
 namespace npugraph::ge {
 

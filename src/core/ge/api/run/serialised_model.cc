@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "ge/api/graph.h"
 #include "ge/api/run/api_error.h"
 #include "ge/engine/compile.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/attention/varlen.h"
-
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "codegen/attention/attention.h"
 #include "codegen/matmul/matmul_testing.h"
 #include "codegen/task/work_items.h"
 

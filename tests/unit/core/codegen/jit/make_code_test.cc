@@ -9,11 +9,12 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include "base/error.h"
-#include "codegen/jit/build_count.h"
-#include "codegen/jit/build_rules.h"
+#include "codegen/jit/builds.h"
+#include "codegen/jit/code_cache.h"
 #include "temporary_folder.h"
 
 namespace npugraph::codegen {
+
 namespace {
 
 class MakeCodeTest : public testing::Test {
@@ -95,5 +96,22 @@ TEST_F(MakeCodeTest, OfThoseWhoWantTheSameAtOnceOneMakesIt) {
   EXPECT_EQ(loads, 7);
 }
 
+TEST(CodeCache, KeepsWhatIsUsedAndDropsTheRestWhenAsked) {
+  static auto* cache = new CodeCache<int>;
+  int made = 0;
+  const auto get = [&](const std::string& text) {
+    return cache->get(target::host_target(), text, [&] { return ++made; });
+  };
+  const auto used = get("used");
+  get("unused");
+  EXPECT_EQ(get("used"), used);
+  EXPECT_EQ(*get("unused"), 2);
+  EXPECT_EQ(made, 2);
+  drop_unused_code();
+  EXPECT_EQ(get("used"), used);
+  EXPECT_EQ(*get("unused"), 3);
+}
+
 }  // namespace
+
 }  // namespace npugraph::codegen

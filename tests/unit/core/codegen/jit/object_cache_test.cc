@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "codegen/jit/build_id.h"
 #include "temporary_folder.h"
 
 namespace npugraph::codegen {

@@ -5,11 +5,14 @@
 #include <numeric>
 
 #include "base/counters.h"
-#include "codegen/jit/build_count.h"
+#include "codegen/assembly_testing.h"
+#include "codegen/jit/builds.h"
 #include "codegen/kernel/kernel_testing.h"
 #include "loop/builder.h"
+#include "loop/random_kernel.h"
 
 namespace npugraph::codegen {
+
 namespace {
 
 using loop::BufferId;
@@ -366,4 +369,82 @@ TEST(Cache, BuildsEqualKernelsOnce) {
 }
 
 }  // namespace
+
+// The instructions that loops are made of, on each level of the processor.
+
+namespace {
+
+using target::Arch;
+using target::Target;
+
+// y = x * x + x for vectors of a type, computed in f32.
+loop::Kernel square_and_add(DType type) {
+  loop::Builder b("square_and_add");
+  const Expr n = b.scalar("n");
+  const loop::BufferId x = b.in("x", type), y = b.out("y", type);
+  b.vector_for(n, [&](const Expr& i) {
+    const loop::Value value = cast(b.load(x, i), DType::kF32);
+    b.store(y, i, cast(value * value + value, type));
+  });
+  return b.finish();
+}
+
+TEST(Instructions, LoopsOfF32) {
+  for (const Target& target : target::host_targets()) {
+    const std::string text = kernel_assembly(square_and_add(DType::kF32), target);
+    expect_instruction(text, "v?mulps|fmul", vectors_of(target), target);
+    expect_instruction(text, "v?addps|fadd", vectors_of(target), target);
+  }
+}
+
+TEST(Instructions, LoopsOfF16) {
+  for (const Target& target : target::host_targets()) {
+    if (!target.f16c) continue;
+    const std::string text = kernel_assembly(square_and_add(DType::kF16), target);
+    const bool arm = target.arch == Arch::kAArch64;
+    expect_instruction(text, arm ? "fcvtl2?|fcvt" : "vcvtph2ps", vectors_of(target), target);
+    expect_instruction(text, arm ? "fcvtn2?|fcvt" : "vcvtps2ph", arm ? "[vz][0-9]" : vectors_of(target), target);
+  }
+}
+
+}  // namespace
+
+// Random kernels, for every target of the host: generated code gives the results of the interpreter.
+
+namespace {
+
+using loop::testing::RandomCase;
+using loop::testing::RandomOptions;
+
+std::string run_generated(RandomCase& c, const target::Target& target, int workers) {
+  std::vector<Array> arrays;
+  for (const auto& buffer : c.buffers) arrays.push_back({buffer.dtype, buffer.bytes});
+  const std::string error = run_generated(c.kernel, target, arrays, c.scalars, workers);
+  for (size_t i = 0; i < arrays.size(); ++i) c.buffers[i].bytes = std::move(arrays[i].bytes);
+  return error;
+}
+
+void test_cases(uint32_t first, uint32_t count, const RandomOptions& options) {
+  for (uint32_t seed = first; seed < first + count; ++seed) {
+    const RandomCase start = loop::testing::random_case(seed, options);
+    RandomCase expected = start;
+    const std::string error = loop::testing::interpret(expected);
+    for (const target::Target& target : target::host_targets()) {
+      RandomCase got = start;
+      const std::string got_error = run_generated(got, target, seed % 2 == 0 ? 1 : 3);
+      const std::string what = cat("seed ", seed, ", ", target.level, "\n", loop::print(start.kernel));
+      // Lanes and threads may fail at the same time, and then any of the failures is reported.
+      ASSERT_EQ(got_error.empty(), error.empty()) << got_error << error << what;
+      if (!error.empty()) continue;
+      ASSERT_EQ(loop::testing::difference(expected, got), "") << what;
+    }
+  }
+}
+
+TEST(RandomKernels, DoWhatTheInterpreterDoes) { test_cases(1, 60, {}); }
+TEST(RandomKernels, TreatNanAndInfinitiesAlike) { test_cases(1001, 40, {.special_values = true}); }
+TEST(RandomKernels, FailAlike) { test_cases(2001, 40, {.failures = true}); }
+
+}  // namespace
+
 }  // namespace npugraph::codegen

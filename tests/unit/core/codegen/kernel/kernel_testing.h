@@ -13,10 +13,9 @@
 
 #include "base/error.h"
 #include "codegen/kernel/kernel.h"
-#include "loop/interpret.h"
+#include "loop/evaluate.h"
 #include "loop/text.h"
 #include "tensor/convert.h"
-#include "tensor/float8.h"
 
 namespace npugraph::codegen {
 

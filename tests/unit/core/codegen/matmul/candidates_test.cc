@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways to cut products and to copy the bodies of loops: which candidates there are, and which one a given processor
 // gets.
-#include "codegen/matmul/candidates.h"
-
 #include <set>
 
-#include "codegen/kernel/vector_copies.h"
+#include "codegen/kernel/body.h"
 #include "codegen/matmul/matmul_testing.h"
+#include "codegen/matmul/plan.h"
 #include "codegen/task/work_items.h"
 
 namespace npugraph::codegen {

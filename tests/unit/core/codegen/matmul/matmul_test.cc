@@ -12,7 +12,7 @@
 #include "codegen/matmul/copy.h"
 #include "codegen/matmul/matmul_testing.h"
 #include "loop/builder.h"
-#include "loop/interpret.h"
+#include "loop/evaluate.h"
 
 namespace npugraph::codegen {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "codegen/matmul/matmul.h"
 #include "loop/builder.h"
-#include "loop/interpret.h"
+#include "loop/evaluate.h"
 #include "loop/text.h"
 
 namespace npugraph::codegen {

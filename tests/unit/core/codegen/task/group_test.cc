@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/task/group.h"
-
 #include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "codegen/task/compound.h"
 
 namespace npugraph::codegen {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/task/sequence.h"
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "codegen/task/compound.h"
 
 namespace npugraph::codegen {
 namespace {
