@@ -126,6 +126,7 @@ TEST(Recipes, AKindHasANameAndAMaker) {
     task 0 recipe "kernel.unary_cube" {
       read b0+0 : f32[8]{1}
       write b1+0 : f32[8]{1}
+      args(%0)
     }
     segment 1
     output tensor b1+0 : f32[8]{1}
