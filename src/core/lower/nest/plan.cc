@@ -7,6 +7,7 @@
 #include "ir/graph.h"
 #include "lower/contains.h"
 #include "lower/nest/shape.h"
+#include "tensor/shape.h"
 
 namespace npugraph::lower {
 
