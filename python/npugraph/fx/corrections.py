@@ -106,7 +106,7 @@ def _leaves(args: Any) -> Any:
 
 def _strided(node: fx.Node) -> Any:
     value = node.meta.get("val")
-    return value if isinstance(value, torch.Tensor) and value.layout is torch.strided else None
+    return value if is_strided(value) else None
 
 
 # New values of a written tensor have its strides, which a graph needs only while it is made, to tell whether
@@ -142,8 +142,7 @@ def _may_close(node: fx.Node, closing: set[fx.Node]) -> bool:
     if not is_view_or_input and written not in closing:
         return False
     before = written.meta.get("val")
-    tensors = isinstance(value, torch.Tensor) and isinstance(before, torch.Tensor)
-    if not tensors or value.layout is not torch.strided or before.layout is not torch.strided:
+    if not is_strided(value) or not is_strided(before):
         return False
     return written in closing or expressions(value.stride()) == expressions(before.stride())
 

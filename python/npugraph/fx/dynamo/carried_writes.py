@@ -22,7 +22,7 @@ from torch import fx
 from torch._guards import detect_fake_mode
 
 from npugraph.fx.dynamo.pure_flow import Arguments, Memory, PureCond, PureLoop
-from npugraph.fx.values import attribute
+from npugraph.fx.values import attribute, is_strided
 
 _cond = torch.ops.higher_order.cond
 _while_loop = torch.ops.higher_order.while_loop
@@ -167,8 +167,7 @@ def _value(argument: Any) -> Any:
 
 
 def _storage(value: Any) -> int | None:
-    is_dense = isinstance(value, torch.Tensor) and value.layout is torch.strided
-    return value.untyped_storage()._cdata if is_dense else None
+    return value.untyped_storage()._cdata if is_strided(value) else None
 
 
 def _window(tensor: torch.Tensor) -> range | None:

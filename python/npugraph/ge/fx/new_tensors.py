@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from npugraph.fx.schema import arguments_by_name
-from npugraph.fx.values import is_row_major
+from npugraph.fx.values import is_row_major, is_strided
 
 aten = torch.ops.aten
 
@@ -40,7 +40,7 @@ def make_of_sizes(graph: fx.Graph) -> None:
 def _sizes_of(node: fx.Node) -> Sequence[Any] | None:
     """The sizes of the tensor as arguments of a call. None for a node that stays as it is."""
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+    if not is_strided(value):
         return None
     if node.target in _OF_SIZES:
         return node.args[1]  # type: ignore[return-value]

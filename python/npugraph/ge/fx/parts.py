@@ -12,7 +12,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.translate.importer import InputInfo
-from npugraph.fx.values import attribute, expressions, is_same
+from npugraph.fx.values import attribute, expressions, is_same, is_strided
 from npugraph.ge.fx.eager_calls import eager_call
 from npugraph.ge.fx.stages import Reads, Stages, is_copy
 from npugraph.ge.fx.values import call_of
@@ -192,7 +192,7 @@ def _numbers(node: fx.Node) -> list[Any]:
     """Symbolic sizes, strides and offsets of the tensors of a node, and integers, as expressions."""
     numbers: list[Any] = []
     for value in pytree.tree_leaves(node.meta.get("val")):
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        if is_strided(value):
             numbers += expressions((*value.size(), *value.stride(), value.storage_offset()))
         elif isinstance(value, torch.SymInt):
             numbers += expressions([value])
