@@ -8,16 +8,18 @@ module is imported, the graphs of all backends go through that method.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import fx
 
 from npugraph import backend
-from npugraph.driver import stored
 from npugraph.driver.routes import Decompositions
 from npugraph.log import logger
 from npugraph.options import CompilerConfig
+from npugraph.stored import graphs
 
 
 class _CompiledFxArtifacts:
@@ -29,7 +31,7 @@ class _CompiledFxArtifacts:
 class _CompiledFxGraph:
     """A compiled graph: ``run`` is a function of its inputs. ``parts`` is what it consists of, if that is known."""
 
-    def __init__(self, run: Callable[..., Any], parts: stored.Parts | None) -> None:
+    def __init__(self, run: Callable[..., Any], parts: graphs.Parts | None) -> None:
         self.run = run
         self._parts = parts
 
@@ -41,9 +43,9 @@ class _CompiledFxGraph:
         is none. ``npugraph.logger`` says why at level debug."""
         try:
             if self._parts is None:
-                raise stored.NotStorable("AOTAutograd or the graph as it was written takes part in its calls")
-            return stored.text_of(self._parts)
-        except stored.NotStorable as reason:
+                raise graphs.NotStorable("AOTAutograd or the graph as it was written takes part in its calls")
+            return base64.b64encode(graphs.pack(self._parts)).decode("ascii")
+        except graphs.NotStorable as reason:
             logger.debug("a compiled graph has no text: %s", reason)
             return ""
 
@@ -52,7 +54,13 @@ class _CompiledFxGraph:
         """Returns the function of the inputs of a graph whose text is in ``artifacts``. Raises ``ValueError`` if the
         graph has to be compiled again, because another build of npugraph or torch compiled it, or because this process
         lacks one of its operators."""
-        return stored.positional_function_of(artifacts.py_code)
+        try:
+            data = base64.b64decode(artifacts.py_code, validate=True)
+            return graphs.cached_function_of(data, positional=True)
+        except (binascii.Error, graphs.Unusable) as reason:
+            raise ValueError(
+                f"a stored graph cannot be used: {reason}; delete the cache that holds it, so that it is compiled again"
+            ) from None
 
 
 class _NpuFxCompiler:

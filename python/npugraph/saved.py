@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from npugraph import _C
 from npugraph.artifact import CALLER
 from npugraph.fx.dynamo import sources
 from npugraph.fx.dynamo.callers import CalledProgram, NotCallable
 from npugraph.log import logger
 from npugraph.request import parse_for_running, run_request
+from npugraph.stored.programs import read
 
 
 class SavedProgram:
@@ -99,20 +99,6 @@ def _owner(model: Any) -> Any:
     if isinstance(model, types.FunctionType):
         return None
     return model.__self__ if isinstance(model, types.MethodType) else model
-
-
-def read(path: str, options: Any) -> Any:
-    """Returns the Program in a file as a ``_C.Artifact`` with process groups of this process, to be run with the
-    ``_C.RunRequest`` in ``options``. Raises ``OSError`` and ``ValueError`` as ``load`` does."""
-    with open(path, "rb"):  # Python's own error says best why a file cannot be opened
-        pass
-    return _C.Artifact.load(path, _group_name, options)
-
-
-def _group_name(name: str, ranks: Sequence[int]) -> str:
-    from npugraph.groups import name_here
-
-    return name_here(name, ranks)
 
 
 def bind(program: Any, model: Any, label: str = "", named_by: Any = None) -> Callable[..., tuple[Any, ...]]:

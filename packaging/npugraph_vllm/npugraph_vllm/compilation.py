@@ -20,7 +20,7 @@ def tie_caches_to_build_and_device() -> None:
     workers."""
     from vllm.config import VllmConfig
 
-    from npugraph.made_with import MADE_WITH
+    from npugraph.stored.key import MADE_WITH
 
     digest = VllmConfig.compute_hash
 

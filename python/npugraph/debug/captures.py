@@ -46,9 +46,9 @@ class Watched:
 
     @staticmethod
     def deserialize_compile_artifacts(data: bytes) -> Any:
-        from npugraph.serialize import deserialize
+        from npugraph.stored import graphs
 
-        return deserialize(data)
+        return graphs.function_of(data)
 
 
 SerializableCallable.register(Watched)

@@ -17,11 +17,11 @@ from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import CompiledGraph, Entry, OperatorGraph, Route
 from npugraph.driver.graph_target import Built, compile_piece
 from npugraph.driver.refusals import refuse_cut_scopes, warn_of_partitions
-from npugraph.driver.stored import Parts
 from npugraph.fx.source_lines import module_paths
 from npugraph.fx.translate.importer import Imported
 from npugraph.fx.translate.pieces import Pieces, is_apart
 from npugraph.options import backend_of
+from npugraph.stored.graphs import Parts
 
 
 @dataclasses.dataclass(frozen=True)

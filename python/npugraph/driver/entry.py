@@ -17,7 +17,6 @@ from torch import fx
 from npugraph.artifact import Owners, registry
 from npugraph.debug.compiles import Compiles
 from npugraph.driver.shared_storages import shared_storages
-from npugraph.driver.stored import Parts
 from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.fx.decompose.release_weights import Release
 from npugraph.fx.dynamo.graph_names import class_of_traced_module, name_of
@@ -25,6 +24,7 @@ from npugraph.fx.passes.pipeline import Notes
 from npugraph.fx.streams.sections import Strands
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.options import CompilerConfig, backend_of
+from npugraph.stored.graphs import Parts
 
 
 class Route(enum.Enum):

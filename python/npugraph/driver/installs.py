@@ -7,10 +7,11 @@ import os
 
 import torch
 
-from npugraph import counters, serialize
+from npugraph import counters
 from npugraph.fx.dynamo import corrected_torch, triton_calls
 from npugraph.fx.streams import input_writes
 from npugraph.operator_steps import hints
+from npugraph.stored import torch_caches
 
 
 def install() -> None:
@@ -19,7 +20,7 @@ def install() -> None:
     corrected_torch.install()
     triton_calls.install()
     counters.install()
-    serialize.install()
+    torch_caches.install()
     hints.install()
     if "BREAK_GRAPH_OP_LIST" in os.environ:
         from npugraph import graph_breaks

@@ -20,11 +20,9 @@ from torch._guards import TracingContext, detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from npugraph.driver import output_code
 from npugraph.driver.eager_fallbacks import eagerly, while_places_hold
 from npugraph.driver.entry import CompiledGraph, Entry, OperatorGraph, Route, named_inputs
 from npugraph.driver.pipeline import compile_graph
-from npugraph.driver.stored import Parts
 from npugraph.fx.decompose.triton_wrappers import name_kernels
 from npugraph.fx.dynamo.as_written import why_as_written
 from npugraph.fx.dynamo.callers import Caller
@@ -35,6 +33,8 @@ from npugraph.fx.result_places import description
 from npugraph.fx.streams.stream_marks import drop_marks, has_marks, marks
 from npugraph.fx.true_fakes import true_fake_results
 from npugraph.log import logger
+from npugraph.stored import torch_caches
+from npugraph.stored.graphs import Parts
 
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
 
@@ -45,7 +45,7 @@ def compile_entry(entry: Entry, example_inputs: Sequence[Any], decompositions: D
     try:
         if decompositions:
             raise NotRecorded("decompositions")
-        if output_code.is_cached():
+        if torch_caches.is_cached():
             raise NotRecorded("AOTAutograd has the cache of compiled graphs")
         recorded = record(entry.gm)
     except NotRecorded as reason:
@@ -68,8 +68,8 @@ def _through_aot_autograd(entry: Entry, example_inputs: Sequence[Any], decomposi
     except CannotCarry as reason:
         logger.debug("%s runs operator by operator: control flow writes %s", entry.name, reason)
         return _operator_by_operator(entry, "overlapping_inputs")
-    is_cached = output_code.is_cached()
-    mark = output_code.cacheable if is_cached else (lambda compiler: compiler)
+    is_cached = torch_caches.is_cached()
+    mark = torch_caches.cacheable if is_cached else (lambda compiler: compiler)
     compile_all = aot_autograd(
         fw_compiler=mark(compilers.forward),
         bw_compiler=mark(compilers.backward),
@@ -83,10 +83,10 @@ def _through_aot_autograd(entry: Entry, example_inputs: Sequence[Any], decomposi
             compiled = compile_all(gm, example_inputs)
         run = while_places_hold(compiled, entry.gm, example_inputs) if entry.depends_on_places else compiled
         return CompiledGraph(run, compilers.parts)
-    with output_code.keyed(gm, entry.config, decompositions), true_fake_results():
+    with torch_caches.keyed(gm, entry.config, decompositions), true_fake_results():
         compiled = compile_all(gm, example_inputs)
     # A graph of the cache does not say whether it depends on places.
-    run = output_code.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
+    run = torch_caches.serializable(while_places_hold(compiled, entry.gm, example_inputs), compiled)
     return CompiledGraph(run, compilers.parts)
 
 
@@ -125,7 +125,7 @@ class _Compilers:
     def __init__(self, entry: Entry) -> None:
         self.parts: Parts | None = None
         self._entry = entry
-        self._is_cached = output_code.is_cached()
+        self._is_cached = torch_caches.is_cached()
 
     def inference(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         is_plain = _is_plain(self._entry, gm)
@@ -171,4 +171,4 @@ class _Compilers:
         return compile_graph(OperatorGraph(self._entry, gm, name, inputs, route))
 
     def _finished(self, compiled: CompiledGraph) -> Callable[..., Any]:
-        return output_code.StoredCode(*compiled) if self._is_cached else compiled.run
+        return torch_caches.StoredCode(*compiled) if self._is_cached else compiled.run

@@ -18,20 +18,20 @@ from typing import Any
 import torch
 from torch._C._dynamo import eval_frame
 
-from npugraph import _C, counters, saved, serialize
+from npugraph import _C, counters, saved
 from npugraph.artifact import Artifact
 from npugraph.fx.dynamo import recipe, restricted, sources
 from npugraph.fx.dynamo.callers import Place, Variables, follow, place_of
-from npugraph.inference import cache_file, plain_values, source_files
-from npugraph.inference.cache_file import Entry
+from npugraph.inference import plain_values, source_files
 from npugraph.inference.conditions import Condition
 from npugraph.inference.difference import difference
 from npugraph.inference.method import NotCacheable, arguments_of, name_of, source_of_owner
 from npugraph.inference.paths import Seen, Tree
 from npugraph.log import logger
-from npugraph.made_with import MADE_WITH
 from npugraph.options import CompilerConfig
 from npugraph.request import run_request
+from npugraph.stored import container, programs
+from npugraph.stored.container import Entry
 
 _MOST_GRAPHS = 16
 
@@ -191,7 +191,7 @@ class CachedFunction:
         """Returns a graph for these arguments, or None if the method was compiled without being cached."""
         path = self.path
         _C.ensure_counters()
-        with self._lock, cache_file.locked(path):
+        with self._lock, container.locked(path):
             self._load(path)
             graph = self._find(arguments)
             if graph is not None:
@@ -217,11 +217,11 @@ class CachedFunction:
             if version == self._file:
                 return
             self._file = version
-            content = cache_file.read(path)
-            _check_made_with(content.meta)
+            content = container.read(path)
+            content.require_this_build()
         except (FileNotFoundError, NotADirectoryError):
             return
-        except (cache_file.Unusable, PermissionError) as reason:
+        except (container.Unusable, PermissionError) as reason:
             _warn_of_file(path, reason)
             return
         for entry in content.entries:
@@ -235,7 +235,7 @@ class CachedFunction:
                 raise NotCacheable("the source of the model has changed")
             if not source_files.are_there(entry.record["functions"]):
                 raise NotCacheable("a function that it was traced from is another one")
-            graph = CachedGraph(self._method, entry.record, serialize.load(entry.program, run_request(self._config)))
+            graph = CachedGraph(self._method, entry.record, programs.load(entry.program, run_request(self._config)))
         except (NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)
             return
@@ -274,12 +274,11 @@ class CachedFunction:
         meta = {
             "name": name_of(self._method),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "version": cache_file.VERSION,
+            "version": container.VERSION,
             "python": platform.python_version(),
-            **MADE_WITH,
         }
         try:
-            cache_file.write(path, meta, [known.entry for known in self._known])
+            container.write(path, meta, [known.entry for known in self._known])
             self._file = _version(path)
         except OSError as error:
             warnings.warn(f"cannot write the cache {path}: {error}", UserWarning, stacklevel=6)
@@ -299,14 +298,8 @@ def _version(path: Path) -> tuple[int, ...]:
     return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
-def _check_made_with(meta: Mapping[str, Any]) -> None:
-    for name, here in MADE_WITH.items():
-        if meta.get(name) != here:
-            raise cache_file.Unusable(f"it was made with {name} {meta.get(name)}, and this is {here}")
-
-
 def _warn_of_file(path: Path, reason: Exception) -> None:
-    kept = cache_file.set_aside(path)
+    kept = container.set_aside(path)
     fate = f"it is now {kept.name}" if kept else "it stays where it is"
     warnings.warn(
         f"the cache {path} is not used: {reason}; {fate}, and the graph is compiled anew", UserWarning, stacklevel=6

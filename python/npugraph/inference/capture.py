@@ -20,12 +20,13 @@ from torch._dynamo.utils import dynamo_timed, get_metrics_context
 from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
 from torch._guards import TracingContext, tracing
 
-from npugraph import _C, serialize
+from npugraph import _C
 from npugraph.artifact import Artifact, artifacts
 from npugraph.fx.dynamo import recipe
 from npugraph.fx.translate.raise_fx import find_operator
 from npugraph.inference import conditions, plain_values, source_files
 from npugraph.inference.method import NotCacheable, name_of, source_of_owner
+from npugraph.stored import programs
 
 Backend = Callable[[fx.GraphModule, Any], Any]
 
@@ -128,7 +129,7 @@ def _record(
         result = recipe.describe(output.bytecode, graph.backend_id, output.f_globals, outputs)
         traced = [*output.traced_code, method.__code__]
         sources = source_files.digests(traced)
-        program = serialize.program_of(artifact)
+        program = programs.bytes_of(artifact)
     except (conditions.NotTestable, recipe.NotDescribed, ValueError) as reason:
         raise NotCacheable(str(reason)) from None
     of_owner = conditions.Condition("type", source_of_owner(method), plain_values.of_class(type(method.__self__)))

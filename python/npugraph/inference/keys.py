@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from npugraph.options import CompilerConfig
-from npugraph.setting_texts import functions, settings
+from npugraph.stored.key import key_of
 
 FILE = "compiled_module"
 
@@ -28,7 +28,7 @@ def path_of(
     """Returns ``<root>/<class>_<dynamic or static>_aclgraphcache_<md5>/[<ranks>/]<function>/compiled_module``."""
     model = method.__self__
     root = Path(folder or os.environ.get("TORCHAIR_CACHE_HOME") or ".torchair_cache").absolute()
-    key = hashlib.md5(repr((repr(model), settings(config), functions(decompositions))).encode(), usedforsecurity=False)
+    key = hashlib.md5(repr((repr(model), key_of(config, decompositions))).encode(), usedforsecurity=False)
     name = f"{type(model).__name__}_{'dynamic' if dynamic else 'static'}_aclgraphcache_{key.hexdigest()}"
     return root / name / _rank_folder(*ranks) / method.__func__.__name__ / FILE
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from npugraph.inference import cache_file
-from npugraph.inference.cache_file import Entry
+from npugraph.stored import container
+from npugraph.stored.container import Entry
 
 
 def readable_cache(
@@ -19,10 +19,10 @@ def readable_cache(
     such cache, ``ValueError`` for a cache that is not to be trusted, and for symbolic links, also as ``file``."""
     path = Path(cache_bin)
     try:
-        content = cache_file.read(path)
+        content = container.read(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no cache {path}") from None
-    except cache_file.Unusable as reason:
+    except container.Unusable as reason:
         raise ValueError(f"cannot read the cache {path}: {reason}") from None
     lines = [f"# {name}: {value}" for name, value in content.meta.items()]
     text = "\n".join([*lines, "", *(_of_entry(i, entry) for i, entry in enumerate(content.entries))])

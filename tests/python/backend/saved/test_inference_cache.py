@@ -24,9 +24,10 @@ from torch._dynamo.utils import counters
 import npugraph
 import npugraph_ex
 from npugraph.counters import forget
-from npugraph.inference import cache_file, plain_values
+from npugraph.inference import plain_values
 from npugraph.inference.conditions import Condition
 from npugraph.inference.difference import difference
+from npugraph.stored import container
 from tests.python.backend.checks import assert_same
 
 cache_compile, readable_cache = npugraph_ex.inference.cache_compile, npugraph_ex.inference.readable_cache
@@ -539,20 +540,20 @@ def assert_made_anew(path: Path, x: torch.Tensor, folder: Path, reason: str) -> 
 def test_a_file_is_its_owners_alone(written) -> None:
     path, _ = written
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    content = cache_file.read(path)
+    content = container.read(path)
     assert {"name", "date", "version", "torch"} <= set(content.meta)
     assert content.meta["name"] == "Model.forward"
     data = path.read_bytes()
     for length in [*range(0, len(data), 4096), len(data) - 1]:
         path.write_bytes(data[:length])
-        with pytest.raises(cache_file.Unusable):
-            cache_file.read(path)
+        with pytest.raises(container.Unusable):
+            container.read(path)
     for at in range(0, len(data), 997):
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
-        with pytest.raises(cache_file.Unusable):
-            cache_file.read(path)
+        with pytest.raises(container.Unusable):
+            container.read(path)
     path.write_bytes(data)
-    assert cache_file.read(path) == content
+    assert container.read(path) == content
 
 
 @pytest.mark.feature("5.05", "11.17")
@@ -560,7 +561,8 @@ def test_a_file_is_its_owners_alone(written) -> None:
 def test_a_truncated_file_is_made_anew(written, tmp_path, keep) -> None:
     path, x = written
     path.write_bytes(path.read_bytes()[:keep])
-    assert_made_anew(path, x, tmp_path, "it is no cache of npugraph" if keep == 0 else "it is damaged: 4096 bytes")
+    reason = "it holds no compiled graphs of npugraph" if keep == 0 else "it is damaged: 4096 bytes"
+    assert_made_anew(path, x, tmp_path, reason)
     assert path.with_name("compiled_module.broken").stat().st_size == keep
 
 
@@ -571,8 +573,8 @@ def test_a_file_of_another_version_is_made_anew(written, tmp_path) -> None:
     data[8] += 1
     path.write_bytes(data)
     assert_made_anew(path, x, tmp_path, "it has version 2 of the format, and this is version 1")
-    content = cache_file.read(path)
-    cache_file.write(path, content.meta | {"torch": "1.0"}, content.entries)
+    content = container.read(path)
+    container.write(path, content.meta | {"torch": "1.0"}, content.entries)
     assert_made_anew(path, x, tmp_path, "it was made with torch 1.0, and this is ")
 
 
@@ -585,8 +587,8 @@ def test_a_file_of_another_user_is_not_used(written, tmp_path, monkeypatch) -> N
             user = 12345
             os.chown(path, user, user)
         patched.setattr(os, "geteuid", lambda: user + 1)
-        with pytest.raises(cache_file.Unusable, match=f"it belongs to user {user}, and this process runs as"):
-            cache_file.read(path)
+        with pytest.raises(container.Unusable, match=f"it belongs to user {user}, and this process runs as"):
+            container.read(path)
         with pytest.warns(UserWarning, match=f"the cache {path} is not used: it belongs to user {user}, and"):
             later(Model(), tmp_path)(x)
     assert counters["npugraph_ex"]["compiles"] == 1
@@ -594,8 +596,8 @@ def test_a_file_of_another_user_is_not_used(written, tmp_path, monkeypatch) -> N
     assert_made_anew(path, x, tmp_path, "other users may write to it")
     link = path.with_name("link")
     link.symlink_to(path)
-    with pytest.raises(cache_file.Unusable, match="it is a symbolic link"):
-        cache_file.read(link)
+    with pytest.raises(container.Unusable, match="it is a symbolic link"):
+        container.read(link)
 
 
 @pytest.mark.feature("5.05")
@@ -623,22 +625,22 @@ class Hostile:
 def test_a_pickle_is_made_anew(written, tmp_path) -> None:
     path, x = written
     path.write_bytes(pickle.dumps(Hostile()) + bytes(100))
-    assert_made_anew(path, x, tmp_path, "it is no cache of npugraph")
+    assert_made_anew(path, x, tmp_path, "it holds no compiled graphs of npugraph")
 
 
 @pytest.mark.feature("5.05", "12b.11")
 def test_no_code_runs_from_a_file(written, tmp_path) -> None:
     """Text that does more than a recipe may is refused, even if the checksum is right."""
     path, x = written
-    content = cache_file.read(path)
+    content = container.read(path)
     assert b"c__builtin__" not in path.read_bytes()
     for hostile in (
         "def make(L, G, out):\n    __import__('os').abort()\n",
         "def make(L, G, out):\n    return G['torch'].os.abort()\n",
         "import os\n",
     ):
-        entry = cache_file.Entry(content.entries[0].record | {"result": hostile}, content.entries[0].program)
-        cache_file.write(path, content.meta, [entry])
+        entry = container.Entry(content.entries[0].record | {"result": hostile}, content.entries[0].program)
+        container.write(path, content.meta, [entry])
         model = Model()
         assert_same(later(model, tmp_path)(x), model(x), exact=False)
         assert counters["npugraph_ex"]["compiles"] == 1
@@ -648,9 +650,9 @@ def test_no_code_runs_from_a_file(written, tmp_path) -> None:
 def test_a_file_is_of_no_version_of_python(written, tmp_path, monkeypatch) -> None:
     """A file that another version of Python wrote is loaded. No part of a file is bytecode, a pickle or marshalled."""
     path, x = written
-    content = cache_file.read(path)
+    content = container.read(path)
     assert content.meta["python"] == platform.python_version()
-    cache_file.write(path, content.meta | {"python": "3.14.1"}, content.entries)
+    container.write(path, content.meta | {"python": "3.14.1"}, content.entries)
     data = path.read_bytes()
     for code in (Model.forward.__code__, cache_compile.__code__):
         assert code.co_code not in data

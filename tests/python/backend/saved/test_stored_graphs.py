@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import weakref
@@ -14,8 +15,8 @@ import torch
 
 import npugraph
 from npugraph import _C
-from npugraph.driver import graph_text
-from npugraph.made_with import MADE_WITH, build_id
+from npugraph.stored import container, fx_graphs
+from npugraph.stored.key import MADE_WITH, build_id
 from npugraph_ex.npu_fx_compiler import _CompiledFxArtifacts, _CompiledFxGraph
 from tests.python.forks import OWN_HASHES, run_python
 
@@ -215,15 +216,15 @@ def test_a_graph_from_a_text_is_an_artifact(tmp_path) -> None:
 
 def test_text_of_another_build_says_what_to_do(tmp_path) -> None:
     process(tmp_path, COMPILE, "alone")
-    content = json.loads((tmp_path / "graph.txt").read_text())
-    content["made_with"]["build"] = "00"
+    content = container.unpack(base64.b64decode((tmp_path / "graph.txt").read_text()))
     artifacts = _CompiledFxArtifacts()
-    artifacts.py_code = json.dumps(content)
-    with pytest.raises(ValueError, match=r"compiled with build 00, and this is .*; delete the cache that holds it"):
+    artifacts.py_code = base64.b64encode(container.pack(content.meta | {"build": "00"}, content.entries)).decode()
+    with pytest.raises(ValueError, match=r"made with build 00, and this is .*; delete the cache that holds it"):
         _CompiledFxGraph.load_artifacts(artifacts)
-    artifacts.py_code = "def forward(x): return x"
-    with pytest.raises(ValueError, match=r"no compiled graph of npugraph.*compile the graph again"):
-        _CompiledFxGraph.load_artifacts(artifacts)
+    for text in ("def forward(x): return x", base64.b64encode(b"def forward(x): return x").decode()):
+        artifacts.py_code = text
+        with pytest.raises(ValueError, match=r"cannot be used: .*; delete the cache that holds it"):
+            _CompiledFxGraph.load_artifacts(artifacts)
 
 
 def test_builds_of_all_modules_count() -> None:
@@ -262,7 +263,7 @@ def test_values_of_a_stored_graph_die_with_their_last_reader() -> None:
 
     steps = [*step(0, "x"), *step(1, "part0"), *step(2, "part1"), *step(3, "part1")]
     output = {"tuple": [{"value": "part2"}, {"value": "part3"}]}
-    run = graph_text.function_of({"inputs": ["x"], "steps": steps, "output": output}, {"double": double})
+    run = fx_graphs.function_of({"inputs": ["x"], "steps": steps, "output": output}, {"double": double})
     results = run(torch.ones(1))
     assert [result.item() for result in results] == [8, 8]
     assert alive == [[], [True], [False, True], [False, True, True]]

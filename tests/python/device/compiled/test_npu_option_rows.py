@@ -13,7 +13,7 @@ from torch._dynamo.utils import counters
 
 import npugraph
 import npugraph_ex
-from npugraph.inference import cache_file
+from npugraph.stored import container
 from tests.python.backend.checks import compile_ex, task_names
 
 aten = torch.ops.aten
@@ -217,7 +217,7 @@ def test_the_file_of_a_cache(tmp_path, capsys):
         r"Model_dynamic_aclgraphcache_\w+/(\w+/)?forward/compiled_module", str(path.relative_to(tmp_path))
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert cache_file.read(path).meta["name"] == "Model.forward"
+    assert container.read(path).meta["name"] == "Model.forward"
     text = npugraph_ex.inference.readable_cache(path)
     assert capsys.readouterr().out == f"{text}\n"
     assert "relu" in text

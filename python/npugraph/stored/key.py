@@ -1,22 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that stand for what determines how a graph is compiled, for the keys of caches. Equal texts mean that the
-options, the replacement rules of the user and the functions among them act alike."""
+"""What compiled graphs depend on beside the graph: the build that made them, and how the user wants graphs compiled. A
+cache uses a graph only if all of it is the same."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import inspect
+import platform
+import struct
 import sys
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from npugraph import _C
 from npugraph.options import CompilerConfig
 
 
-def settings(config: CompilerConfig) -> list[tuple[str, str]]:
+def build_id(library: Path) -> bytes:
+    """The note of the linker, near the beginning of a library, that tells one build from others. Empty without it."""
+    with library.open("rb") as file:
+        start = file.read(4096)
+    return start.partition(struct.pack("=III4s", 4, 20, 3, b"GNU\0"))[2][:20]
+
+
+# npugraph._ascend counts whether it is loaded or not: Programs of npu have parts that come from its kernels.
+_BUILDS = [_C.build_id(), *map(build_id, sorted(Path(_C.__file__).parent.glob("_ascend.*")))]
+
+MADE_WITH = {
+    "npugraph": _C.version,
+    "build": b"".join(_BUILDS).hex(),
+    "torch": torch.__version__,
+    "machine": platform.machine(),
+}
+
+
+def key_of(config: CompilerConfig, decompositions: Mapping[Any, Callable[..., Any]]) -> str:
+    """Returns a text that stands for what the user sets. Equal texts mean that the options, the replacement rules and
+    the functions among them act alike."""
+    return repr((_settings(config), _functions(decompositions)))
+
+
+def _settings(config: CompilerConfig) -> list[tuple[str, str]]:
     """Returns the options that differ from their defaults, and the replacement rules of the user. The handle of a pool
     is left out: it is a number of one process and says nothing about the graph."""
     options = config.as_dict().items()
@@ -39,7 +68,7 @@ def _digest(file: str) -> str:
         return file
 
 
-def functions(decompositions: Mapping[Any, Callable[..., Any]]) -> list[tuple[str, str]]:
+def _functions(decompositions: Mapping[Any, Callable[..., Any]]) -> list[tuple[str, str]]:
     return sorted((str(operator), _text(function)) for operator, function in decompositions.items())
 
 

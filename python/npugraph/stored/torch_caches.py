@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled graphs in the form in which AOTAutograd keeps them in its cache, for
-``torch._functorch.config.bundled_autograd_cache``."""
+"""Compiled graphs in the forms that torch keeps: entries of AOTAutograd's cache, for
+``torch._functorch.config.bundled_autograd_cache``, and functions of
+``torch.compile(fn, backend="npugraph_ex", fullgraph=True).aot_compile(...)``."""
 
 from __future__ import annotations
 
@@ -12,16 +13,17 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.aot_compile_types import BundledAOTAutogradSerializableCallable
+from torch._dynamo.aot_compile_types import BundledAOTAutogradSerializableCallable, SerializableCallable
+from torch._dynamo.eval_frame import OptimizedModule
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, should_bundle_autograd_cache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._inductor.output_code import OutputCode
 
-from npugraph.driver import stored
-from npugraph.made_with import MADE_WITH
+from npugraph import _C
 from npugraph.options import CompilerConfig
-from npugraph.setting_texts import functions, settings
+from npugraph.stored import graphs
+from npugraph.stored.key import MADE_WITH, key_of
 
 Run = Callable[..., Any]
 
@@ -33,11 +35,11 @@ def is_cached() -> bool:
 
 @dataclasses.dataclass
 class StoredCode(OutputCode):
-    """A compiled graph of AOTAutograd. In its stored form it is ``text`` alone."""
+    """A compiled graph of AOTAutograd. In its stored form it is ``data`` alone, the bytes of ``graphs.pack``."""
 
     run: Run | None = None
-    parts: stored.Parts | None = None
-    text: str = ""
+    parts: graphs.Parts | None = None
+    data: bytes = b""
 
     def __post_init__(self) -> None:
         self._boxed_call = True  # torch's wrappers copy attributes of the object
@@ -47,20 +49,20 @@ class StoredCode(OutputCode):
 
     def prepare_for_serialization(self) -> None:
         """Raises ``BypassAOTAutogradCache``, by which torch leaves a graph out of its cache."""
-        if self.text:
+        if self.data:
             self.run = self.parts = None
             return
         if self.parts is None:
             raise BypassAOTAutogradCache("the graph runs operator by operator")
         try:
-            self.text = stored.text_of(self.parts)
-        except stored.NotStorable as reason:
+            self.data = graphs.pack(self.parts)
+        except graphs.NotStorable as reason:
             raise BypassAOTAutogradCache(str(reason)) from None
         self.run = self.parts = None
 
     def post_compile(self, *args: Any, **kwargs: Any) -> None:
         if self.run is None:
-            self.run = stored.function_of(self.text)
+            self.run = graphs.cached_function_of(self.data)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         pass  # kernels of Triton are not bundled
@@ -84,7 +86,7 @@ def keyed(gm: fx.GraphModule, config: CompilerConfig, decompositions: Mapping[An
     attributes of the graph module. The settings of torch are part of it, too, so those in which ``aot_compile`` differs
     from other compiles are the same here. A graph that cannot be stored runs nevertheless, and its ``serialize`` says
     why it cannot."""
-    gm._npugraph_key = repr((MADE_WITH, settings(config), functions(decompositions)))
+    gm._npugraph_key = repr((MADE_WITH, key_of(config, decompositions)))
     same = {"bundled_autograd_cache": True, "bypass_autograd_cache_key": True, "strict_autograd_cache": False}
     try:
         with functorch_config.patch(same):
@@ -117,3 +119,22 @@ def serializable(run: Run, compiled: Run) -> Run:
 
     call.serialize = lambda: Entry(BundledAOTAutogradSerializableCallable.serialize_compile_artifacts(inside))
     return call
+
+
+def serialize(compiled: Any) -> bytes:
+    """Returns the bytes of a function that was compiled. Raises ``ValueError`` if it cannot be saved, see
+    ``Artifact.save``."""
+    return graphs.pack(graphs.Parts(compiled.owner, compiled.options, boxed=False))
+
+
+def install() -> None:
+    """Makes compiled functions serializable, as ``aot_compile`` requires."""
+    _C.Callable.serialize_compile_artifacts = staticmethod(serialize)
+    _C.Callable.deserialize_compile_artifacts = staticmethod(graphs.function_of)
+    SerializableCallable.register(_C.Callable)
+    OptimizedModule.aot_compile = _aot_compile
+
+
+def _aot_compile(self: Any, example_inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """What torch has for compiled functions, for a compiled module."""
+    return self.forward.aot_compile(example_inputs)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of compiled graphs: a header, a description in JSON, and saved Programs. Nothing in them is unpickled.
+"""The container of compiled graphs: a header, a description in JSON, and saved Programs. Nothing in it is unpickled.
 
-    magic, version, bytes of the description, bytes of the file, SHA-256 of what follows
+    magic, version, bytes of the description, bytes of the container, SHA-256 of what follows
     description                       UTF-8, then zeros up to a multiple of 64
     Programs, as ``Artifact.save``    in order, each followed by zeros up to a multiple of 64
 
-All numbers are little-endian.
+All numbers are little-endian. A container is bytes, or a file that ``read`` trusts and ``write`` replaces as a whole.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-MAGIC = b"NPUGINFC"
+from npugraph.stored.key import MADE_WITH
+
+MAGIC = b"NPUGKEPT"
 VERSION = 1
 _HEADER = struct.Struct("<8sIIQQ32s")
 
 
-class Unusable(Exception):
-    """A file must not be used. The message says why."""
+class Unusable(ValueError):
+    """What a container holds must not be used. The message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One compiled graph: its description as JSON, and its Program."""
+    """One Program, and its description as JSON."""
 
     record: dict[str, Any]
     program: bytes
@@ -42,23 +44,40 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """The content of a file. ``meta`` describes the file as a whole."""
+    """What a container holds. ``meta`` describes it as a whole, and has the facts of ``MADE_WITH``."""
 
     meta: dict[str, Any]
     entries: tuple[Entry, ...]
 
+    def require_this_build(self) -> None:
+        """Raises ``Unusable`` if another build of npugraph or torch, or another kind of machine, made it."""
+        for name, here in MADE_WITH.items():
+            if self.meta.get(name) != here:
+                raise Unusable(f"it was made with {name} {self.meta.get(name)}, and this is {here}")
 
-def read(path: Path) -> Content:
-    """Returns the content of a file. Raises ``FileNotFoundError``, and ``Unusable`` for a file that is damaged, of
-    another version, a link, of another user than root, or writable by others."""
-    data = _read_trusted(path)
+
+def pack(meta: dict[str, Any], entries: Sequence[Entry]) -> bytes:
+    """Returns a container. Facts of ``MADE_WITH`` that ``meta`` lacks are those of this process."""
+    records = [entry.record | {"program_bytes": len(entry.program)} for entry in entries]
+    made = {name: fact for name, fact in MADE_WITH.items() if name not in meta}
+    content = {"meta": meta | made, "entries": records}
+    description = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    parts = b"".join(
+        part + bytes(_padded(len(part)) - len(part)) for part in (description, *(e.program for e in entries))
+    )
+    digest = hashlib.sha256(parts).digest()
+    return _HEADER.pack(MAGIC, VERSION, 0, len(description), _HEADER.size + len(parts), digest) + parts
+
+
+def unpack(data: bytes) -> Content:
+    """Returns what a container holds. Raises ``Unusable`` for data that is damaged or of another version."""
     if len(data) < _HEADER.size or data[:8] != MAGIC:
-        raise Unusable("it is no cache of npugraph")
-    _, version, _, description_bytes, file_bytes, digest = _HEADER.unpack_from(data)
+        raise Unusable("it holds no compiled graphs of npugraph")
+    _, version, _, description_bytes, size, digest = _HEADER.unpack_from(data)
     if version != VERSION:
         raise Unusable(f"it has version {version} of the format, and this is version {VERSION}")
-    if len(data) != file_bytes:
-        raise Unusable(f"it is damaged: {len(data)} bytes where there should be {file_bytes}")
+    if len(data) != size:
+        raise Unusable(f"it is damaged: {len(data)} bytes where there should be {size}")
     if hashlib.sha256(memoryview(data)[_HEADER.size :]).digest() != digest:
         raise Unusable("it is damaged: the checksum does not match")
     return _parse(data, description_bytes)
@@ -76,6 +95,12 @@ def _parse(data: bytes, description_bytes: int) -> Content:
         return Content(description["meta"], tuple(entries))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unusable(f"its description cannot be read: {error!r}") from None
+
+
+def read(path: Path) -> Content:
+    """Returns the content of a file. Raises ``FileNotFoundError``, and ``Unusable`` for a file that is damaged, of
+    another version, a link, of another user than root, or writable by others."""
+    return unpack(_read_trusted(path))
 
 
 def _read_trusted(path: Path) -> bytes:
@@ -99,19 +124,12 @@ def _read_trusted(path: Path) -> bytes:
 
 def write(path: Path, meta: dict[str, Any], entries: Sequence[Entry]) -> None:
     """Replaces the file atomically, with mode 0600. Raises ``OSError``."""
-    records = [entry.record | {"program_bytes": len(entry.program)} for entry in entries]
-    description = json.dumps({"meta": meta, "entries": records}, ensure_ascii=False, separators=(",", ":")).encode()
-    parts = b"".join(
-        part + bytes(_padded(len(part)) - len(part)) for part in (description, *(e.program for e in entries))
-    )
-    digest = hashlib.sha256(parts).digest()
-    header = _HEADER.pack(MAGIC, VERSION, 0, len(description), _HEADER.size + len(parts), digest)
+    data = pack(meta, entries)
     make_folder(path.parent)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     try:
         with open(descriptor, "wb") as file:
-            file.write(header)
-            file.write(parts)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
