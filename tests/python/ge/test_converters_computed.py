@@ -182,6 +182,12 @@ ATTENTION: list[Case] = [
         [QUERY, KEY, KEY, t(1, 1, 4, 5)],
         f"PromptFlashAttention(q, k, v, m, {FIXED.format(0.5, ', next_tokens=2147483647')})",
     ),
+    (
+        lambda q, k, v: attend(q, k, v, enable_gqa=True),
+        [t(1, 6, 4, 16), KEY, KEY],
+        "PromptFlashAttention(q, k, v, num_heads=6, scale_value=0.25, pre_tokens=2147483647, next_tokens=2147483647, "
+        "input_layout='BNSD', num_key_value_heads=2)",
+    ),
 ]
 
 

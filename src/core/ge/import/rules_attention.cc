@@ -20,13 +20,15 @@ ir::ValueId heads_apart(const Call& call, ir::ValueId x, int64_t heads) {
   return context.add(aten::transpose_int::op(), {TensorRef{apart}, Expr(1), Expr(2)});
 }
 
-// Demands [batch, heads, rows, width] of query, key and value, and a mask that can be broadcast to the scores.
-void check_heads(const Call& call, ir::ValueId query, ir::ValueId key, ir::ValueId value) {
+// Demands [batch, heads, rows, width] of the query, [batch, kv_heads, rows, width] of key and value, and a mask that can
+// be broadcast to the scores.
+void check_heads(const Call& call, ir::ValueId query, ir::ValueId key, ir::ValueId value, int64_t heads,
+                 int64_t kv_heads) {
   Context& context = call.context();
   for (const ir::ValueId x : {query, key, value}) {
     if (context.sizes(x).size() != 4) call.fail("tensors of the layout 'BNSD' have 4 dimensions");
     context.require_equal(context.sizes(query)[0], context.sizes(x)[0]);
-    context.require_equal(context.sizes(query)[1], context.sizes(x)[1]);
+    context.require_equal(context.sizes(x)[1], Expr(x == query ? heads : kv_heads));
   }
   context.require_equal(context.sizes(query)[3], context.sizes(key)[3]);
   context.require_equal(context.sizes(key)[2], context.sizes(value)[2]);
@@ -39,7 +41,8 @@ void check_heads(const Call& call, ir::ValueId query, ir::ValueId key, ir::Value
   }
 }
 
-// Attention of queries to keys with a mask that is added to the scores. Without a mask, `next_tokens` 0 hides later
+// Attention of queries to keys with a mask that is added to the scores. Neighbouring heads of the query share one of key
+// and value if these have fewer. Without a mask, `next_tokens` 0 hides later
 // keys from a query, and a negative or large value hides none.
 std::vector<Operand> prompt_flash_attention(const Call& call) {
   for (const std::string_view name : {"actual_seq_lengths", "actual_seq_lengths_kv", "deq_scale1", "quant_scale1",
@@ -55,14 +58,15 @@ std::vector<Operand> prompt_flash_attention(const Call& call) {
   Context& context = call.context();
   const int64_t heads = call.attr_int("num_heads");
   const int64_t stated = call.attr_int("num_key_value_heads"), kv_heads = stated == 0 ? heads : stated;
+  if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0)
+    call.fail(cat("its attribute 'num_heads', ", heads, ", is a multiple of 'num_key_value_heads', ", kv_heads));
   ir::ValueId query = call.value("query"), key = call.value("key"), value = call.value("value");
   if (is_flat) {
     query = heads_apart(call, query, heads);
     key = heads_apart(call, key, kv_heads);
     value = heads_apart(call, value, kv_heads);
   }
-  if (heads != kv_heads) call.fail("its query has as many heads as its key");
-  check_heads(call, query, key, value);
+  check_heads(call, query, key, value, heads, kv_heads);
   const bool is_causal = !call.has("pse_shift") && call.attr_int("next_tokens") == 0;
   const auto results = context.add_all(aten::_scaled_dot_product_flash_attention_for_cpu::op(),
                                        {TensorRef{query}, TensorRef{key}, TensorRef{value}, number(0), flag(is_causal),

@@ -129,15 +129,18 @@ TEST(Rules, OperandsHaveTheSizesThatTheirReadersNeed) {
   };
   EXPECT_TRUE(contains(gather({1, 9}), "aten.gather(")) << gather({1, 9});
   EXPECT_TRUE(contains(gather({3, 9}), "sizes 3 and 2 have to be equal"));
-  const auto attention = [](const std::vector<int64_t>& mask) {
-    return graph_or_refusal({data("q", 0, {1, 2, 4, 16}), data("k", 1, {1, 2, 5, 16}), data("m", 2, mask),
+  const auto attention = [](const std::vector<int64_t>& mask, int64_t heads = 2, int64_t kv_heads = 2) {
+    return graph_or_refusal({data("q", 0, {1, heads, 4, 16}), data("k", 1, {1, 2, 5, 16}), data("m", 2, mask),
                              Op("PromptFlashAttention", "y", {"q:0", "k:0", "k:0", "m:0"})
-                                 .attr("num_heads", int64_t{2})
-                                 .attr("num_key_value_heads", int64_t{2})
+                                 .attr("num_heads", heads)
+                                 .attr("num_key_value_heads", kv_heads)
                                  .attr("input_layout", "BNSD")});
   };
   EXPECT_TRUE(contains(attention({1, 1, 4, 5}), "_scaled_dot_product")) << attention({1, 1, 4, 5});
   EXPECT_TRUE(contains(attention({1, 1, 4, 3}), "sizes 3 and 5 have to be equal"));
+  EXPECT_TRUE(contains(attention({1, 6, 4, 5}, 6), "_scaled_dot_product")) << attention({1, 6, 4, 5}, 6);
+  EXPECT_TRUE(contains(attention({1, 6, 4, 5}, 6, 1), "sizes 2 and 1 have to be equal"));
+  EXPECT_TRUE(contains(attention({1, 5, 4, 5}, 5), "'num_heads', 5, is a multiple of 'num_key_value_heads', 2"));
 }
 
 }  // namespace
