@@ -277,6 +277,15 @@ _NOT_IN_GE_MODE = (
 )
 
 
+def _granted(engine: str) -> str:
+    """The remark of an option of torchair that asks for what the engine does in any case. ``engine`` has its name in
+    the engine."""
+    tests = "test_options_of_the_engine", "test_options_that_ask_for_what_happens_anyway_are_not_named"
+    named = ", ".join(f"`test_config_options::{test}`" for test in tests)
+    accepted = f"accepted, checked and passed to the engine as `{engine}`"
+    return f"Partly built. The option is {accepted}, which acts so in any case ({named})."
+
+
 def _recorded(*engine: str) -> str:
     """The remark of an option of torchair that is only recorded. ``engine`` has its name in the engine, or those of
     several options."""
@@ -300,12 +309,12 @@ REMARKS = {
     "6.13": _recorded("ge.optimizationSwitch"),
     "6.14": _recorded("ge.oo.level", "ge.oo.constantFolding", "ge.oo.deadCodeElimination"),
     "6.15": _recorded("ge.exportCompileStat"),
-    "6.16": _recorded("ge.enableSingleStream"),
+    "6.16": _granted("ge.enableSingleStream"),
     "6.17": _recorded("ge.aicoreNum"),
     "6.18": _recorded("ge.topoSortingMode"),
     "6.19": _recorded("ge.exec.enableEngineParallel"),
     "6.20": _recorded("ge.exec.static_model_ops_lower_limit"),
-    "6.22": _recorded("ge.tiling_schedule_optimize"),
+    "6.22": _granted("ge.tiling_schedule_optimize"),
     "6.26": _recorded(),
     "6.30": _recorded(),
     "2.08d": "Not built yet. The rules for joint graphs need the option `npu_fx_pass` of GE mode, and "
@@ -331,12 +340,10 @@ REMARKS = {
     "6.21": "Partly built. The option is accepted, checked and passed to the engine as `ge.jit_compile` "
     "(`test_config_options::test_options_of_the_engine`). There are no stored kernels to select: the engine compiles "
     "every graph.",
-    "6.23": "Partly built. The option acts in the other modes (`test_config_options::test_options_of_the_backend`). In "
-    "GE mode it is accepted, and a warning says that it has no effect "
-    "(`test_config_options::test_options_that_are_recorded`).",
     "6.24": "Partly built. Inputs that a graph writes are `RefData` in any case, and are written in place "
     "(`test_fx_graph::test_written_inputs_are_assigned_at_the_end`, `test_backend::test_written_inputs_are_written`). "
-    "The option is accepted and changes nothing (`test_config_options::test_options_that_are_recorded`).",
+    "The option is accepted and changes nothing "
+    "(`test_config_options::test_options_that_ask_for_what_happens_anyway_are_not_named`).",
     "6.25": "Partly built. `remove_noop_ops` and `pattern_fusion_pass` act in all modes, and the options of static "
     "kernels and of super kernels act in the legacy mode (`test_config_options::test_options_of_the_backend`, "
     "`test_entry::test_replacement_rules_act_before_the_conversion`). `memory_efficiency` is accepted, checked and "

@@ -258,19 +258,28 @@ def test_a_graph_whose_converter_has_an_error_runs_by_operators(monkeypatch: pyt
     assert torch.equal(found, x @ x)
 
 
+def with_outputs(x: Any, *, meta_outputs: Any = None) -> Any:
+    assert meta_outputs.dtype == torchair.ge.DataType.DT_FLOAT
+    return torchair.ge.custom_op("Add", x, x)
+
+
+def without_outputs(x: Any) -> Any:
+    return torchair.ge.custom_op("Add", x, x)
+
+
 @pytest.mark.feature("6.31")
+@pytest.mark.parametrize("convert", [with_outputs, without_outputs])
 @torch.no_grad()
-def test_a_converter_of_the_user_is_used(graphs: list[Any]) -> None:
-    @torch.library.custom_op("npugraph_tests::twice", mutates_args=())
+def test_a_converter_of_the_user_is_used(graphs: list[Any], convert: Any) -> None:
+    """Most public converters have no parameter ``meta_outputs``."""
+    name = f"twice_{convert.__name__}"
+
+    @torch.library.custom_op(f"npugraph_tests::{name}", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
     twice.register_fake(torch.empty_like)
-
-    @torchair.register_fx_node_ge_converter(torch.ops.npugraph_tests.twice.default)
-    def convert_twice(x: Any, *, meta_outputs: Any = None) -> Any:
-        return torchair.ge.custom_op("Add", x, x)
-
+    torchair.register_fx_node_ge_converter(getattr(torch.ops.npugraph_tests, name).default)(convert)
     x = torch.randn(3)
     torch.testing.assert_close(compiled(lambda x: twice(x))(x), x * 2)
     assert [op.type for op in graphs[0].graph.op] == ["Data", "Add", "NetOutput"]

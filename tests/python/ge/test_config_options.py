@@ -243,7 +243,7 @@ BACKEND = [
             "experimental_config.frozen_parameter": True,
             "npugraphex_config.capture_limit": 3,
         },
-        {"post_grad_custom_pre_pass": no_change, "remove_noop_ops": False},
+        {"post_grad_custom_pre_pass": no_change, "remove_noop_ops": False, "frozen_parameter": True},
     ),
     (
         "reduce-overhead",
@@ -313,7 +313,10 @@ def test_options_that_are_what_they_are_anyway_are_not_named() -> None:
     assert irrelevant_options(config) == recorded_options(config) == said(config) == []
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.no_effect], ids=lambda row: row.path)
+RECORDED = [row for row in ROWS if row.no_effect and row.granted != (True,)]  # switches have no third value
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row.path)
 def test_options_that_are_recorded(row, tmp_path) -> None:
     for mode in row.modes:
         config = made({row.path: other_value(row, tmp_path)}, mode)
@@ -322,6 +325,21 @@ def test_options_that_are_recorded(row, tmp_path) -> None:
         text = f"torchair.CompilerConfig: {row.path} is recorded and has no effect: {row.no_effect}"
         assert said(config) == ([] if acts else [text])
         assert irrelevant_options(config) == []
+
+
+GRANTED = [(row, value) for row in ROWS for value in row.granted]
+
+
+@pytest.mark.parametrize(("row", "value"), GRANTED, ids=[f"{row.path}={value}" for row, value in GRANTED])
+def test_options_that_ask_for_what_happens_anyway_are_not_named(row, value) -> None:
+    config = made({row.path: value})
+    assert config != made({})
+    assert recorded_options(config) == said(config) == []
+
+
+def test_the_usual_options_of_serving_scripts_give_no_warning() -> None:
+    usual = {"frozen_parameter": True, "tiling_schedule_optimize": True, "topology_sorting_strategy": "StableRDFS"}
+    assert said(made({f"experimental_config.{name}": value for name, value in usual.items()})) == []
 
 
 def test_options_of_both_kinds_are_in_one_warning() -> None:
@@ -340,6 +358,6 @@ def other_value(row, folder):
             row.check(value)
         except (TypeError, ValueError, FileNotFoundError):
             continue
-        if value != row.default:
+        if value != row.default and value not in row.granted:
             return value
     raise AssertionError(f"no other value of {row.path}")

@@ -203,6 +203,22 @@ def test_one_warning_names_the_options_without_effect() -> None:
         torchair.get_npu_backend(configured(debug__run_eagerly=True))
 
 
+@pytest.mark.feature("6.23")
+@pytest.mark.parametrize("frozen", [False, True])
+def test_frozen_parameters_keep_the_memory_that_they_had_first(frozen: bool) -> None:
+    model = torch.nn.Linear(2, 2, bias=False)
+    config = torchair.CompilerConfig()
+    config.experimental_config.frozen_parameter = frozen
+    compiled = torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+    x = torch.ones(2)
+    with torch.no_grad():
+        first = compiled(x).clone()
+        old, model.weight.data = model.weight.data, torch.zeros(2, 2)
+        assert torch.equal(compiled(x), first if frozen else torch.zeros(2))
+        old.zero_()
+        assert torch.equal(compiled(x), torch.zeros(2))
+
+
 @pytest.mark.feature("6.03")
 def test_the_older_mode_dumps_fx_graphs(tmp_path: Path) -> None:
     seen: list[str] = []

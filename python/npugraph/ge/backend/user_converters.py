@@ -5,6 +5,7 @@ converters are defects of it."""
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -22,21 +23,31 @@ class ConverterError(ShortenTraceback):
 
 
 def register_fx_node_ge_converter(target: Any) -> Callable[[_Body], _Body]:
-    """Makes the decorated function the converter of an operator, as ``npugraph.ge.converters`` describes it. Errors of
-    the function other than ``NotImplementedError`` become ``ConverterError``."""
+    """Makes the decorated function the converter of an operator, as ``npugraph.ge.converters`` describes it. A function
+    without a parameter ``meta_outputs`` is called without it. Errors of the function other than
+    ``NotImplementedError`` become ``ConverterError``."""
     register = registry.register_fx_node_ge_converter(target)
     name = registry.name_of(target)
 
     def register_checked(body: _Body) -> _Body:
-        register(functools.partial(_convert, name, body))
+        register(functools.partial(_convert, name, body, _takes_meta_outputs(body)))
         return body
 
     return register_checked
 
 
-def _convert(name: str, body: registry.Converter, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
+def _takes_meta_outputs(body: registry.Converter) -> bool:
+    parameters = inspect.signature(body).parameters
+    return "meta_outputs" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _convert(
+    name: str, body: registry.Converter, takes_meta_outputs: bool, *args: Any, meta_outputs: Any, **kwargs: Any
+) -> Any:
+    if takes_meta_outputs:
+        kwargs["meta_outputs"] = meta_outputs
     try:
-        result = body(*args, **kwargs, meta_outputs=meta_outputs)
+        result = body(*args, **kwargs)
     except NotImplementedError:
         raise
     except Exception as error:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 
 from npugraph.ge.config.row import Row
-from npugraph.ge.config.tree import CompilerConfig, holders
+from npugraph.ge.config.tree import CompilerConfig, Holder, holders
 from npugraph.warning_kinds import NpugraphWarning
 
 
@@ -17,7 +17,8 @@ def irrelevant_options(config: CompilerConfig) -> list[str]:
 
 
 def recorded_options(config: CompilerConfig) -> list[str]:
-    """Returns the paths of options that were set, mean something for the mode and have no effect here."""
+    """Returns the paths of options that were set, mean something for the mode and have no effect here. An option that
+    asks for what the engine does in any case is not among them."""
     return [row.path for row in _recorded(config)]
 
 
@@ -35,13 +36,17 @@ def warn_of_irrelevant(config: CompilerConfig, stacklevel: int = 2) -> None:
 
 
 def _irrelevant(config: CompilerConfig) -> list[Row]:
-    return [row for row in _changed(config) if config.mode.value not in row.modes]
+    return [holder.row for holder in _changed(config) if config.mode.value not in holder.row.modes]
 
 
 def _recorded(config: CompilerConfig) -> list[Row]:
     mode = config.mode.value
-    return [row for row in _changed(config) if mode in row.modes and row.state(mode) == "recorded"]
+    return [
+        holder.row
+        for holder in _changed(config)
+        if mode in holder.row.modes and holder.row.state(mode) == "recorded" and holder.value not in holder.row.granted
+    ]
 
 
-def _changed(config: CompilerConfig) -> list[Row]:
-    return [holder.row for holder in holders(config).values() if not holder.is_default()]
+def _changed(config: CompilerConfig) -> list[Holder]:
+    return [holder for holder in holders(config).values() if not holder.is_default()]

@@ -39,7 +39,8 @@ class Row:
     ``modes`` are those in which it means something. ``engine`` is the option of the engine that it sets, ``option`` the
     option of backend npugraph_ex, with the value that ``to_option`` makes. If the option is only recorded in GE mode,
     ``no_effect`` is a sentence that says why; it is empty for an option that acts. An option that npugraph_ex has acts
-    in the other modes in any case. ``deprecated`` has values with what to use instead.
+    in the other modes in any case. ``granted`` has values of a recorded option that ask for what the engine does in any
+    case, so that nobody has to be told. ``deprecated`` has values with what to use instead.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Row:
     option: str = ""
     to_option: Callable[[Any], Any] = lambda value: value
     no_effect: str = ""
+    granted: Sequence[Any] = ()
     deprecated: Sequence[tuple[Any, str]] = ()
 
     @property

@@ -355,6 +355,7 @@ _ENGINE = (
         "Run a static graph on one stream.",
         engine=EngineOption("ge.enableSingleStream", _word),
         no_effect="The engine runs a graph on one stream in any case.",
+        granted=(True,),
     ),
     Row(
         "ge_config.aicore_num",
@@ -376,6 +377,7 @@ _EXPERIMENTAL = (
         "The order of operators. 'StableRDFS' keeps the order of the program.",
         engine=EngineOption("ge.topoSortingMode", _TOPOLOGY.__getitem__),
         no_effect="Operators run in the order of the program.",
+        granted=("StableRDFS",),
     ),
     Row(
         "experimental_config.cc_parallel_enable",
@@ -408,13 +410,13 @@ _EXPERIMENTAL = (
         "Divide the work of attention on the device, so that new lengths need nothing of the host.",
         engine=EngineOption("ge.tiling_schedule_optimize", _digit),
         no_effect="Lengths need nothing of a device: the host runs the graph.",
+        granted=(True,),
     ),
     _like(
         "experimental_config.frozen_parameter",
         "frozen_parameter",
         "Assume that the addresses of parameters are fixed, and pass them once.",
         modes=MODES,
-        no_effect="The engine gets the addresses of parameters at every run.",
     ),
     Row(
         "experimental_config.enable_ref_data",
@@ -422,6 +424,7 @@ _EXPERIMENTAL = (
         _SWITCH,
         "Make inputs that the graph writes RefData nodes, which are written in place.",
         no_effect="Inputs that a graph writes are RefData nodes in any case.",
+        granted=(True,),
     ),
     Row(
         "experimental_config.enable_view_optimize",

@@ -20,8 +20,8 @@ ir::ValueId heads_apart(const Call& call, ir::ValueId x, int64_t heads) {
   return context.add(aten::transpose_int::op(), {TensorRef{apart}, Expr(1), Expr(2)});
 }
 
-// Demands [batch, heads, rows, width] of the query, [batch, kv_heads, rows, width] of key and value, and a mask that can
-// be broadcast to the scores.
+// Demands [batch, heads, rows, width] of the query, [batch, kv_heads, rows, width] of key and value, and a mask that
+// can be broadcast to the scores.
 void check_heads(const Call& call, ir::ValueId query, ir::ValueId key, ir::ValueId value, int64_t heads,
                  int64_t kv_heads) {
   Context& context = call.context();
@@ -41,9 +41,9 @@ void check_heads(const Call& call, ir::ValueId query, ir::ValueId key, ir::Value
   }
 }
 
-// Attention of queries to keys with a mask that is added to the scores. Neighbouring heads of the query share one of key
-// and value if these have fewer. Without a mask, `next_tokens` 0 hides later
-// keys from a query, and a negative or large value hides none.
+// Attention of queries to keys with a mask that is added to the scores. Neighbouring heads of the query share one of
+// key and value if these have fewer. Without a mask, `next_tokens` 0 hides later keys from a query, and a negative or
+// large value hides none.
 std::vector<Operand> prompt_flash_attention(const Call& call) {
   for (const std::string_view name : {"actual_seq_lengths", "actual_seq_lengths_kv", "deq_scale1", "quant_scale1",
                                       "deq_scale2", "quant_scale2", "quant_offset2", "atten_mask"}) {
