@@ -19,3 +19,19 @@ def run_as_main(script: str, arguments: list[str]) -> int:
             print(leave.code, file=sys.stderr)
         return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     return 0
+
+
+def run_with_errors_shown(script: str, arguments: list[str]) -> int:
+    """Runs a script as ``python script arguments`` does, shows its errors, too, and returns its exit code. Leaves
+    ``sys.argv`` and ``sys.path`` as they were before."""
+    argv, path = sys.argv, sys.path[0]
+    try:
+        return run_as_main(script, arguments)
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != script:  # a tool's own frames
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 1
+    finally:
+        sys.argv, sys.path[0] = argv, path

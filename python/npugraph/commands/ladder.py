@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from npugraph.commands import add_script, is_there
 from npugraph.ladder.compare import Tolerance
 from npugraph.ladder.search import FOUND, CannotRun, Cause, Ladder
 from npugraph.ladder.steps import Step
@@ -24,13 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("npugraph_ladder"), help="folder of logs and findings (default: %(default)s)"
     )
-    parser.add_argument("script", help="a script of Python that compiles with backend npugraph_ex")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
+    add_script(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not Path(arguments.script).is_file():
-        print(f"ladder: there is no script {arguments.script}", file=sys.stderr)
+    if not is_there(arguments):
         return 2
     tolerance = Tolerance(arguments.rtol, arguments.atol)
     with tempfile.TemporaryDirectory(prefix="npugraph_ladder_") as scratch:

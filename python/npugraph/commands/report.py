@@ -6,28 +6,26 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import traceback
 from pathlib import Path
 
-from npugraph.user_script import run_as_main
+from npugraph.commands import add_script, is_there
+from npugraph.user_script import run_with_errors_shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("npugraph_report"), help="folder of the pages (default: %(default)s)"
     )
-    parser.add_argument("script", help="a script of Python that compiles with backend npugraph_ex")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
+    add_script(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from npugraph.artifact import registry
 
-    if not Path(arguments.script).is_file():
-        print(f"report: there is no script {arguments.script}", file=sys.stderr)
+    if not is_there(arguments):
         return 2
     with registry.keep() as artifacts:
-        code = _run_script(arguments.script, arguments.arguments)
+        code = run_with_errors_shown(arguments.script, arguments.arguments)
     if not artifacts:
         print(f"report: {arguments.script} compiles no graph with backend npugraph or npugraph_ex", file=sys.stderr)
     _print_breaks()
@@ -48,15 +46,3 @@ def _print_breaks() -> None:
     found = all_described()
     if found:
         print("report: eager mode runs what Dynamo did not trace:", *found, sep="\n  ", file=sys.stderr)
-
-
-def _run_script(script: str, arguments: list[str]) -> int:
-    """Runs the script as Python would, except for the text that is printed of an error. Returns its exit code."""
-    argv, path = sys.argv, sys.path[0]
-    try:
-        return run_as_main(script, arguments)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    finally:
-        sys.argv, sys.path[0] = argv, path
