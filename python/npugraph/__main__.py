@@ -12,6 +12,10 @@ from npugraph import __version__
 # From each command to its module and its help text. The module has `add_arguments(parser)` and
 # `run(arguments) -> exit code`.
 COMMANDS = {
+    "bench": (
+        "npugraph.commands.bench",
+        "run a script, and time the graphs that it compiled against eager mode and Inductor",
+    ),
     "check-op": (
         "npugraph.commands.check_op",
         "say what an operator of your own lacks to work in graphs, and check its behaviour",

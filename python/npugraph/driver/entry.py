@@ -81,7 +81,7 @@ class Entry:
         of them and may replace aliased inputs by their base. In these cases the sources are the placeholders' names."""
         if len(gm.graph.find_nodes(op="placeholder")) != len(self.placeholders):
             return named_inputs(gm)
-        return [_describe(node) for node in self.placeholders]
+        return [describe_input(node) for node in self.placeholders]
 
 
 def named_inputs(gm: fx.GraphModule) -> list[InputInfo]:
@@ -150,7 +150,8 @@ class Target(Generic[Built]):
     computes: Callable[[Any], bool] = lambda operator: False
 
 
-def _describe(node: fx.Node) -> InputInfo:
+def describe_input(node: fx.Node) -> InputInfo:
+    """Returns kind and source of a placeholder of Dynamo's graph."""
     source = getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", None)
     text = name() if callable(name) else (name or node.name)

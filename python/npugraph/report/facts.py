@@ -14,7 +14,7 @@ from npugraph import _C
 from npugraph.fx.source_lines import source_line
 from npugraph.python_operators import runs_python
 from npugraph.report.machine import limits
-from npugraph.report.verdict import KINDS, at_least, outside, used, verdict
+from npugraph.report.verdict import KINDS, Verdict, at_least, outside, used, verdict
 
 
 def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -25,8 +25,7 @@ def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str
     tasks = _tasks(artifact, after)
     machine = at_least(machine or limits(), tasks)
     memory = artifact.memory
-    places = ("bound_bytes_per_call", "arena_bytes", "heap_bytes", "derived_constant_bytes")
-    working_set = sum(memory[place] for place in places)
+    working_set = _working_set(memory)
     for task in tasks:
         task["used"] = used(task, machine, working_set)
     runs = [dataclasses.asdict(run) for run in artifact.runs]
@@ -55,6 +54,19 @@ def facts(artifact: Any, machine: Mapping[str, float] | None = None) -> dict[str
             for r in artifact.remarks
         ],
     }
+
+
+def judge(artifact: Any) -> Verdict:
+    """Says what bounds an artifact."""
+    tasks = _tasks(artifact, _graph(artifact, _last_stage(artifact)))
+    runs = [dataclasses.asdict(run) for run in artifact.runs]
+    return verdict(tasks, runs, at_least(limits(), tasks), _working_set(artifact.memory))
+
+
+def _working_set(memory: Mapping[str, int]) -> int:
+    """The number of bytes that a run touches."""
+    places = ("bound_bytes_per_call", "arena_bytes", "heap_bytes", "derived_constant_bytes")
+    return sum(memory[place] for place in places)
 
 
 # Types that products compute with. All other types count as f32.
