@@ -48,6 +48,32 @@ def test_each_example_prints_what_it_promises(name: str) -> None:
     assert SAYS[name] in done.stdout
 
 
+# Runs the cells of a notebook, and shows the value of the last expression of each as a notebook does.
+RUN_CELLS = """
+import ast, json, sys
+names = vars(sys.modules["__main__"])
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    if cell["cell_type"] != "code":
+        continue
+    *statements, last = ast.parse("".join(cell["source"])).body
+    if not isinstance(last, ast.Expr):
+        statements.append(last)
+    exec(compile(ast.Module(statements, []), "cell", "exec"), names)
+    if isinstance(last, ast.Expr):
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        print("shown:", value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+"""
+
+
+def test_the_notebook_shows_a_report_and_a_profile() -> None:
+    done = run("-c", RUN_CELLS, "examples/notebook.ipynb")
+    assert done.returncode == 0, done.stderr
+    assert "shown: <npugraph.Artifact Model_0: " in done.stdout
+    assert "shown: <iframe srcdoc=" in done.stdout
+    assert "npu_fx_compiler inference" in done.stdout
+    assert re.search(r" us on \d threads$", done.stdout, re.MULTILINE)
+
+
 # The rows of the demo's summary, in order, and the patterns of their values.
 SECONDS = r"\d+\.\d\d s"
 MEBIBYTES = r"\d+\.\d MiB"
