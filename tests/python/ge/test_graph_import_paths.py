@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 
 import pytest
+import torch
 
 import torchair
 from tests.python.forks import run_python
@@ -16,13 +17,17 @@ PUBLIC = {
         "Bool DataType Float Int Str ListBool ListDataType ListFloat ListInt ListStr ListListFloat ListListInt"
     ),
     "torchair.ge.ge_custom": "custom_op",
-    "torchair.ge._ge_graph": "DataType Format GeGraph Tensor TensorSpec",
+    "torchair.ge._ge_graph": "DataType Format GeGraph Tensor TensorSpec torch_dtype_value_to_ge_type",
+    "torchair.core.backend": "TorchNpuGraph initialize_graph_engine",
+    "torchair.core.concrete_graph": "ValuePack _is_symlist",
+    "torchair._ge_concrete_graph.utils": "dtype_promote",
     "torchair._ge_concrete_graph.ge_ir_pb2": "ModelDef GraphDef OpDef TensorDescriptor TensorDef AttrDef DT_FLOAT",
     "torchair._ge_concrete_graph.ge_apis": "Add SoftmaxV2 Const Cast Data NetOutput",
     "torchair._ge_concrete_graph.ge_graph": "DataType Format GeGraph Tensor TensorSpec",
     "torchair.ge_concrete_graph.ge_ir_pb2": "ModelDef",
     "torchair.ge_concrete_graph.ge_apis": "Add",
     "torchair.ge_concrete_graph.ge_graph": "Tensor",
+    "torchair.ge_concrete_graph.utils": "dtype_promote",
     "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph register_fx_node_ge_converter",
     "torchair.npu_export": "dynamo_export",
 }
@@ -31,12 +36,17 @@ MODULES = (
     "_acl_concrete_graph.fx2acl_converter",
     "_ge_concrete_graph.fx2ge_converter",
     "_ge_concrete_graph.ge_apis",
+    "_ge_concrete_graph.ge_converter.experimental.patch_for_hcom_allreduce",
     "_ge_concrete_graph.ge_graph",
     "_ge_concrete_graph.ge_ir_pb2",
+    "_ge_concrete_graph.utils",
     "_torchair",
     "configs.compiler_config",
     "core._backend",
+    "core._concrete_graph",
     "core._torchair",
+    "core.backend",
+    "core.concrete_graph",
     "core.utils",
     "ge._ge_graph",
     "ge.attr",
@@ -76,6 +86,26 @@ def test_modules_are_attributes_of_their_packages(module: str) -> None:
         # Python itself makes attributes of modules that are imported, so the package is asked.
         package = package.__getattr__(name)
     assert package is importlib.import_module(f"torchair.{module}")
+
+
+@pytest.mark.parametrize("package", ["torchair.ge_concrete_graph", "torchair._ge_concrete_graph"])
+def test_the_patch_of_scripts_for_torch_2_1_can_be_imported(package: str) -> None:
+    run_python("-c", f"import {package}.ge_converter.experimental.patch_for_hcom_allreduce", check=True)
+
+
+def test_values_are_promoted_to_an_element_type() -> None:
+    from torchair._ge_concrete_graph.utils import dtype_promote
+    from torchair.ge._ge_graph import DataType, GeGraph, torch_dtype_value_to_ge_type
+
+    with GeGraph() as graph:
+        x = torchair.ge.Const([1, 2], dtype=DataType.DT_INT32)
+        same, number = dtype_promote(x, 3, target_dtype=torch.int32)
+        other = dtype_promote(x, target_dtype=torch_dtype_value_to_ge_type(6))
+    assert same is x
+    assert (number.dtype, other.dtype) == (DataType.DT_INT32, DataType.DT_FLOAT)
+    assert [op.type for op in graph.op] == ["Const", "Const", "Cast"]
+    with pytest.raises(RuntimeError, match=r"an element type is a member of torchair\.ge\.DataType"):
+        dtype_promote(x, target_dtype="float")
 
 
 def test_the_export_is_that_of_torchair() -> None:

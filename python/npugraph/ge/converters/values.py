@@ -118,6 +118,14 @@ def operand(value: Any, dtype: Any) -> Tensor:
     return cast(value, dtype) if isinstance(value, Tensor) else ge.Const(value, dtype=dtype)
 
 
+def dtype_promote(*values: Any, target_dtype: Any) -> Any:
+    """Returns tensors and numbers as operands of the element type ``target_dtype``, a ``DataType`` or a dtype of torch:
+    one for a single value, otherwise a list. For converters of users. Raises ``RuntimeError`` for another type."""
+    dtype = data_types.as_data_type(target_dtype)
+    operands = [operand(value, dtype) for value in values]
+    return operands[0] if len(operands) == 1 else operands
+
+
 def exactly(build: Callable[..., Tensor], dtype: Any, *values: Any) -> Tensor:
     """The result, of the element type ``dtype``, of an operator whose operands are ``values``, tensors and numbers. If
     a half type cannot hold a number as it is, the operator computes in float32, because torch's kernels compute with
