@@ -302,11 +302,14 @@ CONVERTER = """
 def _recipe(self: Tensor, *, meta_outputs: Any) -> Tensor:
     return ge.Neg(self)
 """
-# Imports npugraph of the copied tree, whatever an editable installation says.
-PRELUDE = """\
+# Without the finder of an editable installation, which would find npugraph of another tree.
+NO_FINDER = """\
 import sys
 
 sys.meta_path = [finder for finder in sys.meta_path if not type(finder).__name__.startswith("ScikitBuild")]
+"""
+PRELUDE = f"""\
+{NO_FINDER}
 sys.path.insert(0, "python")
 import torch
 """
@@ -361,3 +364,64 @@ def test_options_and_converters_are_added_by_their_recipes(tmp_path: Path) -> No
     write_page = f"import runpy\n{PRELUDE}\nrunpy.run_path('scripts/options_page', run_name='__main__')"
     tree.run(sys.executable, "-c", write_page)
     assert "| `recipe` | an int from 1 to 8 | `3` | How many times" in (tree.root / "docs/options.md").read_text()
+
+
+# "Add an operator of Ascend": a function and its row. A call and a formula for the tests.
+ASCEND_KERNEL = """\
+Tensor recipe_cube(const Tensor& input) {
+  check_floating("npu_recipe_cube", "input", input);
+  const Tensor x = wide(input);
+  return (x * x * x).to(input.scalar_type());
+}
+
+"""
+ASCEND_ROW = """\
+  library.add({
+      .schema = "npu::npu_recipe_cube(Tensor input) -> Tensor",
+      .kernel = parts(&recipe_cube),
+      .definition = "The third power of input, in its shape and floating type.",
+  });
+"""
+ASCEND_CALL = """
+
+@call("npu_recipe_cube")
+def recipe_cube(d: Draw) -> Call:
+    return (d.normal(*d.sizes(), dtype=d.dtype()),), {}
+"""
+ASCEND_TEST = """
+
+def test_recipe_cube_is_the_third_power() -> None:
+    check(torch_npu.npu_recipe_cube, (normal(3, 5),), lambda x: x**3)
+    x = normal(4).npu()
+    compiled = torch.compile(lambda x: torch_npu.npu_recipe_cube(x) + 1, backend="npugraph_ex", fullgraph=True)
+    torch.testing.assert_close(compiled(x).cpu(), x.cpu() ** 3 + 1)
+"""
+
+
+def add_ascend_operator(tree: Tree) -> None:
+    family = "src/device/npu_ops/layers/activations.cc"
+    tree.insert(family, "}  // namespace\n", ASCEND_KERNEL)
+    tree.insert(family, "  library.add({", ASCEND_ROW)
+    tree.append("tests/python/device/calls_of_rows.py", ASCEND_CALL)
+    tree.append("tests/python/device/operators/test_npu_activations.py", ASCEND_TEST)
+
+
+@pytest.mark.long
+def test_an_operator_of_ascend_is_added_by_its_recipe(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "tree")
+    assert touched_by(add_ascend_operator, tree) == {"src/device/npu_ops/layers/activations.cc"}
+    tree.run(sys.executable, "scripts/check_operators", "--root", ".")
+    (tree.root / ".venv").symlink_to(sys.prefix)
+    tree.run("scripts/build", "release", "npugraph_ascend")
+    (tree.root / "python/sitecustomize.py").write_text(NO_FINDER)
+
+    def run(*arguments: str) -> str:
+        return tree.run("scripts/npu_python", *arguments, PYTHONPATH=str(tree.root / "python"))
+
+    run("scripts/npu_operators")
+    assert "npu_recipe_cube(Tensor input) -> Tensor" in (tree.root / "docs/npu_operators.md").read_text()
+    tests = ("test_npu_activations.py", "test_npu_drawn_calls.py", "test_npu_operators_page.py")
+    files = [f"tests/python/device/operators/{file}" for file in tests]
+    said = run("-m", "pytest", "-v", "-k", "recipe_cube or test_npu_operators_page", *files)
+    assert "test_recipe_cube_is_the_third_power PASSED" in said
+    assert "npu_recipe_cube-with_numbers] PASSED" in said
