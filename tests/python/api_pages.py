@@ -17,6 +17,8 @@ from tests.python.forks import run_python
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs/api").glob("*.md"))
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
+# Pages about a package of others, which requirements do not install, and that package.
+OTHERS = {"guides/timm.md": "timm", "guides/torchao.md": "torchao"}
 
 
 def examples(page: Path) -> list[str]:
