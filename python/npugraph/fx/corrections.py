@@ -161,12 +161,13 @@ _LEAVES_QUANTIZED = {
 
 @dataclasses.dataclass(frozen=True)
 class _Norm:
-    """Positions of the arguments of a normalisation: the input, its parameters, and for a backward operator its saved
-    statistics."""
+    """Positions of the arguments of a normalisation: the input, its parameters, for a backward operator its saved
+    statistics, and running statistics whose new values are the last results."""
 
     input: int
     parameters: range
     statistics: range | None = None  # None: they are the results 1 and 2
+    running: range = range(0)
 
 
 _NORMS = {
@@ -174,7 +175,7 @@ _NORMS = {
     aten.native_group_norm.default: _Norm(0, range(1, 3)),
     aten.native_batch_norm.default: _Norm(0, range(1, 5)),
     aten._native_batch_norm_legit.default: _Norm(0, range(1, 5)),
-    aten._native_batch_norm_legit_functional.default: _Norm(0, range(1, 5)),
+    aten._native_batch_norm_legit_functional.default: _Norm(0, range(1, 5), running=range(3, 5)),
     aten._native_batch_norm_legit_no_training.default: _Norm(0, range(1, 5)),
     aten.native_layer_norm_backward.default: _Norm(1, range(5, 7), range(3, 5)),
     aten.native_group_norm_backward.default: _Norm(1, range(4, 5), range(2, 4)),
@@ -198,7 +199,7 @@ def _correct(nodes: Iterable[fx.Node]) -> None:
     for node in nodes:
         norm = _NORMS.get(node.target)
         if norm is not None:
-            changed |= _correct_norm(node, norm)
+            changed |= _correct_norm(node, norm) | _correct_running(node, norm)
         elif _has_quantized_results(node):
             node.meta["val"] = pytree.tree_map_only(
                 torch.Tensor, lambda _: _C.Opaque("quantized"), node.meta.get("val")
@@ -226,6 +227,17 @@ def _correct_norm(node: fx.Node, norm: _Norm) -> set[fx.Node]:
     if result is not None:
         node.meta["val"] = (result.to(dtype), *others)
     return {node, *statistics}
+
+
+def _correct_running(node: fx.Node, norm: _Norm) -> set[fx.Node]:
+    """Fake new values of running statistics are float32. Real ones have the dtype of the old ones."""
+    dtypes = [arg.meta["val"].dtype for arg in _nodes(node, norm.running)]
+    split = len(node.meta["val"]) - len(dtypes)
+    others, values = node.meta["val"][:split], node.meta["val"][split:]
+    if all(value.dtype == dtype for value, dtype in zip(values, dtypes, strict=True)):
+        return set()
+    node.meta["val"] = (*others, *(value.to(dtype) for value, dtype in zip(values, dtypes, strict=True)))
+    return {node}
 
 
 def _correct_strides(node: fx.Node) -> bool:
