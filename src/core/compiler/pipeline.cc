@@ -33,7 +33,9 @@ void trace_past_phases(const std::vector<PhaseTime>& phases) {
 
 std::vector<std::string> default_passes() {
   return {
-      // First, because every later pass then matches fewer forms.
+      // First, because parts are operators like any others to the passes below.
+      "expand_batch_norm_training",
+      // Every later pass then matches fewer forms.
       "canonicalise",
       "remove_noops",
       // Equal computations once, so that the host folds equal creation operators once, and before anything becomes
@@ -58,7 +60,8 @@ std::vector<std::string> default_passes() {
       // as readers of the old cache.
       "fold_repeat_kv",
       "dce",
-      // These require the functional graph.
+      // These require the functional graph. expand_batch_norm comes after fold_constants, where the host would compute
+      // the factors of constant parameters with other bits than generated code.
       "expand_batch_norm",
       "expand_pointwise_convolutions",
       "straighten",

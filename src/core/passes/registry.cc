@@ -40,6 +40,8 @@ const std::vector<Pass>& all_passes() {
       {"drop_head_copies", drop_head_copies, "removes copies of heads in front of attention and behind it", false},
       {"expand_batch_norm", expand_batch_norm,
        "computes batch normalisations as one factor and one summand for each channel", false},
+      {"expand_batch_norm_training", expand_batch_norm_training,
+       "takes batch normalisations in training, and their gradients, apart into elementwise operators and sums"},
       {"expand_pointwise_convolutions", expand_pointwise_convolutions,
        "replaces convolutions of single pixels in channels_last by products", false},
       {"fold_constants", fold_constants, "computes nodes that depend on no input at compile time"},

@@ -24,7 +24,6 @@ from torch import fx
 from npugraph.fx.corrections import correct_values
 from npugraph.fx.decompose import (
     attention_gradients,
-    batch_norm,
     convolution_gradients,
     embedding_gradients,
     layer_norm_gradients,
@@ -36,8 +35,6 @@ from npugraph.fx.decompose.parts import put_parts
 # Operators of ATen, each with a function that returns the parts of a node, or None if the node stays whole.
 _PARTS = {
     attention_gradients.OPERATOR: attention_gradients.parts_of,
-    batch_norm.STEP: batch_norm.parts_of_step,
-    batch_norm.BACKWARD: batch_norm.parts_of_gradients,
     convolution_gradients.OPERATOR: convolution_gradients.parts_of,
     layer_norm_gradients.OPERATOR: layer_norm_gradients.parts_of,
     random_numbers.OPERATOR: random_numbers.parts_of,

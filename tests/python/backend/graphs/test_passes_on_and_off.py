@@ -76,6 +76,12 @@ def through_unsigned(x, codes):
     return product.sub_(weights.sum(dim=0, keepdim=True, dtype=torch.int32) * 128)
 
 
+def normalised_gradients(g, x):
+    zeros, ones = torch.zeros(4), torch.ones(4)
+    gradients = torch.ops.aten.native_batch_norm_backward
+    return gradients(g * 2, x * 2, ones, None, None, zeros, ones, True, 1e-5, [True, True, True])[0] * 3
+
+
 normalise = torch.nn.BatchNorm2d(4).eval()
 HEADS, FEW, ROW = (1, 4, 8, 16), (1, 2, 8, 16), (64, 64)
 CACHE, TOKEN, AT = (1, 2, 64, 16), (1, 2, 1, 16), torch.tensor([3])
@@ -90,6 +96,7 @@ CASES = {
     "detach_creations": Case(lambda x: torch.zeros_like(x.exp()) + x, [ROW], "bytes", exact=True),
     "drop_head_copies": Case(by_rows, [(1, 100, 8, 64)] * 3, "copied", exact=True),
     "expand_batch_norm": Case(lambda x: normalise(x) * 2, [(2, 4, 8, 8)], "bytes"),
+    "expand_batch_norm_training": Case(normalised_gradients, [(2, 4, 8, 8)] * 2, "bytes"),
     "expand_pointwise_convolutions": Case(
         lambda x, w: torch.conv2d(x.permute(0, 3, 1, 2), w).relu(), [(2, 6, 6, 16), (32, 16, 1, 1)], "tasks"
     ),
