@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import fx
 
 from npugraph.debug.python_source import Constants, source_of
+from npugraph.fx.values import is_strided
 
 _CODE = '''
 _graph = GraphModule()
@@ -59,7 +59,7 @@ def _comment(line: str) -> str:
 def _layouts(inputs: Sequence[Any]) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     found = []
     for position, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        if is_strided(value):
             numbers = tuple(value.shape), tuple(value.stride())
             if all(isinstance(number, int) for number in (*numbers[0], *numbers[1])):
                 found.append((position, *numbers))

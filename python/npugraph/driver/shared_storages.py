@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
+from npugraph.fx.values import is_strided
 
 
 class Place(NamedTuple):
@@ -24,7 +24,7 @@ def shared_storages(inputs: Sequence[Any]) -> list[Place]:
     first: dict[int, int] = {}
     shared: dict[int, Place] = {}
     for index, tensor in enumerate(inputs):
-        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        if not is_strided(tensor):
             continue
         leader = first.setdefault(tensor.untyped_storage()._cdata, index)
         if leader != index:

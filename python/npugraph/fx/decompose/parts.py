@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from npugraph.fx.nodes import evaluate_view, is_view_of
-from npugraph.fx.values import attribute, laid_out_as, origin_of, takes_any_strides
+from npugraph.fx.values import attribute, is_strided, laid_out_as, origin_of, takes_any_strides
 
 Parts = Callable[..., Any]  # takes the arguments of an operator
 
@@ -86,8 +86,7 @@ def _replace(graph: fx.Graph, node: fx.Node, results: Any) -> None:
 def _as_promised(graph: fx.Graph, node: fx.Node, result: fx.Node) -> fx.Node:
     """The result that replaces ``node``, with its strides if these are seen."""
     wanted, value = node.meta["val"], result.meta["val"]
-    tensors = isinstance(wanted, torch.Tensor) and isinstance(value, torch.Tensor)
-    if not tensors or wanted.layout is not torch.strided or all(map(takes_any_strides, node.users)):
+    if not is_strided(wanted) or not isinstance(value, torch.Tensor) or all(map(takes_any_strides, node.users)):
         return result
     with graph.inserting_before(node):
         return laid_out_as(graph, result, wanted)

@@ -26,7 +26,7 @@ from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.nested import flow_of, own_copy
 from npugraph.fx.translate.python_node import Objects, make_callable
 from npugraph.fx.translate.symbolic import Expr, SymbolicConverter, Unsupported, is_nested_int, is_symbolic
-from npugraph.fx.values import attribute
+from npugraph.fx.values import attribute, is_strided
 
 if TYPE_CHECKING:
     from npugraph.fx.streams.sections import Strands
@@ -356,7 +356,7 @@ class _Importer:
         def place(value: Any) -> tuple[str, Any]:
             if isinstance(value, fx.Node) and value not in self.scalars:
                 tensor = value.meta.get("val")
-                if value not in operands or not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+                if value not in operands or not is_strided(tensor):
                     raise Unsupported(f"{value.name} is no dense tensor")
                 return "tensor", operands.index(value)
             return place_of_number(self.scalars[value] if isinstance(value, fx.Node) else self.convert(value))
