@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from npugraph.ge import ir
-from npugraph.ge.builders import Cast, Clone, Data, NetOutput, RefData, ge_op
+from npugraph.ge.builders import Cast, Clone, ge_op
 from npugraph.ge.const import Const
+from npugraph.ge.graph import Data, NetOutput, RefData
 
 __all__ = ["Cast", "Clone", "Const", "Data", "NetOutput", "RefData"]
 

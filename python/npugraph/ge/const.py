@@ -14,8 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from npugraph.ge import attr, data_types, proto
-from npugraph.ge.graph import current_graph
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor, current_graph
 
 _ALLOWED = "a number, a list of numbers, a numpy array or a tensor of torch that has values"
 _Numbers = (bool, int, float, complex)

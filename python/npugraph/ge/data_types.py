@@ -3,12 +3,15 @@
 
 - ``ProtoDataType``: in messages, where ``TensorDescriptor.dtype`` is one (``ge_ir.proto``);
 - ``DataType``: in attributes of operators (``dtype``, ``dst_type``, ``_output_dtypes``) and in functions of users;
-- ``ScalarType``: in ``ScalarType`` and ``int dtype`` arguments of operators of torch and torch_npu."""
+- ``ScalarType``: in ``ScalarType`` and ``int dtype`` arguments of operators of torch and torch_npu.
+
+``TensorSpec`` is what FX knows of a result: its element type, sizes and order in memory."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -173,3 +176,40 @@ def of_scalar_type(number: int) -> Any:
 
 def _listed(values: Iterable[Any]) -> str:
     return ", ".join(str(getattr(value, "name", value)) for value in values)
+
+
+# The type of a result that is a number and not a tensor.
+_OF_NUMBERS = (
+    ((bool, torch.SymBool), torch.bool),
+    ((int, torch.SymInt), torch.int64),
+    ((float, torch.SymFloat), torch.float32),
+)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Element type and sizes of a result. A size is an int or a ``torch.SymInt``."""
+
+    dtype: Any  # DataType
+    size: tuple[Any, ...]
+    # The dimensions as FX has them in memory, that with the largest stride first; empty for row-major order, None for a
+    # tensor that is not dense or not at the start of its memory.
+    order: tuple[int, ...] | None = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.size)
+
+    @classmethod
+    def of(cls, meta: Any) -> TensorSpec:
+        """That of the value ``meta`` of an FX node: a tensor or a number. Raises ``RuntimeError`` for anything else."""
+        if isinstance(meta, torch.Tensor):
+            return cls(of_torch(meta.dtype), tuple(meta.size()))
+        for kinds, dtype in _OF_NUMBERS:
+            if isinstance(meta, kinds):
+                return cls(of_torch(dtype), ())
+        raise RuntimeError(f"a result of an FX node is a tensor or a number, got {meta!r} ({type(meta).__name__})")
+
+    def __str__(self) -> str:
+        sizes = ", ".join(map(str, self.size))
+        return f"Tensor(dtype={as_data_type(self.dtype).name}, shape=[{sizes}])"

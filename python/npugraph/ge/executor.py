@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What loads, compiles and runs a graph of GE: the engine in C++, under the names that torchair gives it."""
+"""What loads, compiles and runs a graph of GE: the engine in C++, under the names that torchair gives it.
+Runs on another stream than that of the load work here, and Ascend's engine refuses them."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import contextlib
 import functools
 import re
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,11 +18,43 @@ from torch.utils._dtype_abbrs import dtype_abbrs
 
 from npugraph import _C
 from npugraph.facade import NotHereError
-from npugraph.ge.load_stream import LoadStream
 from npugraph.ge.normalise import DEVICE, inputs_of
 from npugraph.log import logger
 from npugraph.options import parse
 from npugraph.request import compile_request
+
+
+class LoadStream:
+    """The current stream of ``device``, on which the graph of that name is loaded. Thread-safe."""
+
+    def __init__(self, graph: str, device: torch.device) -> None:
+        self.device = device
+        self._graph = graph
+        self._id = self._current()
+        self._warns = threading.Semaphore()  # who acquires it warns
+
+    def compare(self) -> None:
+        """Warns if another stream is current, once."""
+        current = self._current()
+        if current != self._id and self._warns.acquire(blocking=False):
+            logger.warning(
+                "graph %s runs on stream %d of %s, and it was loaded on stream %d; Ascend's engine refuses runs on "
+                "another stream than that of the load, which is the first call of a compiled function",
+                *(self._graph, current, self.device, self._id),
+            )
+
+    def watching(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns ``run``, a function that runs the graph, with this comparison before each call."""
+
+        def call(*args: Any) -> Any:
+            self.compare()
+            return run(*args)
+
+        return call
+
+    def _current(self) -> int:
+        return torch.accelerator.current_stream(self.device.index).stream_id
+
 
 _DTYPES = {text: dtype for dtype, text in dtype_abbrs.items()} | {"bool": torch.bool}
 _TENSOR = re.compile(r"(\w+)\[([^](]*)\]")  # without sizes that are calls, such as min(d0, d1)

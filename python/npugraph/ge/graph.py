@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph of GE: one ``ModelDef`` with one ``GraphDef``, and the executor that runs it."""
+"""A graph of GE: one ``ModelDef`` with one ``GraphDef``, and the executor that runs it. Its parts: inputs, results of
+operators, and its end."""
 
 from __future__ import annotations
 
@@ -11,12 +12,66 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from npugraph.ge import proto
+from npugraph.ge import data_types, proto
+from npugraph.ge.data_types import TensorSpec
 from npugraph.ge.executor import TorchNpuGraph
-from npugraph.ge.normalise import normalise
-from npugraph.ge.tensor import Tensor, is_control
+from npugraph.ge.normalise import is_control, normalise
+
+UNKNOWN_SIZE = -1
+UNKNOWN_RANK = (-2,)  # the dims of a tensor of which not even the rank is known
 
 _contexts = threading.local()
+
+
+class Tensor:
+    """Result ``index`` of the operator ``node`` (an ``OpDef``), which outlives it."""
+
+    def __init__(self, node: Any, index: int = 0, size: Sequence[Any] | None = None) -> None:
+        self.node = node
+        self.index = index
+        self.symsize = None if size is None else list(size)  # sizes as FX knows them; None if nobody has said them
+        self.order: tuple[int, ...] | None = ()  # see TensorSpec
+
+    @property
+    def desc(self) -> Any:
+        """Its ``TensorDescriptor``, which the graph holds."""
+        return self.node.output_desc[self.index]
+
+    @property
+    def dtype(self) -> Any:
+        """Its ``DataType``; ``DT_UNDEFINED`` if the engine alone can tell it."""
+        return data_types.of_proto(self.desc.dtype)
+
+    @property
+    def rank(self) -> int:
+        """Its number of dimensions; -1 if it is not known."""
+        return -1 if self.symsize is None else len(self.symsize)
+
+    @property
+    def tensor(self) -> str:
+        """How an operator that reads it names it."""
+        return f"{self.node.name}:{self.index}"
+
+    @property
+    def controller(self) -> str:
+        """How an operator that only runs after it names it."""
+        return f"{self.node.name}:-1"
+
+    def set_meta(self, spec: TensorSpec) -> None:
+        """Says what FX knows of it. Readers of before keep their descriptors."""
+        self.symsize = list(spec.size)
+        self.order = spec.order
+        self.desc.dtype = data_types.to_proto(spec.dtype)
+        self.desc.attr["_meta"].s = str(spec).encode()
+
+    def __repr__(self) -> str:
+        size = "unknown" if self.symsize is None else self.symsize
+        return f"Tensor({self.tensor!r}, dtype={self.dtype.name}, size={size})"
+
+
+def dims_of(size: Sequence[Any]) -> list[int]:
+    """Sizes as messages have them: -1 for one that is not an int."""
+    return [dim if isinstance(dim, int) else UNKNOWN_SIZE for dim in size]
 
 
 def current_graph() -> GeGraph:
@@ -165,6 +220,64 @@ class GeGraph:
 
     def run(self, inputs: Sequence[Any], assigned_outputs: Sequence[Any] = (), stream: Any = None) -> list[Any]:
         return self.executor.run(inputs, assigned_outputs, stream)
+
+
+_PLACEMENTS = ("NPU", "CPU")
+
+
+def Data(
+    *, index: int, dtype: Any, shape: Sequence[Any], placement: str = "NPU", node_name: str | None = None
+) -> Tensor:
+    """Adds input ``index`` of the current graph. ``dtype`` is a ``DataType``. A size that is no int is unknown, as -1
+    is; [-2] is an unknown rank. ``placement`` is where the engine finds the tensor: NPU, or CPU for the host."""
+    return _input("Data", index, dtype, shape, placement, node_name)
+
+
+def RefData(
+    *, index: int, dtype: Any, shape: Sequence[Any], placement: str = "NPU", node_name: str | None = None
+) -> Tensor:
+    """Adds input ``index`` of the current graph, which the graph may write."""
+    return _input("RefData", index, dtype, shape, placement, node_name)
+
+
+def NetOutput(
+    outputs: Sequence[Tensor], specs: Sequence[TensorSpec] | None = None, *, dependencies: Sequence[Any] = ()
+) -> Any:
+    """Adds the end of the current graph, with its outputs in order, and returns the ``OpDef``. ``specs`` say what FX
+    knows of each output. ``dependencies`` run although no output needs them."""
+    if specs is not None and len(specs) != len(outputs):
+        raise RuntimeError(f"a graph has one spec for each of its {len(outputs)} outputs, got {len(specs)}")
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            raise RuntimeError(
+                f"output {number} of a graph is a torchair.ge.Tensor, got {output!r} ({type(output).__name__})"
+            )
+    controls = [control_name("NetOutput", producer) for producer in dependencies]
+    node = current_graph().add_op("NetOutput", "NetOutput")
+    node.input.extend(dict.fromkeys(controls))
+    for number, output in enumerate(outputs):
+        node.input.append(output.tensor)
+        desc = node.input_desc.add()
+        desc.CopyFrom(output.desc)
+        desc.name = f"input{number}"
+        if specs is not None:
+            desc.dtype = data_types.to_proto(specs[number].dtype)
+            desc.shape.dim[:] = dims_of(specs[number].size)
+    return node
+
+
+def _input(op_type: str, index: int, dtype: Any, shape: Sequence[Any], placement: str, node_name: str | None) -> Tensor:
+    if placement not in _PLACEMENTS:
+        raise RuntimeError(f"the placement of an input of a graph is {' or '.join(_PLACEMENTS)}, got {placement!r}")
+    wire = data_types.to_proto(dtype)
+    dims = dims_of(shape)
+    node = current_graph().add_op(op_type, node_name)
+    node.attr["index"].i = index
+    for name, descs in (("x", node.input_desc), ("y", node.output_desc)):
+        desc = descs.add(name=name, dtype=wire, layout="ND", device_type=placement)
+        desc.shape.SetInParent()
+        desc.shape.dim.extend(dims)
+    return Tensor(node, 0, None if dims == [-2] else shape)
 
 
 def add_control(op: Any, producers: Iterable[Any]) -> None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last step on a ``GraphDef`` before an engine gets it. Doing it twice changes nothing."""
+"""The last step on a ``GraphDef`` before an engine gets it, and what a ``GraphDef`` says of inputs. Doing it twice
+changes nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from npugraph.ge import attr, data_types, proto
-from npugraph.ge.tensor import data_inputs
 
 INPUTS_OF_GRAPH = ("Data", "RefData")
 # The attribute of a graph with the device of npu that it is for, as npu:1. A graph without it goes by its inputs.
@@ -88,3 +88,13 @@ def _set_graph_attributes(graph: Any) -> None:
 
 def _index(op: Any) -> int:
     return op.attr["index"].i if "index" in op.attr else 0  # reading an attribute adds it
+
+
+def is_control(input_name: str) -> bool:
+    """Whether an input of an ``OpDef`` is an order without data."""
+    return input_name.endswith(":-1")
+
+
+def data_inputs(op: Any) -> list[str]:
+    """Inputs of an ``OpDef`` that are data, one for each ``input_desc`` that has any; empty text for an absent one."""
+    return [name for name in op.input if not is_control(name)]

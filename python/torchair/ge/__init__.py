@@ -14,8 +14,8 @@ __getattr__ = lazy_names(
         "Const": "npugraph.ge.const",
         "DataType": "npugraph.ge.data_types",
         "Format": "npugraph.ge.data_types",
-        "Tensor": "npugraph.ge.tensor",
-        "TensorSpec": "npugraph.ge.tensor",
+        "Tensor": "npugraph.ge.graph",
+        "TensorSpec": "npugraph.ge.data_types",
         "custom_op": "npugraph.ge.builders",
     },
 )

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs and tensors, in the module from which scripts of Ascend import them."""
 
-from npugraph.ge.data_types import DataType, Format, ProtoDataType
+from npugraph.ge.data_types import DataType, Format, ProtoDataType, TensorSpec
 from npugraph.ge.data_types import of_scalar_type as torch_dtype_value_to_ge_type
-from npugraph.ge.graph import GeGraph, current_graph
-from npugraph.ge.tensor import Tensor, TensorSpec
+from npugraph.ge.graph import GeGraph, Tensor, current_graph
 
 __all__ = [
     "DataType",

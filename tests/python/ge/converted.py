@@ -18,8 +18,7 @@ from npugraph.ge import const, ir, proto
 from npugraph.ge.data_types import DataType, of_proto
 from npugraph.ge.executor import TorchNpuGraph
 from npugraph.ge.fx.graph import Built, build
-from npugraph.ge.normalise import normalise
-from npugraph.ge.tensor import data_inputs, is_control
+from npugraph.ge.normalise import data_inputs, is_control, normalise
 
 
 def traced(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> fx.GraphModule:

@@ -16,9 +16,8 @@ from npugraph.ge import apis as ge
 from npugraph.ge import converters, ir
 from npugraph.ge.converters import registry, rows, table
 from npugraph.ge.converters.values import Number
-from npugraph.ge.data_types import DataType
+from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.graph import GeGraph
-from npugraph.ge.tensor import TensorSpec
 from tests.python.ge.converted import formula
 
 ENGINE = Path(__file__).parents[3] / "src/core/ge/import"

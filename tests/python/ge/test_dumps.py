@@ -19,11 +19,10 @@ from hypothesis import given, settings
 from npugraph.ge import apis as ge
 from npugraph.ge import attr, const, dumps, ir, proto
 from npugraph.ge.builders import custom_op, ge_op
-from npugraph.ge.data_types import DataType
-from npugraph.ge.dumps import names
+from npugraph.ge.data_types import DataType, TensorSpec
+from npugraph.ge.dumps import files
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import normalise
-from npugraph.ge.tensor import TensorSpec
 from tests.python.ge import drawn_messages
 from tests.python.ge.protoc import descriptor_set
 
@@ -197,9 +196,9 @@ def test_the_view_shows_operators_and_edges() -> None:
 def test_files_of_dumps(tmp_path: Path) -> None:
     graph = graph_of_all_kinds()
     time = datetime.datetime(2026, 11, 25, 1, 2, 3, 45)
-    name = names.of_graph("original", 3, rank=1, kind="py", time=time)
+    name = files.of_graph("original", 3, rank=1, kind="py", time=time)
     assert name == f"dynamo_original_graph_3_rank_1_pid_{os.getpid()}_ts_20261125010203000045.py"
-    now = names.of_graph("optimized", 1, 0, "txt")
+    now = files.of_graph("optimized", 1, 0, "txt")
     assert re.fullmatch(rf"dynamo_optimized_graph_1_rank_0_pid_{os.getpid()}_ts_\d{{20}}\.txt", now)
     for kind in dumps.KINDS:
         dumps.write(graph, tmp_path / f"graph.{kind}", kind)

@@ -14,11 +14,11 @@ from torch.func import functionalize
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge import apis as ge
 from npugraph.ge.converters import MissingConverters, register_fx_node_ge_converter
-from npugraph.ge.data_types import DataType
+from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.outputs import Fixed, Given, Result
+from npugraph.ge.graph import Tensor
 from npugraph.ge.normalise import normalise
-from npugraph.ge.tensor import Tensor, TensorSpec
 from tests.python.ge.converted import built, formula, run, traced
 
 aten = torch.ops.aten

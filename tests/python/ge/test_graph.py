@@ -13,10 +13,9 @@ from hypothesis import given, settings
 
 from npugraph.ge import apis as ge
 from npugraph.ge import attr, proto
-from npugraph.ge.data_types import DataType
-from npugraph.ge.graph import GeGraph, add_control, current_graph
+from npugraph.ge.data_types import DataType, TensorSpec
+from npugraph.ge.graph import GeGraph, Tensor, add_control, current_graph, dims_of
 from npugraph.ge.normalise import normalise
-from npugraph.ge.tensor import Tensor, TensorSpec, dims_of
 from tests.python.ge import drawn_messages
 
 

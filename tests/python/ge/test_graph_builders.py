@@ -12,9 +12,8 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge import attr, const, ir, proto
 from npugraph.ge.builders import custom_op, ge_op
-from npugraph.ge.data_types import DataType
-from npugraph.ge.graph import GeGraph
-from npugraph.ge.tensor import Tensor, TensorSpec
+from npugraph.ge.data_types import DataType, TensorSpec
+from npugraph.ge.graph import GeGraph, Tensor
 
 
 @pytest.fixture

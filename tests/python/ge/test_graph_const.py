@@ -15,8 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from npugraph.ge import apis as ge
 from npugraph.ge import const, data_types, proto
 from npugraph.ge.data_types import DataType
-from npugraph.ge.graph import GeGraph
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import GeGraph, Tensor
 
 
 def made(value: Any, **how: Any) -> Tensor:

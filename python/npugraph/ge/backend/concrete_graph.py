@@ -22,11 +22,10 @@ from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.ge import dumps
 from npugraph.ge.backend.engine import initialize_graph_engine
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
-from npugraph.ge.dumps.stages import normalise_and_show
-from npugraph.ge.graph import GeGraph
-from npugraph.ge.load_stream import LoadStream
-from npugraph.ge.normalise import inputs_of, normalise
-from npugraph.ge.tensor import Tensor, data_inputs
+from npugraph.ge.dumps.files import normalise_and_show
+from npugraph.ge.executor import LoadStream
+from npugraph.ge.graph import GeGraph, Tensor
+from npugraph.ge.normalise import data_inputs, inputs_of, normalise
 from npugraph.log import EVENT, logger
 from npugraph.options import parse
 from npugraph.request import compile_request

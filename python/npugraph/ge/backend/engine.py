@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Set
 
 from npugraph.ge.config import CompilerConfig, ge_options
-from npugraph.ge.config.engine_options import settings_of_torch
+from npugraph.ge.config.effects import settings_of_torch
 from npugraph.log import logger
 
 _lock = threading.Lock()

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public entries of torchair: backends of torch.compile for each mode of a configuration."""
+"""The public entries of torchair: backends of torch.compile for each mode of a configuration. In mode
+reduce-overhead, whose graphs are FX graphs, ``debug.graph_dump`` writes two files of Python for each of them."""
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import fx
 
 from npugraph import options
 from npugraph.backend import checked
 from npugraph.compilers import configured_backend, configured_compiler
 from npugraph.driver.entry import Target
 from npugraph.driver.pipeline import GRAPH
-from npugraph.ge.backend.fx_dumps import with_dumps
+from npugraph.ge.backend.concrete_graph import next_number
 from npugraph.ge.backend.target import ge_target
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
-from npugraph.ge.config.row import GE
+from npugraph.ge.config.row import GE, LEGACY
+from npugraph.ge.dumps import files
+from npugraph.ranks import rank
 
 Decompositions = Mapping[torch._ops.OpOverload, Callable[..., Any]]
 
@@ -50,7 +55,7 @@ def patch_for_hcom() -> None:
 
 def _options(config: CompilerConfig) -> options.CompilerConfig:
     """The options for the compile driver, whose messages then speak of torchair."""
-    return checked(with_dumps(npugraph_options(config), config), backend="torchair")
+    return checked(_with_dumps(npugraph_options(config), config), backend="torchair")
 
 
 def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target[Any]]:
@@ -61,3 +66,39 @@ def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target[Any]]
     warn_of_irrelevant(config, stacklevel=4)
     is_converted = config.mode.value == GE and not config.debug.run_eagerly.value
     return config, ge_target(config) if is_converted else GRAPH
+
+
+_BEFORE, _AFTER = "post_grad_custom_pre_pass", "post_grad_custom_post_pass"
+
+
+def _with_dumps(options: Mapping[str, Any], config: CompilerConfig) -> dict[str, Any]:
+    """The options of backend npugraph_ex, with passes around those of the user that write the graph if ``config`` asks
+    for it. Raises ``RuntimeError`` for a kind of file that FX graphs do not have."""
+    kind = config.debug.graph_dump.type.value
+    if config.mode.value != LEGACY or kind is None:
+        return dict(options)
+    if kind != "py":
+        raise RuntimeError(
+            f"option 'debug.graph_dump.type' of torchair.CompilerConfig: in mode {LEGACY!r} graphs are written as "
+            f"'py' alone, got {kind!r}"
+        )
+    of_thread = threading.local()  # the number of the graph that a thread is compiling
+
+    def before(gm: fx.GraphModule, inputs: Any, settings: Any) -> None:
+        of_thread.number = next_number()
+        _write(gm, config, "original", of_thread.number)
+        if given := options.get(_BEFORE):
+            given(gm, inputs, settings)
+
+    def after(gm: fx.GraphModule, inputs: Any, settings: Any) -> None:
+        if given := options.get(_AFTER):
+            given(gm, inputs, settings)
+        _write(gm, config, "optimized", of_thread.number)
+
+    return {**options, _BEFORE: before, _AFTER: after}
+
+
+def _write(gm: fx.GraphModule, config: CompilerConfig, stage: str, number: int) -> None:
+    folder = files.folder(config.debug.graph_dump.path.value)
+    text = gm.print_readable(print_output=False)
+    (folder / files.of_graph(stage, number, rank(), "py")).write_text(f"import torch\n\n\n{text.strip()}\n")

@@ -22,10 +22,10 @@ from npugraph.ge import ir
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import find
+from npugraph.ge.executor import LoadStream
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
-from npugraph.ge.load_stream import LoadStream
 from npugraph.request import compile_request
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from torch._dynamo.exc import ShortenTraceback
 
 from npugraph.ge.converters import registry
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 _Body = TypeVar("_Body", bound=registry.Converter)
 

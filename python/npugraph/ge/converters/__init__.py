@@ -18,8 +18,7 @@ from npugraph.ge.converters import (
     rows,
     sizes,
 )
-from npugraph.ge.converters.missing import Missing, MissingConverters
-from npugraph.ge.converters.registry import find, register_fx_node_ge_converter, registered
+from npugraph.ge.converters.registry import Missing, MissingConverters, find, register_fx_node_ge_converter, registered
 from npugraph.ge.converters.table import register_rows
 
 __all__ = ["Missing", "MissingConverters", "find", "register_fx_node_ge_converter", "registered"]

@@ -12,7 +12,7 @@ from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import known, operand
 from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 _EVERY = 2**31 - 1  # a number of tokens that no sequence has
 

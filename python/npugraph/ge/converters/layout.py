@@ -22,7 +22,7 @@ from npugraph.ge.converters.values import (
     place_in,
     typed,
 )
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
 

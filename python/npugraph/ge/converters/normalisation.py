@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
-from npugraph.ge.converters.formats import images
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import integers, known, operand, shape_of, size_at
+from npugraph.ge.converters.values import images, integers, known, operand, shape_of, size_at
 from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
 

@@ -13,7 +13,7 @@ from npugraph.ge import data_types
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import cast, exactly, known, operand
 from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
 

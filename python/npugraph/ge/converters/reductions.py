@@ -14,7 +14,7 @@ from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import add, register_fx_node_ge_converter
 from npugraph.ge.converters.values import cast, dimension, known, operand, typed
 from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
 

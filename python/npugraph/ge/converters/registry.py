@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The converters by the operators that they convert."""
+"""The converters by the operators that they convert, and what an FX graph has that none of them takes, reported at
+once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import fx
+from torch._dynamo.exc import ShortenTraceback
+
+from npugraph.fx.schema import is_of_user
+from npugraph.fx.source_lines import source_line
+from npugraph.operator_steps.code import converter_code, indented
 
 Converter = Callable[..., Any]
 _Body = TypeVar("_Body", bound=Converter)
@@ -66,3 +73,72 @@ def name_of(target: Any) -> str:
         )
     module = (getattr(target, "__module__", None) or "").removeprefix("_")
     return f"{module}.{name}" if module else name
+
+
+class Missing(NamedTuple):
+    """A node that is not converted. ``reason`` says why the converter of its operator refused it, or why a graph of GE
+    cannot have an input or an output; empty if there is no converter."""
+
+    node: fx.Node
+    reason: str = ""
+
+
+class MissingConverters(ShortenTraceback, NotImplementedError):
+    """Operators of a graph, inputs or outputs cannot be converted. ``missing`` has an entry for each of their nodes, in
+    the order of the graph. torch.compile hands it to the user as it is, without its own frames."""
+
+    def __init__(self, graph_name: str, missing: Sequence[Missing]) -> None:
+        self.missing = tuple(missing)
+        by_operator: dict[str, list[Missing]] = {}
+        for entry in filter(is_call, self.missing):
+            by_operator.setdefault(operator_text(entry.node), []).append(entry)
+        ends = [_line_of_end(entry) for entry in self.missing if not is_call(entry)]
+        some = [_counted(len(by_operator), "operator")] if by_operator else []
+        some += [_counted(len(ends), "input or output", "inputs or outputs")] if ends else []
+        lines = [f"{' and '.join(some)} of graph {graph_name!r} cannot be converted to Ascend IR:"]
+        lines += [_line(operator, entries) for operator, entries in by_operator.items()]
+        missing_code = [_code(entries[0].node) for entries in by_operator.values()]
+        super().__init__("\n".join(["\n  ".join(lines + ends), *filter(None, missing_code)]), first_useful_frame=None)
+
+
+def is_call(entry: Missing) -> bool:
+    """Whether a node calls an operator. Any other one is an input of the graph or stands for its outputs."""
+    return entry.node.op == "call_function"
+
+
+def operator_text(node: fx.Node) -> str:
+    """The operator of a call as users write it: ``torch.ops.aten.sort.default``, ``operator.matmul``."""
+    try:
+        name = name_of(node.target)
+    except TypeError:
+        return str(node.target)
+    is_of_torch = isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
+    return f"torch.ops.{name}" if is_of_torch else name
+
+
+def _line(operator: str, entries: Sequence[Missing]) -> str:
+    reasons = _unique(entry.reason for entry in entries if entry.reason)
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    places = _unique(source_line(entry.node) or f"node {entry.node.name!r}" for entry in entries)
+    return f"{operator} ge_converter is not implemented!{why} At {', '.join(places)}"
+
+
+def _code(node: fx.Node) -> str:
+    """A converter to paste for an operator of the user that has none."""
+    if not is_of_user(node.target) or find(node.target) is not None:
+        return ""
+    code = indented(converter_code(node.target))
+    return f"step 6 of {operator_text(node).removesuffix('.default')} is missing, its converter:\n\n{code}\n"
+
+
+def _line_of_end(entry: Missing) -> str:
+    what = "an output" if entry.node.op == "output" else f"the input {entry.node.name}"
+    return f"{what}: {entry.reason}"
+
+
+def _counted(number: int, one: str, several: str = "") -> str:
+    return f"1 {one}" if number == 1 else f"{number} {several or one + 's'}"
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

@@ -12,7 +12,7 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import operand, parts_of, shape_of, size_at, typed
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
 

@@ -32,7 +32,7 @@ from npugraph.ge.builders import ge_op
 from npugraph.ge.converters import registry
 from npugraph.ge.converters.values import cast, common_type, integers, is_exact, known, operand
 from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 # Arguments that say where and how the result lies in memory.
 _OF_MEMORY = frozenset(("layout", "device", "pin_memory", "non_blocking", "memory_format"))

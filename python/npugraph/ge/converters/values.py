@@ -11,9 +11,9 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from npugraph.ge import apis as ge
-from npugraph.ge import data_types
+from npugraph.ge import attr, data_types
 from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 HALF_TYPES = (DataType.DT_FLOAT16, DataType.DT_BF16)
 LAST = 2**63 - 1  # a place behind the end of any tensor
@@ -198,3 +198,15 @@ def place_in(what: str, place: Any, x: Tensor, dim: int) -> int | Tensor:
 
 def _sum(a: int | Tensor, b: Tensor) -> Tensor:
     return typed(ge.Add(operand(a, DataType.DT_INT64), cast(b, DataType.DT_INT64)), DataType.DT_INT64, ())
+
+
+_FORMAT = "NCHW"
+
+
+def images(result: Tensor, inputs: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> None:
+    """Says that these inputs and outputs of the operator of ``result`` are images, or filters for them, in the format
+    NCHW."""
+    for side, numbers in (("input", inputs), ("output", outputs)):
+        info = result.node.attr[f"{side}_layout_info"].list
+        attr.ListStr([_FORMAT] * len(numbers)).write(result.node.attr[f"{side}_layout_info"])
+        info.i.extend(numbers)

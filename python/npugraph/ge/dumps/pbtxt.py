@@ -12,7 +12,7 @@ from google.protobuf import text_encoding
 
 from npugraph.ge.dumps.text import on_one_line
 from npugraph.ge.graph import GeGraph
-from npugraph.ge.tensor import is_control
+from npugraph.ge.normalise import is_control
 
 _MOST_BYTES = 256  # of a constant that is shown; a viewer has no use for weights
 

@@ -22,9 +22,8 @@ from npugraph.ge.data_types import DataType
 from npugraph.ge.dumps import source
 from npugraph.ge.dumps.rebuild import merge, put, tensor_def
 from npugraph.ge.dumps.text import on_one_line
-from npugraph.ge.graph import GeGraph
+from npugraph.ge.graph import GeGraph, Tensor
 from npugraph.ge.normalise import add_names
-from npugraph.ge.tensor import Tensor
 
 _DESCRIPTORS = ("input_desc", "output_desc")
 _HEADER = """\

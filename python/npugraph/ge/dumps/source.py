@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from npugraph.ge import attr, const, data_types, ir, proto
-from npugraph.ge.calls import SIZE_OF
+from npugraph.ge.builders import SIZE_OF
 from npugraph.ge.dumps.text import on_one_line
-from npugraph.ge.tensor import Tensor, data_inputs, is_control
+from npugraph.ge.graph import Tensor
+from npugraph.ge.normalise import data_inputs, is_control
 
 _MOST_NUMBERS = 64  # of a constant that is written as numbers although nobody asked for it to be readable
 

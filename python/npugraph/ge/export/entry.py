@@ -21,7 +21,7 @@ from npugraph.driver.entry import CompiledGraph, OperatorGraph, Target
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
 from npugraph.ge.config.row import GE
-from npugraph.ge.dumps.stages import normalise_and_show
+from npugraph.ge.dumps.files import normalise_and_show
 from npugraph.ge.export.files import ExportFiles, files_of, make_constants, weights_of
 from npugraph.ge.fx.graph import SOURCE, Built, build
 from npugraph.ge.fx.outputs import Fixed, Result

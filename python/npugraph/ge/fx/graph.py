@@ -27,7 +27,7 @@ from npugraph.ge import attr
 from npugraph.ge.converters import Missing, MissingConverters, find, user_operators
 from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
-from npugraph.ge.data_types import DataType
+from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.values import (
     Placement,
@@ -44,9 +44,8 @@ from npugraph.ge.fx.values import (
     write_texts,
 )
 from npugraph.ge.fx.views import check_apart, put_back, views_of
-from npugraph.ge.graph import GeGraph
-from npugraph.ge.normalise import DEVICE
-from npugraph.ge.tensor import Tensor, TensorSpec, data_inputs, dims_of
+from npugraph.ge.graph import GeGraph, Tensor, dims_of
+from npugraph.ge.normalise import DEVICE, data_inputs
 from npugraph.log import logger
 from npugraph.python_versions import add_note
 

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FX graph -> graphs of GE, with operators that cannot be converted running eagerly between them."""
+"""FX graph -> graphs of GE, with operators that cannot be converted running eagerly between them. Before the cut, sizes
+become functions of symbols, and new tensors become calls that need no other tensor."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import sympy
+import torch
 from torch import fx
 from torch.fx.graph import _BoxedCodeGen
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from npugraph.fx.nodes import add_call
+from npugraph.fx.schema import arguments_by_name
 from npugraph.fx.translate.importer import InputInfo
+from npugraph.fx.values import evaluate, is_row_major, is_strided
 from npugraph.ge.converters import Missing, MissingConverters
-from npugraph.ge.converters.missing import is_call
+from npugraph.ge.converters.registry import is_call
 from npugraph.ge.fx.graph import Built
-from npugraph.ge.fx.new_tensors import make_of_sizes
 from npugraph.ge.fx.parts import Cut, Part, cut
-from npugraph.ge.fx.stages import Reads, Stages
-from npugraph.ge.fx.symbols import compute_sizes, define_symbols
+from npugraph.ge.fx.stages import QUERIES, Reads, Stages
 from npugraph.ge.fx.values import call_of, refusal
 from npugraph.log import logger
+
+aten = torch.ops.aten
 
 OPTION = "debug.missing_converters"
 _BY_THE_HOST = "The host reads and makes them."
@@ -63,9 +72,9 @@ class _Partitioner:
     ) -> None:
         self._gm, self._inputs, self._build = gm, inputs, build
         self._drawn, self._names = drawn, names
-        make_of_sizes(gm.graph)
-        self._symbols = define_symbols(gm.graph)
-        compute_sizes(gm.graph, self._symbols)
+        _make_of_sizes(gm.graph)
+        self._symbols = _define_symbols(gm.graph)
+        _compute_sizes(gm.graph, self._symbols)
         self._refused: dict[fx.Node, str] = {}  # with the reason
 
     def run(self, missing: Sequence[Missing]) -> Partition:
@@ -138,3 +147,76 @@ def _refused_of(part: Part, error: MissingConverters) -> Iterator[tuple[fx.Node,
             yield part.origin[reader], reason
         for result in node.all_input_nodes if node.op == "output" else ():
             yield call_of(part.origin[result]), reason
+
+
+# What the new tensor is filled with.
+_OF_SIZES = {aten.new_zeros.default: 0, aten.new_ones.default: 1, aten.new_full.default: None}
+_LIKE = {aten.zeros_like.default: 0, aten.ones_like.default: 1, aten.full_like.default: None}
+
+
+def _make_of_sizes(graph: fx.Graph) -> None:
+    """Replaces ``new_zeros``, ``zeros_like`` and the like by ``full``, in place, where sizes are known or arguments.
+    Nothing then has to be computed before them, and they can be made wherever they are read."""
+    for node in list(graph.nodes):
+        sizes = _sizes_of(node)
+        if sizes is None:
+            continue
+        fill = _OF_SIZES.get(node.target, _LIKE.get(node.target))
+        if fill is None:
+            fill = arguments_by_name(node.target, node.args, node.kwargs)["fill_value"]
+        value = node.meta["val"]
+        with graph.inserting_before(node):
+            made = graph.call_function(aten.full.default, (sizes, fill), {"dtype": value.dtype, "device": value.device})
+        made.meta = dict(node.meta)
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)
+
+
+def _sizes_of(node: fx.Node) -> Sequence[Any] | None:
+    """The sizes of the tensor as arguments of a call. None for a node that stays as it is."""
+    value = node.meta.get("val")
+    if not is_strided(value):
+        return None
+    if node.target in _OF_SIZES:
+        return node.args[1]  # type: ignore[return-value]
+    is_known = all(isinstance(size, int) for size in value.size()) and is_row_major(value)
+    return list(value.size()) if node.target in _LIKE and is_known else None
+
+
+def _define_symbols(graph: fx.Graph) -> dict[sympy.Symbol, fx.Node]:
+    """Returns for each symbol the first node that has its value. Adds one for a symbol that is only a size."""
+    found: dict[sympy.Symbol, fx.Node] = {}
+    sizes: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and isinstance(value.node.expr, sympy.Symbol):
+            found.setdefault(value.node.expr, node)
+        for dim, size in enumerate(value.size() if isinstance(value, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                sizes.setdefault(size.node.expr, (node, dim))
+    behind_inputs = next(node for node in graph.nodes if node.op != "placeholder")
+    for symbol, (node, dim) in sizes.items():
+        if symbol not in found:
+            with graph.inserting_before(behind_inputs if node.op == "placeholder" else node.next):
+                found[symbol] = add_call(graph, node, aten.sym_size.int, node, dim)
+    return found
+
+
+def _compute_sizes(graph: fx.Graph, symbols: dict[sympy.Symbol, fx.Node]) -> None:
+    """Lets sizes of tensors follow from symbols, in place: nothing then needs a tensor for its sizes alone."""
+    tracer = fx.proxy.GraphAppendingTracer(graph)
+    for node in list(graph.nodes):
+        value = node.meta.get("val")
+        if node.target not in QUERIES or not isinstance(value, torch.SymInt) or value.node.expr.is_Symbol:
+            continue
+        names = value.node.expr.free_symbols
+        if not names or not names <= symbols.keys():
+            continue
+        before = node.prev
+        with graph.inserting_before(node):
+            proxies = {name: fx.Proxy(symbols[name], tracer) for name in names}
+            made = sympy_interp(PythonReferenceAnalysis, proxies, value.node.expr).node
+        while (before := before.next) is not node:
+            before.meta["val"] = evaluate(before)
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)

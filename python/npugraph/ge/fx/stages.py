@@ -28,10 +28,17 @@ from torch.utils import _pytree as pytree
 from npugraph.fx.schema import arguments_by_name, is_view, may_draw, written_arguments
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS
-from npugraph.ge.fx.symbols import QUERIES
 from npugraph.ge.fx.values import call_of, is_number
 
 aten = torch.ops.aten
+
+# What asks for the sizes of a tensor and for its place in its storage.
+QUERIES = {
+    aten.sym_size.int,
+    aten.sym_stride.int,
+    aten.sym_numel.default,
+    aten.sym_storage_offset.default,
+}
 
 
 class Reads:

@@ -17,9 +17,8 @@ from npugraph.fx.source_lines import frames_of
 from npugraph.fx.translate.symbolic import SymbolicConverter, Unsupported
 from npugraph.fx.values import memory_order
 from npugraph.ge import attr
-from npugraph.ge.converters.missing import operator_text
-from npugraph.ge.data_types import DataType
-from npugraph.ge.tensor import TensorSpec
+from npugraph.ge.converters.registry import operator_text
+from npugraph.ge.data_types import DataType, TensorSpec
 
 
 def texts(numbers: Sequence[Any]) -> list[str] | None:

@@ -24,7 +24,7 @@ from npugraph.fx.schema import arguments_by_name
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.values import LAST, dimension, integers, place_in
 from npugraph.ge.fx.values import constant
-from npugraph.ge.tensor import Tensor
+from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that show a graph of GE: those of ``debug.graph_dump``, and those of ``TORCH_COMPILE_DEBUG=1``."""
+"""Files that show a graph of GE: those of ``debug.graph_dump``, and those of ``TORCH_COMPILE_DEBUG=1``. Their
+names, and the folders that they are in."""
 
 from __future__ import annotations
 
+import datetime
+import os
 import re
+from pathlib import Path
 
 from npugraph.fx.compile_observer import CompileObserver
 from npugraph.ge import dumps
 from npugraph.ge.config import CompilerConfig
-from npugraph.ge.dumps import names
 from npugraph.ge.graph import GeGraph
 from npugraph.ge.normalise import normalise
 from npugraph.ranks import rank
@@ -39,5 +42,21 @@ def _dump(graph: GeGraph, config: CompilerConfig, stage: str, kind: str) -> None
     """The number in the name of the file is that at the end of the graph's name."""
     number = re.search(r"\d*$", graph.name)
     assert number is not None
-    file = names.of_graph(stage, int(number[0] or 0), rank(), kind)
-    dumps.write(graph, names.folder(config.debug.graph_dump.path.value) / file, kind)
+    file = of_graph(stage, int(number[0] or 0), rank(), kind)
+    dumps.write(graph, folder(config.debug.graph_dump.path.value) / file, kind)
+
+
+def of_graph(stage: str, graph_id: int, rank: int, kind: str, time: datetime.datetime | None = None) -> str:
+    """The file for ``debug.graph_dump``. ``stage`` is original or optimized, ``graph_id`` counts graphs of the
+    process."""
+    stamp = (time or datetime.datetime.now()).strftime("%Y%m%d%H%M%S%f")
+    return f"dynamo_{stage}_graph_{graph_id}_rank_{rank}_pid_{os.getpid()}_ts_{stamp}.{kind}"
+
+
+def folder(path: str) -> Path:
+    """The folder of dumps, which it makes. Raises ``NotADirectoryError`` if something else is in its place."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(f"dumps are written to a directory, and {path!r} is none") from None
+    return Path(path)
