@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import torch
@@ -58,6 +58,44 @@ class LoadStream:
 
 _DTYPES = {text: dtype for dtype, text in dtype_abbrs.items()} | {"bool": torch.bool}
 _TENSOR = re.compile(r"(\w+)\[([^](]*)\]")  # without sizes that are calls, such as min(d0, d1)
+
+# The options of the process, which are those of the first graph, and the names of those that it was given.
+_engine_lock = threading.Lock()
+_engine_options: dict[str, str] | None = None
+_given_options: Set[str] = frozenset()
+
+
+def start(options: Mapping[str, str]) -> None:
+    """Starts the engine with these options and no other ones. A second call with the same ones does nothing. Raises
+    ``ValueError`` for other ones, because they hold until ``finish``."""
+    start_engine(options, {})
+
+
+def start_engine(options: Mapping[str, str], settings: Mapping[str, str]) -> None:
+    """Does what ``start`` does. An option with its value in ``settings`` counts as not given."""
+    global _engine_options, _given_options
+    given = {name: value for name, value in options.items() if settings.get(name) != value}
+    with _engine_lock:
+        if _engine_options is None:
+            logger.info("Initializing GE with options:%s", "".join(f"\n    {n}: {v}" for n, v in options.items()))
+            _engine_options, _given_options = dict(options), given.keys()
+            return
+        names = given.keys() | (_given_options - settings.keys())
+        changed = {name for name in names if given.get(name) != _engine_options.get(name)}
+        if changed:
+            told = ", ".join(f"{n}={given.get(n)!r} (was {_engine_options.get(n)!r})" for n in sorted(changed))
+            raise ValueError(
+                f"options of the graph engine hold for the process and cannot change: {told}; "
+                "torchair.core._torchair.FinalizeGraphEngine() lets the next graph start it with other ones"
+            )
+
+
+def finish() -> None:
+    """Lets the next start have other options. Graphs that are compiled keep running, with the options that they
+    have."""
+    global _engine_options
+    with _engine_lock:
+        _engine_options = None
 
 
 class Result(NamedTuple):

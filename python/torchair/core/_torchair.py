@@ -4,9 +4,9 @@
 import importlib
 
 from npugraph.facade import lazy_names
-from npugraph.ge.backend.engine import finish as FinalizeGraphEngine
-from npugraph.ge.backend.engine import start as InitializeGraphEngine
 from npugraph.ge.executor import TorchNpuGraphBase
+from npugraph.ge.executor import finish as FinalizeGraphEngine
+from npugraph.ge.executor import start as InitializeGraphEngine
 from npugraph.ge.ir import check_cann_compat, get_registered_ir_def
 
 __all__ = [

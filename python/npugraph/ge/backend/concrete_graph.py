@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from npugraph.artifact import Artifact, registry
 from npugraph.facade import NotHereError
 from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.ge import dumps
-from npugraph.ge.backend.engine import initialize_graph_engine
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
+from npugraph.ge.config.effects import settings_of_torch
 from npugraph.ge.dumps.files import normalise_and_show
-from npugraph.ge.executor import LoadStream
+from npugraph.ge.executor import LoadStream, start_engine
 from npugraph.ge.graph import GeGraph, Tensor
 from npugraph.ge.normalise import data_inputs, inputs_of, normalise
 from npugraph.log import EVENT, logger
@@ -56,6 +56,14 @@ def next_name() -> str:
     return f"graph_{next_number()}"
 
 
+def initialize_graph_engine(global_compile_options: Mapping[str, str] | None = None) -> None:
+    """Starts the engine with these options of the process. Those that are not given have their defaults, or are what
+    torch and torch_npu are set to at the first start; other settings later are no error, because they are no options,
+    and the current device differs by thread. Raises what ``start`` raises."""
+    _, defaults = ge_options(CompilerConfig())
+    start_engine({**defaults, **(global_compile_options or {})}, settings_of_torch())
+
+
 class GeConcreteGraph:
     """A new graph of that name, or ``graph``, with the options of its compile. Called with the inputs of the graph, it
     returns its results. The first call starts the engine, loads and compiles. Each call is an event of the log. Calls
@@ -85,6 +93,7 @@ class GeConcreteGraph:
         self._config = config
         self._graph = GeGraph(name=name) if graph is None else graph
         self._request = request
+        self._options: dict[str, Any] = {}  # of the backend, from the load on
         self._boxed = boxed
         self._fallback = fallback
         self._noted = noted
@@ -161,10 +170,11 @@ class GeConcreteGraph:
                 function = executor.function
                 if self._fallback is not None:
                     function.fall_back_on(self._fallback)
-                self._note(function)
                 self._log_compiled()
+                watched = self._watched(function)
+                self._note(function)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
-                self._function = self._watched(function)
+                self._function = watched
                 self._observer, self._noted = NO_OBSERVER, None  # they hold the compile
         return self._function
 
@@ -202,7 +212,7 @@ class GeConcreteGraph:
         return function if loaded is None else self._load_streams.setdefault(loaded.device, loaded).watching(function)
 
     def _note(self, function: Any) -> None:
-        artifact = Artifact(self._graph.executor.core, npugraph_options(self._config))
+        artifact = Artifact(self._graph.executor.core, self._options)
         artifact.needs_python = True  # calls come from ``__call__``, or from the operators around a part
         artifact.runs_as(function)
         function.owner = artifact  # which lives as long as the function
@@ -224,7 +234,8 @@ class GeConcreteGraph:
         local_options, global_options = ge_options(self._config, on_device=on_device)
         logger.debug("global compile options: %s", global_options)
         logger.debug("local compile options: %s", local_options)
-        initialize_graph_engine(global_options)
+        self._options = npugraph_options(self._config)
+        start_engine(global_options, settings_of_torch())
         if self._request is None:
-            self._request = compile_request(parse(npugraph_options(self._config), backend="torchair"), self._graph.name)
+            self._request = compile_request(parse(self._options, backend="torchair"), self._graph.name)
         self._graph.executor.load(self._graph, local_options)
