@@ -113,10 +113,11 @@ def _program(call: Call) -> Any:
     run.options = request.given(graph.config)
     run.backend = backend_of(graph.config)
     artifact.runs_as(run)
-    graph.entry.owners.add(artifact)
+    kinds: list[str] = []
     if graph.route is not Route.BACKWARD:
         objects = dict(call.imported.object_inputs)
-        watch_model(run, graph.entry, [info.kind for i, info in enumerate(graph.inputs) if i not in objects])
+        kinds = [info.kind for i, info in enumerate(graph.inputs) if i not in objects]
+    tie_to_model(graph.entry, kinds, artifact, run)
     if artifact.core.writes_inputs() or call.imported.names_places:
         graph.entry.depends_on_places = True
         if call.positional:
@@ -124,9 +125,10 @@ def _program(call: Call) -> Any:
     return run
 
 
-def watch_model(run: Any, entry: Entry, kinds: Sequence[str]) -> None:
-    """Puts the artifacts of ``entry`` to sleep when the model that ``run`` last ran with is gone. The inputs of ``run``
-    are of ``kinds``."""
+def tie_to_model(entry: Entry, kinds: Sequence[str], artifact: Artifact, run: Any) -> None:
+    """Makes an artifact one of ``entry``. These sleep when the model is gone that one of their functions last ran with.
+    ``run`` is such a function if ``kinds`` says of which kinds its inputs are."""
+    entry.owners.add(artifact)
     # A cache with static addresses may outlive the model, so static inputs count only if there is no parameter.
     of_model = _positions(kinds, "parameter") or _positions(kinds, "static")
     if of_model:

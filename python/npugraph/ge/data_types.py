@@ -211,5 +211,4 @@ class TensorSpec:
         raise RuntimeError(f"a result of an FX node is a tensor or a number, got {meta!r} ({type(meta).__name__})")
 
     def __str__(self) -> str:
-        sizes = ", ".join(map(str, self.size))
-        return f"Tensor(dtype={as_data_type(self.dtype).name}, shape=[{sizes}])"
+        return f"Tensor(dtype={as_data_type(self.dtype).name}, shape=[{', '.join(map(str, self.size))}])"

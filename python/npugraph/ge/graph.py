@@ -4,7 +4,9 @@ operators, and its end."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,10 +112,10 @@ class GeGraph:
         if name is not None:
             self.proto.name = name
         self._names = {op.name for op in self.proto.op}
-        self._next_numbers: dict[str, int] = {}  # by type of operator
+        # The next numbers of names, by type of operator.
+        self._next: dict[str, Iterator[int]] = collections.defaultdict(itertools.count)
         self._origins: dict[str, tuple[str, ...]] = {}  # by name of operator
         self._origin: tuple[str, ...] = ()
-        self._executor: TorchNpuGraph | None = None
 
     @property
     def name(self) -> str:
@@ -187,19 +189,14 @@ class GeGraph:
         return op_name in self._names
 
     def _free_name(self, op_type: str) -> str:
-        for number in itertools.count(self._next_numbers.get(op_type, 0)):
-            self._next_numbers[op_type] = number + 1
-            name = f"{op_type}_{number}" if number else op_type
-            if name not in self._names:
-                break
-        return name
+        return next(
+            name for n in self._next[op_type] if (name := f"{op_type}_{n}" if n else op_type) not in self._names
+        )
 
-    @property
+    @functools.cached_property
     def executor(self) -> TorchNpuGraph:
         """What loads, compiles and runs the graph, made when it is first asked for."""
-        if self._executor is None:
-            self._executor = TorchNpuGraph(self.name)
-        return self._executor
+        return TorchNpuGraph(self.name)
 
     def load(self, options: Mapping[str, str] | None = None) -> None:
         """Gives the graph to its executor, with the options of this graph. Later changes of the graph do not count."""

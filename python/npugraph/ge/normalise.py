@@ -27,11 +27,12 @@ def normalise(graph: Any) -> None:
       the order of their indices, and its outputs; ``_executor_type`` is 1 if an input is on the device."""
     producers = {op.name: op for op in graph.op}
     for op in graph.op:
-        add_names(op)
         if op.type not in INPUTS_OF_GRAPH:
             _set_layouts(op)
             _set_types(op, producers)
     _set_graph_attributes(graph)
+    for op in graph.op:
+        add_names(op)
 
 
 def inputs_of(graph: Any) -> list[Any]:

@@ -5,20 +5,18 @@ several of them with eager operators between them."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import fx
 
 from npugraph import _C
 from npugraph.artifact import Artifact
 from npugraph.driver import graph_target
-from npugraph.driver.calls import below_autocast, boxed_call, watch_model
+from npugraph.driver.calls import below_autocast, boxed_call, tie_to_model
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import CompiledGraph, OperatorGraph, Route, Step, Target
 from npugraph.fx.translate.importer import InputInfo
-from npugraph.ge import ir
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import find
@@ -29,17 +27,11 @@ from npugraph.ge.fx.parts import part_name
 from npugraph.request import compile_request
 
 
-def belongs_to_model(graph: OperatorGraph, kinds: Sequence[str]) -> Callable[[Artifact, Any], None]:
-    """Returns a function that ties an artifact to the model: it sleeps when the model is gone. ``kinds`` are those of
-    the inputs of the C++ function."""
-    entry, is_backward = graph.entry, graph.route is Route.BACKWARD
-
-    def tie(artifact: Artifact, function: Any) -> None:
-        entry.owners.add(artifact)
-        if not is_backward:
-            watch_model(function, entry, kinds)
-
-    return tie
+def _tied(graph: OperatorGraph, built: Built, inputs: Sequence[InputInfo]) -> Callable[[Artifact, Any], None]:
+    """Returns a function that ties an artifact of the model to it, with its C++ function. ``inputs`` describes those of
+    the graph of operators that ``built`` was made of."""
+    kinds = [] if graph.route is Route.BACKWARD else [inputs[place].kind for place in built.fed]
+    return functools.partial(tie_to_model, graph.entry, kinds)
 
 
 def written_inputs(graph: OperatorGraph) -> list[int]:
@@ -99,19 +91,6 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + (last + 1) * tensor.element_size()
 
 
-def build_computed(gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo]) -> Built:
-    """Converts a graph to operators that the engine of this process computes."""
-    return build(gm, name, inputs, refuse=_refuse)
-
-
-def _refuse(op_types: Set[str], values: Sequence[Any]) -> str:
-    if unknown := op_types - ir.computed_types():
-        return f"the engine does not compute operators of type {', '.join(sorted(unknown))}"
-    if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
-        return "the engine does not compute complex numbers"
-    return ""
-
-
 def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig) -> Callable[..., Any]:
     """Returns the function of a graph that was converted to ``partition``. At the first call all graphs of GE are
     compiled before any of them runs, so that an error leaves the inputs as they are."""
@@ -148,7 +127,7 @@ def _part(
         config,
         graph=built.graph,
         request=compile_request(whole.config, built.graph.name, whole.route.kind),
-        noted=belongs_to_model(whole, [inputs[place].kind for place in built.fed]),
+        noted=_tied(whole, built, inputs),
         observer=whole.observer,
         load_streams=load_streams,
     )
@@ -181,17 +160,23 @@ def ge_target(config: CompilerConfig) -> Target[Converted]:
             Step("correct", graph_target.correct_fake_values, "Parts of the graph take over values of its nodes."),
         ),
         (),
-        functools.partial(_convert, config),  # the engine compiles at the first call
+        functools.partial(
+            _convert, config.debug.missing_converters.value != "error"
+        ),  # the engine compiles at the first call
         functools.partial(_function, config),
         lambda operator: find(operator) is not None,
     )
 
 
-def _convert(config: CompilerConfig, graph: OperatorGraph) -> Converted:
-    if config.debug.missing_converters.value == "error":
-        return build_computed(graph.gm, next_name(), graph.inputs)
-    is_boxed = graph.route is not Route.RECORDED
-    return convert(graph.gm, graph.inputs, iter(next_name, None), build_computed, boxed=is_boxed)
+def _convert(in_parts: bool, graph: OperatorGraph) -> Converted:
+    return convert(
+        graph.gm,
+        graph.inputs,
+        iter(next_name, None),
+        functools.partial(build, is_run=True),
+        in_parts=in_parts,
+        boxed=graph.route is not Route.RECORDED,
+    )
 
 
 def _function(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> CompiledGraph:
@@ -212,7 +197,7 @@ def _whole(config: CompilerConfig, graph: OperatorGraph, built: Built) -> Callab
         request=compile_request(graph.config, built.graph.name, graph.route.kind),
         boxed=not is_recorded,
         fallback=eager if built.is_plain else None,
-        noted=belongs_to_model(graph, [graph.inputs[place].kind for place in built.fed]),
+        noted=_tied(graph, built, graph.inputs),
         observer=graph.observer,
     )
     if eager is None:

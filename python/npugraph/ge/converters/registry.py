@@ -116,6 +116,20 @@ def operator_text(node: fx.Node) -> str:
     return f"torch.ops.{name}" if is_of_torch else name
 
 
+def code_of(node: fx.Node) -> str:
+    """The node as a line of code."""
+    if node.op != "call_function":
+        return f"{node.name} = {node.op}[{node.target}]"
+    arguments = [*map(_text, node.args), *(f"{name}={_text(value)}" for name, value in node.kwargs.items())]
+    return f"{node.name} = {operator_text(node)}({', '.join(arguments)})"
+
+
+def _text(argument: Any) -> str:
+    if isinstance(argument, (list, tuple)):
+        return f"[{', '.join(map(_text, argument))}]"
+    return argument.name if isinstance(argument, fx.Node) else repr(argument)
+
+
 def _line(operator: str, entries: Sequence[Missing]) -> str:
     reasons = _unique(entry.reason for entry in entries if entry.reason)
     why = f" ({'; '.join(reasons)})" if reasons else ""

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import logging
 import operator
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -17,31 +17,28 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.nodes import base_of
 from npugraph.fx.schema import arguments_by_name, is_of_user, written_arguments
-from npugraph.fx.source_lines import source_line
-from npugraph.fx.streams.stream_marks import is_mark
-from npugraph.fx.translate.importer import SETTLED_CHECKS, InputInfo
+from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute, is_dense, is_row_major
 from npugraph.ge import apis as ge
-from npugraph.ge import attr
-from npugraph.ge.converters import Missing, MissingConverters, find, user_operators
+from npugraph.ge import attr, ir
+from npugraph.ge.converters import Missing, MissingConverters, user_operators
+from npugraph.ge.converters.registry import Converter, code_of
 from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.values import (
+    Call,
     Placement,
     Symbolic,
-    code_of,
+    calls_of,
     constant,
     device_of,
     is_number,
     not_of_ge,
     spec_of,
-    specs_of,
-    stack_of,
     texts,
-    write_texts,
 )
 from npugraph.ge.fx.views import check_apart, put_back, views_of
 from npugraph.ge.graph import GeGraph, Tensor, dims_of
@@ -57,10 +54,6 @@ SOURCE, KIND, VALUE = "_npugraph_source", "_npugraph_kind", "_npugraph_value"
 SIZES, STRIDES = "_npugraph_sizes", "_npugraph_strides"
 # ... and of the graph: names of symbols, and the least and the largest value of each.
 RANGES = "_npugraph_ranges"
-
-
-# Why the engine does not compute operators of these types of Ascend IR that read or make these values; "" if it does.
-Refuse = Callable[[Set[str], Sequence[Any]], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,21 +80,15 @@ class Built:
 
 
 def build(
-    gm: fx.GraphModule,
-    name: str,
-    inputs: Sequence[InputInfo],
-    refuse: Refuse = lambda op_types, values: "",
-    *,
-    is_file: bool = False,
+    gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], *, is_run: bool = False, is_file: bool = False
 ) -> Built:
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes, after
-    ``correct_values``. ``inputs`` describes its placeholders in order. ``refuse`` says what the engine does not
-    compute. A graph that ``is_file`` has no host around it, which knows and computes numbers: numbers among its inputs
-    that are no sizes of tensors, and those among its outputs, are its own. Raises ``MissingConverters`` with all nodes
-    that cannot be converted."""
-    graph = GeGraph(name=name)
-    builder = _Builder(gm, graph, refuse, is_file)
-    with graph.context():
+    ``correct_values``. ``inputs`` describes its placeholders in order. A graph that ``is_run`` consists of operators
+    that the engine of this process computes. A graph that ``is_file`` has no host around it, which knows and computes
+    numbers: numbers among its inputs that are no sizes of tensors, and those among its outputs, are its own. Raises
+    ``MissingConverters`` with all nodes that cannot be converted."""
+    builder = _Builder(gm, name, is_run, is_file)
+    with builder.graph.context():
         built = builder.build(inputs)
     if builder.missing:
         raise MissingConverters(name, builder.missing_in_order())
@@ -109,11 +96,27 @@ def build(
 
 
 class _Builder:
-    def __init__(self, gm: fx.GraphModule, graph: GeGraph, refuse: Refuse, is_file: bool) -> None:
+    """Asks first all that the FX graph says: of its calls, and of its outputs. Then it adds the inputs, converts the
+    calls in their order, and adds the end."""
+
+    def __init__(self, gm: fx.GraphModule, name: str, is_run: bool, is_file: bool) -> None:
         self.gm = gm
-        self.graph = graph
-        self.refuse = refuse
+        self.is_run = is_run
         self.is_file = is_file
+        self.missing: dict[fx.Node, Missing] = {}
+        self.placeholders = gm.graph.find_nodes(op="placeholder")
+        self.device = device_of(gm.graph)
+        self.placement = Placement(gm.graph, self.device)
+        self.calls = calls_of(gm.graph, self.placement)
+        self.positions = {node: position for position, node in enumerate(gm.graph.nodes)}
+        self.plan = OutputPlan((), ())
+        end = gm.graph.output_node()
+        try:
+            outputs = pytree.tree_leaves(end.args[0], is_leaf=lambda leaf: leaf is None)
+            self.plan = plan_outputs(outputs, self.placeholders, numbers_are_results=is_file)
+        except NotImplementedError as refusal:
+            self.note(end, str(refusal))
+        self.graph = GeGraph(name=name)
         self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
         # Numbers that an operator has asked for, by kind and expression.
         self.numbers: dict[tuple[type, sympy.Expr], Tensor] = {}
@@ -121,11 +124,6 @@ class _Builder:
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
         self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves, and strides
         self.written: list[Any] = []  # OpDefs that write inputs
-        self.missing: dict[fx.Node, Missing] = {}
-        self.placeholders = gm.graph.find_nodes(op="placeholder")
-        self.device = device_of(gm.graph)
-        self.placement = Placement(gm.graph, self.device)
-        self.positions = {node: position for position, node in enumerate(gm.graph.nodes)}
 
     def missing_in_order(self) -> list[Missing]:
         return [self.missing[node] for node in self.gm.graph.nodes if node in self.missing]
@@ -141,9 +139,11 @@ class _Builder:
         for node in self.gm.graph.nodes:
             if node.op == "get_attr":
                 self.add_attribute(node)
-            elif node.op == "call_function":
+            elif node in self.calls and not is_number(node.meta.get("val")):
                 self.add_call(node)
-        return Built(self.graph, len(inputs), fed, self.add_outputs())
+        if self.gm.graph.output_node() not in self.missing:
+            self.add_outputs()
+        return Built(self.graph, len(inputs), fed, self.plan)
 
     # Inputs
 
@@ -217,7 +217,7 @@ class _Builder:
         if isinstance(value, torch.Tensor):
             self.values[node] = data
             _write_sizes(data.desc, value)
-            write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
+            _write_texts(data.desc, STRIDES, () if is_row_major(value) else value.stride())
             return
         self.numbers[type(value), value.node.expr] = data
         for text in texts([value]) or ():
@@ -233,8 +233,6 @@ class _Builder:
     # Calls
 
     def add_call(self, node: fx.Node) -> None:
-        if node.target in SETTLED_CHECKS or is_mark(node) or is_number(node.meta.get("val")):
-            return
         if node.target is operator.getitem:
             self.values[node] = self.item(node)
         else:
@@ -274,57 +272,63 @@ class _Builder:
     def convert(self, node: fx.Node) -> Any:
         """What the converter of a node returns: a tensor, or a list of tensors, in which None stands for a result
         that is not computed."""
-        body = find(node.target) or user_operators.converter(node.target)
-        if body is None:
+        call, before = self.calls[node], len(self.graph.op)
+        if call.converter is None:
             self.note(node, user_operators.why_none(node.target) if is_of_user(node.target) else "")
             return self.stand_ins(node)
-        before = len(self.graph.op)
         try:
-            self.check_memory(node)
-            with self.graph.fx_node(code_of(node), stack_of(node)):
-                args = [self.operands(argument) for argument in node.args]
-                kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
-                specs = specs_of(node.meta.get("val"))
-                result = body(*args, **kwargs, meta_outputs=specs)
-            if is_of_user(node.target):
-                given = arguments_by_name(node.target, args, kwargs)
-                user_operators.name_operator(node.target, self.graph.op[before:], given, _as_list(_listed(result)))
+            result = self.converted(call, call.converter)
             self.check_computed(node, before)
-            self.take_written(node, before)
+            self.take_written(call, before)
         except NotImplementedError as refusal:
             self.note(node, str(refusal))
             return self.stand_ins(node)
         except Exception as error:
-            add_note(error, f"in the converter of {node.target}, at {source_line(node) or node.name}")
+            add_note(error, f"in the converter of {node.target}, at {call.line or node.name}")
             raise
-        for op in self.graph.op[before:]:
-            if SOURCE not in op.attr and source_line(node):
-                op.attr[SOURCE].s = source_line(node).encode()
+        for op in self.graph.op[before:] if call.line else ():
+            if SOURCE not in op.attr:
+                op.attr[SOURCE].s = call.line.encode()
         result = _listed(result)
-        self.describe(node, result, specs)
+        self.describe(call, result)
         self.describe_sizes(node, result)
         return result
 
-    def check_memory(self, node: fx.Node) -> None:
-        """Raises ``NotImplementedError`` if the engine cannot reach the memory that a node is about."""
-        if reason := self.placement.refusal(node):
-            raise NotImplementedError(reason)
-        if _names_places_of_input(node):
-            raise NotImplementedError("it counts places from the start of memory in which an input may lie anywhere")
+    def converted(self, call: Call, converter: Converter) -> Any:
+        """What the converter of a call returns. Raises ``NotImplementedError`` if a graph of GE cannot have the call,
+        its operands or its results."""
+        if call.refusal:
+            raise NotImplementedError(call.refusal)
+        before, target = len(self.graph.op), call.node.target
+        with self.graph.fx_node(call.code, call.stack):
+            args = [self.operands(argument) for argument in call.node.args]
+            kwargs = {name: self.operands(argument) for name, argument in call.node.kwargs.items()}
+            if call.why_no_specs:
+                raise NotImplementedError(call.why_no_specs)
+            result = converter(*args, **kwargs, meta_outputs=call.specs)
+        if is_of_user(target):
+            given = arguments_by_name(target, args, kwargs)
+            user_operators.name_operator(target, self.graph.op[before:], given, _as_list(_listed(result)))
+        return result
 
     def check_computed(self, node: fx.Node, first: int) -> None:
-        """Raises ``NotImplementedError`` if the engine does not compute what a node became, the operators of the graph
-        from ``first`` on."""
-        values = [operand.meta.get("val") for operand in (node, *node.all_input_nodes)]
+        """Raises ``NotImplementedError`` if the engine of this process has to compute what a node became, the operators
+        of the graph from ``first`` on, and does not."""
+        if not self.is_run:
+            return
         types = {op.type for op in self.graph.op[first:] if OPERATOR not in op.attr}
-        if reason := self.refuse(types, pytree.tree_leaves(values)):
-            raise NotImplementedError(reason)
+        if unknown := types - ir.computed_types():
+            raise NotImplementedError(f"the engine does not compute operators of type {', '.join(sorted(unknown))}")
+        values = pytree.tree_leaves([operand.meta.get("val") for operand in (node, *node.all_input_nodes)])
+        if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
+            raise NotImplementedError("the engine does not compute complex numbers")
 
     # Operators of users, and those that write arguments
 
-    def take_written(self, node: fx.Node, first: int) -> None:
+    def take_written(self, call: Call, first: int) -> None:
         """Later nodes that read an argument which a node writes, what it views, or another view of that, get values in
         which the output of the name of that input is."""
+        node = call.node
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace == "aten":
             return
         arguments = arguments_by_name(node.target, node.args, node.kwargs)
@@ -337,7 +341,7 @@ class _Builder:
                 raise NotImplementedError(f"its argument {name}, which it writes, is memory from outside of the graph")
             if base is not argument:
                 before = self.values[base]
-                with self.graph.fx_node(code_of(node), stack_of(node)):
+                with self.graph.fx_node(call.code, call.stack):
                     value = _described_as(before, put_back(argument, name, before, value, self.operands))
             self.values[base] = value
         for base in dict.fromkeys(map(base_of, written)):
@@ -365,7 +369,7 @@ class _Builder:
             if isinstance(value, torch.Tensor) and isinstance(tensor, Tensor) and OPERATOR in tensor.node.attr:
                 tensor.desc.shape.dim[:] = dims_of(tensor.symsize or ())
                 _write_sizes(tensor.desc, value)
-                write_texts(tensor.desc, STRIDES, () if is_row_major(value) else value.stride())
+                _write_texts(tensor.desc, STRIDES, () if is_row_major(value) else value.stride())
 
     def operands(self, argument: Any) -> Any:
         """An argument of a node as converters take it."""
@@ -404,8 +408,9 @@ class _Builder:
 
     # Results
 
-    def describe(self, node: fx.Node, result: Any, specs: Any) -> None:
-        """Says what FX knows of the results of a node."""
+    def describe(self, call: Call, result: Any) -> None:
+        """Says what FX knows of the results of a call."""
+        node, specs = call.node, call.specs
         value = node.meta.get("val")
         if isinstance(value, Symbolic) and result.dtype != DataType.DT_UNDEFINED:  # it has the type of a tensor
             specs = TensorSpec(result.dtype, ())
@@ -438,22 +443,13 @@ class _Builder:
 
     # Outputs
 
-    def add_outputs(self) -> OutputPlan:
-        node = self.gm.graph.output_node()
-        outputs = pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
-        try:
-            plan = plan_outputs(outputs, self.placeholders, numbers_are_results=self.is_file)
-            specs = [spec_of(output.meta["val"]) for output in plan.results]
-        except NotImplementedError as refusal:
-            self.note(node, str(refusal))
-            return OutputPlan((), ())
-        results = [self.value(output) for output in plan.results]
-        end = ge.NetOutput(results, specs, dependencies=self.written)
-        for desc, output in zip(end.input_desc, plan.results, strict=True):
+    def add_outputs(self) -> None:
+        results = [self.value(output) for output in self.plan.results]
+        end = ge.NetOutput(results, self.plan.specs, dependencies=self.written)
+        for desc, output in zip(end.input_desc, self.plan.results, strict=True):
             value = output.meta["val"]
             if isinstance(value, torch.Tensor):
-                write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
-        return plan
+                _write_texts(desc, STRIDES, value.stride() if is_dense(value) and not is_row_major(value) else ())
 
 
 def _name_of_memory(value: torch.Tensor, index: int) -> str:
@@ -463,17 +459,16 @@ def _name_of_memory(value: torch.Tensor, index: int) -> str:
     return "_".join(["RefData", *("_".join(map(str, numbers)) for numbers in known), str(index)])
 
 
-def _names_places_of_input(node: fx.Node) -> bool:
-    """Whether a call names places in the memory of an input by an offset, which does not count from the input."""
-    if node.target is not aten.as_strided.default:
-        return False
-    given = arguments_by_name(node.target, node.args, node.kwargs)
-    return given.get("storage_offset") is not None and base_of(given["self"]).op == "placeholder"
-
-
 def _write_sizes(desc: Any, value: torch.Tensor) -> None:
     """Names the sizes of a tensor in its descriptor, if some are unknown."""
-    write_texts(desc, SIZES, value.size() if None in map(constant, value.size()) else ())
+    _write_texts(desc, SIZES, value.size() if None in map(constant, value.size()) else ())
+
+
+def _write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
+    """Writes numbers into an attribute of a descriptor, as a list of texts. Without numbers, or if the engine has no
+    words for them, it is left out."""
+    if numbers and (words := texts(numbers)):
+        attr.ListStr(words).write(desc.attr[name])
 
 
 def _tensors_of(arguments: Mapping[str, Any]) -> list[tuple[fx.Node, str]]:

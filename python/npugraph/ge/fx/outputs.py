@@ -16,7 +16,8 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from npugraph.fx.nodes import base_of
 from npugraph.fx.values import expressions, is_row_major
-from npugraph.ge.fx.values import constant, is_number, not_of_ge
+from npugraph.ge.data_types import TensorSpec
+from npugraph.ge.fx.values import constant, is_number, not_of_ge, spec_of
 
 Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
 Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output, or to all
@@ -107,10 +108,11 @@ Entry = Fixed | Computed | Given | Result
 @dataclasses.dataclass(frozen=True)
 class OutputPlan:
     """How the outputs of an FX graph come about in a call. ``results`` are the nodes whose tensors the engine
-    returns, in order; ``entries`` keep nothing of the graph alive."""
+    returns, in order, and ``specs`` are theirs; ``entries`` keep nothing of the graph alive."""
 
     entries: tuple[Entry, ...]
     results: tuple[fx.Node, ...]
+    specs: tuple[TensorSpec, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -135,7 +137,8 @@ def plan_outputs(
     outputs: Sequence[Any], placeholders: Sequence[fx.Node], *, numbers_are_results: bool = False
 ) -> OutputPlan:
     """The plan for ``outputs``, the leaves of an FX graph's output. Numbers that depend on the call are results of the
-    engine, or else of the host. Raises ``NotImplementedError`` if sizes of an output do not follow from the inputs."""
+    engine, or else of the host. Raises ``NotImplementedError`` if GE does not have an output, or if sizes of one do not
+    follow from the inputs."""
     numbers = NumbersOfCall([node.meta.get("val") for node in placeholders])
     places = {node: place for place, node in enumerate(placeholders)}
     results: dict[fx.Node, int] = {}
@@ -163,7 +166,7 @@ def plan_outputs(
         return Result(index, None if is_plain else _window(numbers, value))
 
     entries = tuple(map(entry, outputs))
-    return OutputPlan(entries, tuple(results))
+    return OutputPlan(entries, tuple(results), tuple(spec_of(result.meta["val"]) for result in results))
 
 
 def _origin(node: fx.Node) -> fx.Node:

@@ -48,16 +48,25 @@ class Partition:
 
 
 def convert(
-    gm: fx.GraphModule, inputs: Sequence[InputInfo], names: Iterator[str], build: Build, *, boxed: bool = False
+    gm: fx.GraphModule,
+    inputs: Sequence[InputInfo],
+    names: Iterator[str],
+    build: Build,
+    *,
+    in_parts: bool = True,
+    boxed: bool = False,
 ) -> Built | Partition:
     """Converts a functional graph of operators whose placeholders ``inputs`` describe. Without operators that cannot
     be converted it becomes one graph of GE. Otherwise only those run eagerly, the others are as few graphs of GE as
-    possible, and one warning of the log names them all. The graphs take their names from ``names``. The graph of a
-    ``Partition`` takes its inputs one by one, or with ``boxed`` as a list, which it empties."""
+    possible, and one warning of the log names them all; a graph that may not be ``in_parts`` raises
+    ``MissingConverters`` instead. The graphs take their names from ``names``. The graph of a ``Partition`` takes its
+    inputs one by one, or with ``boxed`` as a list, which it empties."""
     name = next(names)
     try:
         return build(gm, name, inputs)
     except MissingConverters as error:
+        if not in_parts:
+            raise
         missing = error.missing
     partition = _Partitioner(gm, inputs, [name], names, build).run(missing)
     if boxed:

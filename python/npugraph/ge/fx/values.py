@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of FX and their values as GE has them: devices, sizes, element types, and texts for the engine."""
+"""Nodes of FX and their values as GE has them: devices, sizes, element types, texts for the engine, and all that a
+conversion asks of a call."""
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,11 +15,15 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph import _C
-from npugraph.fx.source_lines import frames_of
+from npugraph.fx.nodes import base_of
+from npugraph.fx.schema import arguments_by_name
+from npugraph.fx.source_lines import frames_of, source_line
+from npugraph.fx.streams.stream_marks import is_mark
+from npugraph.fx.translate.importer import SETTLED_CHECKS
 from npugraph.fx.translate.symbolic import SymbolicConverter, Unsupported
 from npugraph.fx.values import memory_order
-from npugraph.ge import attr
-from npugraph.ge.converters.registry import operator_text
+from npugraph.ge.converters import user_operators
+from npugraph.ge.converters.registry import Converter, code_of, find
 from npugraph.ge.data_types import DataType, TensorSpec
 
 
@@ -28,14 +34,6 @@ def texts(numbers: Sequence[Any]) -> list[str] | None:
         return [str(converter(number)) for number in numbers]
     except Unsupported:
         return None
-
-
-def write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
-    """Writes numbers into an attribute of a descriptor, as a list of texts. Without numbers, or if the engine has no
-    words for them, it is left out."""
-    words = texts(numbers)
-    if words:
-        attr.ListStr(words).write(desc.attr[name])
 
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -70,13 +68,14 @@ def spec_of(value: Any) -> TensorSpec:
         return TensorSpec(_TYPES[type(value)], ())
     if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
         raise NotImplementedError(f"GE has no tensors of the layout {value.layout}")
+    order = _order_of(value) if isinstance(value, torch.Tensor) else ()
     try:
         spec = TensorSpec.of(value)
     except RuntimeError as error:
         raise NotImplementedError(str(error)) from None
     known = map(constant, spec.size)
     sizes = tuple(n if k is None else k for n, k in zip(spec.size, known, strict=True))
-    return TensorSpec(spec.dtype, sizes, _order_of(value) if isinstance(value, torch.Tensor) else ())
+    return TensorSpec(spec.dtype, sizes, order)
 
 
 def _order_of(value: torch.Tensor) -> tuple[int, ...] | None:
@@ -113,25 +112,6 @@ def refusal(value: Any) -> str:
         return str(error)
     is_told = not isinstance(value, Symbolic) or constant(value) is not None or texts([value]) is not None
     return "" if is_told else f"the engine has no word for the number {value}"
-
-
-def code_of(node: fx.Node) -> str:
-    """The node as a line of code."""
-    if node.op != "call_function":
-        return f"{node.name} = {node.op}[{node.target}]"
-    arguments = [*map(_text, node.args), *(f"{name}={_text(value)}" for name, value in node.kwargs.items())]
-    return f"{node.name} = {operator_text(node)}({', '.join(arguments)})"
-
-
-def _text(argument: Any) -> str:
-    if isinstance(argument, (list, tuple)):
-        return f"[{', '.join(map(_text, argument))}]"
-    return argument.name if isinstance(argument, fx.Node) else repr(argument)
-
-
-def stack_of(node: fx.Node) -> list[str]:
-    """The node's place in the user's program, as lines of a stack of Python, the outermost first."""
-    return [f'File "{file}", line {line}, in {function}' for file, line, function in frames_of(node)]
 
 
 aten = torch.ops.aten
@@ -174,3 +154,45 @@ def _is_scalar_of_host(tensor: torch.Tensor) -> bool:
 
 def _tensors_of(node: fx.Node) -> Iterator[Any]:
     return (leaf for leaf in pytree.tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """What a conversion asks of a call."""
+
+    node: fx.Node
+    code: str  # as a line of a program
+    line: str  # of the user's program; "" if nobody knows it
+    stack: list[str]  # the same as lines of a stack of Python, the outermost first
+    converter: Converter | None
+    specs: Any  # of its results; see ``specs_of``
+    why_no_specs: str  # "" if GE has its results
+    refusal: str  # why a graph of GE cannot have it, "" if it can
+
+
+def calls_of(graph: fx.Graph, placement: Placement) -> dict[fx.Node, Call]:
+    """The calls of a graph that may be converted, by their nodes, in order."""
+    nodes = [node for node in graph.nodes if node.op == "call_function" and node.target not in SETTLED_CHECKS]
+    return {node: _call(node, placement) for node in nodes if not is_mark(node)}
+
+
+def _call(node: fx.Node, placement: Placement) -> Call:
+    refusal = placement.refusal(node)
+    if not refusal and _names_places_of_input(node):
+        refusal = "it counts places from the start of memory in which an input may lie anywhere"
+    specs, why_no_specs = None, ""
+    try:
+        specs = specs_of(node.meta.get("val"))
+    except NotImplementedError as error:
+        why_no_specs = str(error)
+    stack = [f'File "{file}", line {line}, in {function}' for file, line, function in frames_of(node)]
+    converter = find(node.target) or user_operators.converter(node.target)
+    return Call(node, code_of(node), source_line(node), stack, converter, specs, why_no_specs, refusal)
+
+
+def _names_places_of_input(node: fx.Node) -> bool:
+    """Whether a call names places in the memory of an input by an offset, which does not count from the input."""
+    if node.target is not aten.as_strided.default:
+        return False
+    given = arguments_by_name(node.target, node.args, node.kwargs)
+    return given.get("storage_offset") is not None and base_of(given["self"]).op == "placeholder"
