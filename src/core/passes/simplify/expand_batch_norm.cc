@@ -83,7 +83,7 @@ class BatchNormExpander {
 
   bool expand_gradients(const ir::Node& node) {
     const ir::ValueId x = Gradients::input(node), weight = Gradients::weight(node);
-    set_images(x, node.results[0]);
+    set_images(x, asked(node, 0));
     const ir::ValueId grads = widened_image(Gradients::grad_out(node)), wide = widened_image(x);
     const ir::ValueId mean = widened(Gradients::save_mean(node)), rstd = widened(Gradients::save_invstd(node));
     const ir::ValueId centred = insert_image<aten::sub_Tensor>({of(wide), of(by_channels(mean)), Expr(1)});
@@ -97,19 +97,20 @@ class BatchNormExpander {
     const ir::ValueId inner = insert_image<aten::sub_Tensor>({of(shifted), of(along), Expr(1)});
     ir::ValueId scale = by_channels(rstd);
     if (weight != ir::kNone) scale = insert<aten::mul_Tensor>({of(scale), of(by_channels(widened(weight)))});
-    put(node.results[0], insert_image<aten::mul_Tensor>({of(scale), of(inner)}));
-    put(node.results[1], of_weight);
-    put(node.results[2], of_bias);
+    put(asked(node, 0), insert_image<aten::mul_Tensor>({of(scale), of(inner)}));
+    put(asked(node, 1), of_weight);
+    put(asked(node, 2), of_bias);
     return true;
   }
 
   static bool is_float(DType dtype) { return is_floating(dtype) && !is_float8(dtype); }
 
+  bool is_unread(ir::ValueId id) const {
+    return id == ir::kNone || (uses_.users[id].empty() && uses_.output_uses[id] == 0);
+  }
+
   bool fits_norm(const ir::Node& node) const {
-    const auto is_unread = [&](ir::ValueId id) {
-      return id == ir::kNone || (uses_.users[id].empty() && uses_.output_uses[id] == 0);
-    };
-    if (!std::all_of(node.results.begin() + 1, node.results.end(), is_unread)) return false;
+    if (!is_unread(node.results[1]) || !is_unread(node.results[2])) return false;
     const DType computes = compute_type(type(Norm::input(node)).dtype);
     const auto fits_others = [&](const ops::TensorArgument& operand) {
       const ir::ValueId id = operand(node);
@@ -127,8 +128,20 @@ class BatchNormExpander {
   }
 
   bool fits_gradients(const ir::Node& node) const {
+    // A result that is not asked for is undefined, which only the operator itself can return.
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      if (asked(node, i) == ir::kNone && !is_unread(node.results[i])) return false;
+    }
     return trains(Gradients::train(node), Gradients::input(node)) && Gradients::save_mean(node) != ir::kNone &&
            Gradients::save_invstd(node) != ir::kNone;
+  }
+
+  // The gradient at `i`; kNone if the mask leaves it out.
+  static ir::ValueId asked(const ir::Node& node, size_t i) {
+    const auto* mask = std::get_if<std::vector<Expr>>(&Gradients::output_mask.attr(node));
+    const bool is_left_out =
+        mask != nullptr && i < mask->size() && (*mask)[i].is_constant() && !(*mask)[i].value().as_bool();
+    return is_left_out ? ir::kNone : node.results[i];
   }
 
   // Whether the flag is set, and channels of x have more than one element.

@@ -57,9 +57,10 @@ TEST(Artifact, NamesTheStagesForAWrongOne) {
     }
     return "nothing was refused";
   };
-  EXPECT_TRUE(refusal([&] {
-                artifact->text("nope");
-              }).starts_with("unknown stage \"nope\"; the stages of doubles are: import, canonicalise, "));
+  EXPECT_TRUE(
+      refusal([&] { artifact->text("nope"); })
+          .starts_with(
+              "unknown stage \"nope\"; the stages of doubles are: import, expand_batch_norm_training, canonicalise, "));
   EXPECT_TRUE(refusal([&] { artifact->graph("nope"); }).ends_with("recompute_parts, lower, plan"));
   EXPECT_EQ(refusal([&] { artifact->graph("plan"); }),
             "after \"plan\" doubles is a Program and no graph any more; the last graph is that of \"recompute_parts\"");
