@@ -9,6 +9,7 @@
 #include "ops/shapes/shapes.h"
 #include "ops/table.h"
 #include "ops/views/views.h"
+#include "tensor/shape.h"
 
 namespace npugraph::ops {
 namespace {
@@ -71,18 +72,6 @@ bool is_undefined(const ir::Type& type) {
   return opaque != nullptr && opaque->what.empty();
 }
 
-// Replaces max(1, x) by x. torch counts a size that may be 0 as 1 in strides, which mean nothing when it is 0.
-Expr without_max_of_one(const Expr& e) {
-  if (e.is_constant() || e.op() == ExprOp::kSymbol) return e;
-  std::vector<Expr> args;
-  for (const Expr& arg : e.args()) args.push_back(without_max_of_one(arg));
-  if (e.op() == ExprOp::kMax && args.size() == 2) {
-    if (args[0].is_int(1)) return args[1];
-    if (args[1].is_int(1)) return args[0];
-  }
-  return Expr::make(e.op(), std::move(args));
-}
-
 // Whether both are the same expression, or the same number for all values of the symbols.
 bool is_equal(const Expr& a, const Expr& b, const std::vector<ir::Symbol>& symbols) {
   return a == b || (ir::is_nonnegative(a - b, symbols) && ir::is_nonnegative(b - a, symbols));
@@ -98,7 +87,7 @@ bool is_same_layout(const ir::TensorType& declared, const std::vector<Expr>& siz
   }
   if (ir::is_empty(declared)) return true;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const Expr x = without_max_of_one(declared.strides[i]), y = without_max_of_one(strides[i]);
+    const Expr x = without_at_least_one(declared.strides[i]), y = without_at_least_one(strides[i]);
     if (!declared.sizes[i].is_int(1) && !is_equal(x, y, symbols)) return false;
   }
   return true;

@@ -35,6 +35,21 @@ std::vector<Expr> contiguous_strides(std::span<const Expr> sizes) {
   return strides;
 }
 
+bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride) {
+  return outer == stride * size || outer == stride * at_least_one(size);
+}
+
+Expr without_at_least_one(const Expr& stride) {
+  if (stride.is_constant() || stride.op() == ExprOp::kSymbol) return stride;
+  std::vector<Expr> args;
+  for (const Expr& arg : stride.args()) args.push_back(without_at_least_one(arg));
+  if (stride.op() == ExprOp::kMax && args.size() == 2) {
+    if (args[0].is_int(1)) return args[1];
+    if (args[1].is_int(1)) return args[0];
+  }
+  return Expr::make(stride.op(), std::move(args));
+}
+
 bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides) {
   NG_CHECK(sizes.size() == strides.size(), sizes.size(), " sizes, ", strides.size(), " strides");
   if (has_zero(sizes)) return true;
@@ -42,16 +57,11 @@ bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides) {
   Expr inner_size = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
     if (sizes[d].is_int(1)) continue;
-    // PyTorch writes max(size, 1) into a stride when the size may be 0; both forms place the elements alike.
-    if (strides[d] != inner_stride * inner_size && strides[d] != inner_stride * at_least_one(inner_size)) return false;
+    if (!is_step_over(strides[d], inner_size, inner_stride)) return false;
     inner_stride = strides[d];
     inner_size = sizes[d];
   }
   return true;
-}
-
-bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride) {
-  return outer == stride * size || outer == stride * Expr::make(ExprOp::kMax, {1, size});
 }
 
 Expr extent(std::span<const Expr> sizes, std::span<const Expr> strides) {

@@ -17,13 +17,18 @@ Expr numel(std::span<const Expr> sizes);
 // Strides of a dense row-major tensor; a dimension of constant size 0 counts as 1, as in PyTorch.
 std::vector<Expr> contiguous_strides(std::span<const Expr> sizes);
 
+// In strides PyTorch counts a size that may be 0 as max(size, 1). Strides with the size itself place elements alike:
+// where the size is 0, there are none. So the next three functions take both forms.
+
+// Whether a step of `outer` passes over `size` elements of `stride`, so that two dimensions are one.
+bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride);
+
+// The stride with sizes in the place of max(size, 1), so that strides of both forms can be compared.
+Expr without_at_least_one(const Expr& stride);
+
 // Whether `strides` are those of a dense row-major tensor; dimensions of size 1 may have any stride, and so may all
 // dimensions when a size is the constant 0.
 bool is_contiguous(std::span<const Expr> sizes, std::span<const Expr> strides);
-
-// Whether a step of `outer` passes over `size` elements of `stride`, so that two dimensions are one. `outer` may count
-// the size as at least 1, as strides of PyTorch do: where it is 0, there are no elements.
-bool is_step_over(const Expr& outer, const Expr& size, const Expr& stride);
 
 // Elements from the first to the last touched, plus one; 0 when a size is the constant 0. If a symbolic size is 0 at
 // run time, the value has no meaning and may be negative.
