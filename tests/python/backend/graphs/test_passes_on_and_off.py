@@ -77,7 +77,7 @@ def through_unsigned(x, codes):
 
 
 def normalised_gradients(g, x):
-    zeros, ones = torch.zeros(4), torch.ones(4)
+    zeros, ones = torch.zeros(4, device=x.device), torch.ones(4, device=x.device)
     gradients = torch.ops.aten.native_batch_norm_backward
     return gradients(g * 2, x * 2, ones, None, None, zeros, ones, True, 1e-5, [True, True, True])[0] * 3
 
