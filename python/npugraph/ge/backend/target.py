@@ -160,21 +160,19 @@ def ge_target(config: CompilerConfig) -> Target[Converted]:
             Step("correct", graph_target.correct_fake_values, "Parts of the graph take over values of its nodes."),
         ),
         (),
-        functools.partial(
-            _convert, config.debug.missing_converters.value != "error"
-        ),  # the engine compiles at the first call
+        functools.partial(_convert, config),  # the engine compiles at the first call
         functools.partial(_function, config),
         lambda operator: find(operator) is not None,
     )
 
 
-def _convert(in_parts: bool, graph: OperatorGraph) -> Converted:
+def _convert(config: CompilerConfig, graph: OperatorGraph) -> Converted:
     return convert(
         graph.gm,
         graph.inputs,
         iter(next_name, None),
         functools.partial(build, is_run=True),
-        in_parts=in_parts,
+        in_parts=config.debug.missing_converters.value != "error",
         boxed=graph.route is not Route.RECORDED,
     )
 
