@@ -19,6 +19,7 @@ from tests.python import api_pages
 def test_examples_of_the_pages_run(page: str, tmp_path: Path) -> None:
     package = api_pages.OTHERS.get(page)
     if package and importlib.util.find_spec(package) is None:
+        # Neither the product nor its other tests need these packages, and timm's torchvision has to fit the torch here.
         pytest.skip(f"{package} is not installed")
     api_pages.check_examples(page, tmp_path)
 
