@@ -31,10 +31,14 @@ std::optional<Expr> solve(const Expr& difference, const std::string& symbol) {
   return at(value).is_int(0) ? std::optional(value) : std::nullopt;
 }
 
-// The numbers by which `symbol` is divided somewhere in `expr`.
+bool mentions(const Expr& expr, const Expr& symbol) {
+  return expr == symbol || std::ranges::any_of(expr.args(), [&](const Expr& arg) { return mentions(arg, symbol); });
+}
+
+// The numbers by which `symbol`, or something that it is part of, is divided somewhere in `expr`.
 void collect_divisors(const Expr& expr, const Expr& symbol, std::vector<int64_t>& divisors) {
   const bool divides = expr.op() == ExprOp::kFloorDiv || expr.op() == ExprOp::kMod;
-  const auto divisor = divides && expr.args()[0] == symbol ? expr.args()[1].as_int() : std::nullopt;
+  const auto divisor = divides && mentions(expr.args()[0], symbol) ? expr.args()[1].as_int() : std::nullopt;
   if (divisor) divisors.push_back(*divisor);
   for (const Expr& arg : expr.args()) collect_divisors(arg, symbol, divisors);
 }

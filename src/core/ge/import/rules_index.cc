@@ -6,6 +6,7 @@
 #include "ge/import/rules.h"
 #include "ir/bounds.h"
 #include "ops/operators.h"
+#include "tensor/shape.h"
 
 namespace npugraph::ge {
 
@@ -22,7 +23,9 @@ std::vector<Operand> gather_along(const Call& call, int64_t axis) {
     return one(
         context.add(aten::select_int::op(), {TensorRef{x}, Expr(static_cast<int64_t>(dim)), known->elements.front()}));
   const ir::ValueId indices = call.value("indices");
-  if (dim == 0 && sizes.size() == 2) return one(context.add(aten::embedding::op(), {TensorRef{x}, TensorRef{indices}}));
+  // There is code for rows of a table only if it is dense.
+  const bool is_table = dim == 0 && sizes.size() == 2 && is_contiguous(sizes, context.type(x).strides);
+  if (is_table) return one(context.add(aten::embedding::op(), {TensorRef{x}, TensorRef{indices}}));
   std::vector<TensorRef> places(dim);
   places.push_back({indices});
   return one(context.add(aten::index_Tensor::op(), {TensorRef{x}, places}));
