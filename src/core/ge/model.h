@@ -70,11 +70,13 @@ struct TypeNumber {
   int64_t number = 0;
 };
 
-// ge.proto.AttrDef. `std::monostate`: not set, or a kind that the engine does not read (functions, graphs,
-// expressions).
+struct GraphDef;
+
+// ge.proto.AttrDef. `std::monostate`: not set, or a kind that the engine does not read (functions, expressions).
 struct AttrValue {
   std::variant<std::monostate, std::string_view, int64_t, float, bool, ListValue, TensorDesc, TensorValue,
-               std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>, TypeNumber>
+               std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>, TypeNumber,
+               std::shared_ptr<const GraphDef>>
       value;
 
   template <typename T>

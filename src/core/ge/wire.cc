@@ -258,6 +258,7 @@ class Reader {
         case varint_field(5): attr.value = in.get_bool(); break;
         case bytes_field(11): attr.value = desc(in.get_message()); break;
         case bytes_field(12): attr.value = tensor(in.get_message()); break;
+        case bytes_field(13): attr.value = std::make_shared<const GraphDef>(graph(in.get_message())); break;
         case bytes_field(14): attr.value = int_lists(in.get_message()); break;
         case varint_field(15): attr.value = TypeNumber{in.get_int64()}; break;
         case bytes_field(16): attr.value = float_lists(in.get_message()); break;

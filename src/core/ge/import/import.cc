@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <queue>
 #include <span>
 #include <string>
@@ -87,12 +88,11 @@ int64_t index_of(const OpDef& op) {
 
 class Importer {
  public:
-  Importer(const std::string& name, const OrderedGraph& ops, Context context, const HostSchemas& host)
-      : ops_(ops), context_(std::move(context)), host_(host) {
-    context_.graph().name = name.empty() ? "graph" : name;
-  }
+  Importer(const OrderedGraph& ops, Context& context, const HostSchemas& host)
+      : ops_(ops), context_(context), host_(host) {}
 
-  ir::Graph run() {
+  // Adds all of the graph.
+  void run() {
     for (const OpDef* op : inputs_in_order()) named(*op, [&] { add_input(*op); });
     for (size_t i = 0; i < ops_.order.size(); ++i) {
       const OpDef& op = *ops_.order[i];
@@ -102,7 +102,24 @@ class Importer {
       });
     }
     for (const ir::Symbol& symbol : context_.graph().symbols) require_source(Expr::symbol(symbol.name));
-    return std::move(context_.graph());
+  }
+
+  // Adds the operators as parts of another one, which has these operands, and returns its results. Nodes keep the
+  // origin of that operator. UserError if a part writes an operand.
+  std::vector<Operand> run_parts(const std::vector<Operand*>& operands) {
+    std::vector<Operand> results;
+    for (const OpDef* op : ops_.order) {
+      named(*op, [&] {
+        if (op->type == "Assign" || op->type == "RefData") throw UserError("a part of an operator writes nothing");
+        if (op->type == "Data")
+          results_[op] = {operand_of_parts(*op, operands)};
+        else if (op->type == "NetOutput")
+          results = results_of_parts(*op);
+        else
+          results_[op] = results_of(*op);
+      });
+    }
+    return results;
   }
 
  private:
@@ -182,13 +199,28 @@ class Importer {
   void add(const OpDef& op) {
     context_.set_origin(op.name, text_attr(op, attr::kSource));
     if (is_input(op)) return;
-    if (op.type == "NetOutput") {
+    if (op.type == "NetOutput")
       add_outputs(op);
-    } else if (op.type == "Const" || op.type == "Constant") {
-      results_[&op] = {constant(op)};
-    } else {
-      results_[&op] = apply_rule(op);
-    }
+    else
+      results_[&op] = results_of(op);
+  }
+
+  std::vector<Operand> results_of(const OpDef& op) {
+    if (op.type == "Const" || op.type == "Constant") return {constant(op)};
+    return apply_rule(op);
+  }
+
+  static Operand operand_of_parts(const OpDef& op, const std::vector<Operand*>& operands) {
+    const int64_t index = index_of(op);
+    if (index < 0 || static_cast<size_t>(index) >= operands.size() || operands[static_cast<size_t>(index)] == nullptr)
+      throw UserError(cat("it is input ", index, " of an operator that does not have this input"));
+    return *operands[static_cast<size_t>(index)];
+  }
+
+  std::vector<Operand> results_of_parts(const OpDef& op) {
+    std::vector<Operand> results;
+    for (const Operand* operand : operands_of(op)) results.push_back(operand == nullptr ? Operand{} : *operand);
+    return results;
   }
 
   std::vector<Operand> apply_rule(const OpDef& op) {
@@ -199,14 +231,24 @@ class Importer {
       return call_operator(context_, op, *schema, operands);
     }
     const IrOperator* ir = find_operator(op.type);
+    const auto* parts = find_attr<std::shared_ptr<const GraphDef>>(op.attrs, attr::kParts);
+    if (ir == nullptr && parts != nullptr) return add_parts(op, **parts, operands);
     if (ir == nullptr)
       throw UserError(cat("Ascend IR has no operator of this type, and no library that is loaded has a kernel for it; ",
                           libraries::kHowToLoad));
     const Call call(context_, op, *ir, operands);
+    if (parts != nullptr) return add_parts(op, **parts, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
     if (rule == nullptr) throw UserError("the engine does not compute operators of this type");
     if (op.type == "StridedSliceAssign" || op.type == "ViewCopy") refuse_written_inputs(op);
     return rule(call);
+  }
+
+  // Parts come before the rule, which may compute less than the operator can say.
+  std::vector<Operand> add_parts(const OpDef& op, const GraphDef& parts, const std::vector<Operand*>& operands) {
+    refuse_written_inputs(op);
+    const OrderedGraph ordered = order_operators(parts);
+    return Importer(ordered, context_, host_).run_parts(operands);
   }
 
   // Operators of users and those that write parts write copies, and only Assign writes what the graph is given.
@@ -239,7 +281,10 @@ class Importer {
     std::vector<Operand>& results = results_.at(ops_.by_name.find(input.producer)->second);
     if (static_cast<size_t>(input.index) >= results.size())
       throw UserError(cat("it reads result ", input.index, " of '", input.producer, "', which has ", results.size()));
-    return results[static_cast<size_t>(input.index)];
+    Operand& result = results[static_cast<size_t>(input.index)];
+    if (!result.is_set())
+      throw UserError(cat("it reads result ", input.index, " of '", input.producer, "', which no part of it computes"));
+    return result;
   }
 
   Operand constant(const OpDef& op) {
@@ -263,7 +308,7 @@ class Importer {
   }
 
   const OrderedGraph& ops_;
-  Context context_;
+  Context& context_;
   const HostSchemas& host_;
   std::map<const OpDef*, std::vector<Operand>> results_;
 };
@@ -285,7 +330,10 @@ ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& de
   Substitutions substitutions;
   while (true) {
     try {
-      return Importer(def.name, ordered, Context(substitutions, bounds, device, model.owner), host).run();
+      Context context(substitutions, bounds, device, model.owner);
+      context.graph().name = def.name.empty() ? "graph" : def.name;
+      Importer(ordered, context, host).run();
+      return std::move(context.graph());
     } catch (const SizesMustBeEqual& equation) {
       add_substitution(substitutions, equation);  // one symbol less in each round, or a multiple in the place of one
     } catch (const SizeMustBeAtMost& bound) {

@@ -19,6 +19,15 @@ namespace attr {
 inline constexpr std::string_view kSource = "_npugraph_source";
 // Of an operator: that of the user which computes it, "my_ops.scaled_add", by a kernel in a library or of the host.
 inline constexpr std::string_view kOperator = "_npugraph_operator";
+// Of an operator with kOperator, whose inputs, attributes and outputs are not those of the schema: a list of texts, for
+// each input the argument that it is, empty if it is none; the values of other arguments, each as an attribute with the
+// name of the argument behind the prefix; a list of integers, for each new result of the schema the output that it is.
+inline constexpr std::string_view kArguments = "_npugraph_arguments";
+inline constexpr std::string_view kArgumentPrefix = "_npugraph_argument.";
+inline constexpr std::string_view kResults = "_npugraph_results";
+// Of an operator: a graph of other operators that compute the same. The input with index i is input i of the operator,
+// and the inputs of the end are its outputs in order, absent those that the graph does not compute.
+inline constexpr std::string_view kParts = "_npugraph_parts";
 // Of an input: "parameter", "buffer" or "static".
 inline constexpr std::string_view kKind = "_npugraph_kind";
 // Of an input: it is a number of the user's program and not a tensor, with this text as an expression of sizes.

@@ -26,12 +26,15 @@ struct Numbers {
 // Larger tensors are not followed as expressions.
 inline constexpr int64_t kMostNumbers = 64;
 
-// What the rules know of a tensor. At least one member is set; those that are set have the same elements.
+// What the rules know of a tensor. At least one member is set; those that are set have the same elements. None is set
+// for a result that nothing computes.
 struct Operand {
   ir::ValueId value = ir::kNone;
   std::optional<Numbers> numbers;
   const TensorValue* constant = nullptr;  // bytes of the model
   DType dtype = DType::kF32;              // of the constant
+
+  bool is_set() const { return value != ir::kNone || numbers || constant != nullptr; }
 
   static Operand of(ir::ValueId value) { return {.value = value}; }
 };

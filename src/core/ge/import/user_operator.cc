@@ -33,6 +33,7 @@ std::optional<Attr> argument(const AttrValue& value, std::string_view type) {
     std::vector<Expr> numbers;
     for (const int64_t number : list->i) numbers.emplace_back(number);
     for (const float number : list->f) numbers.push_back(of_float(number));
+    for (const bool flag : list->b) numbers.push_back(of_bool(flag));
     return numbers;
   }
   if (type == "ScalarType") {
@@ -53,20 +54,25 @@ bool all_digits(std::string_view text) { return !text.empty() && text.find_first
 class UserCall {
  public:
   UserCall(Context& context, const OpDef& op, const ir::Schema& schema, const std::vector<Operand*>& operands)
-      : context_(context), op_(op), schema_(schema), operands_(operands), by_name_(have_names_of_arguments()) {}
+      : context_(context),
+        op_(op),
+        schema_(schema),
+        operands_(operands),
+        arguments_(find_attr<ListValue>(op.attrs, attr::kArguments)),
+        by_name_(arguments_ != nullptr || have_names_of_arguments()) {}
 
   std::vector<Operand> run() {
     for (const ir::SchemaArg& arg : schema_.args) args_.push_back(value_of(arg));
     if (!by_name_ && next_ < operands_.size())
       throw UserError(cat(schema_.name, " takes ", next_, " inputs, got ", operands_.size()));
     const ir::Op& op = *ops::registry().intern(schema_.text, static_cast<ir::Traits>(ir::Trait::kForeign));
-    const std::vector<ir::ValueId> made = context_.add_typed(op, std::move(args_), types_of_results());
-    std::vector<Operand> results;
-    auto next = made.begin();
-    for (const TensorDesc& output : op_.output_descs) {
-      const ir::ValueId* written = find_written(output.name);
-      results.push_back(Operand::of(written != nullptr ? *written : *next++));
+    const std::vector<size_t> outputs = outputs_of_results();
+    const std::vector<ir::ValueId> made = context_.add_typed(op, std::move(args_), types_of_results(outputs));
+    std::vector<Operand> results(op_.output_descs.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (const ir::ValueId* written = find_written(op_.output_descs[i].name)) results[i] = Operand::of(*written);
     }
+    for (size_t i = 0; i < outputs.size(); ++i) results[outputs[i]] = Operand::of(made[i]);
     return results;
   }
 
@@ -76,13 +82,15 @@ class UserCall {
     const std::string_view type = std::string_view(arg.type).substr(0, arg.type.size() - (is_optional ? 1 : 0));
     if (type == "Tensor") return tensor(arg, is_optional);
     if (type.starts_with("Tensor")) return tensors(arg);
-    if (const AttrValue* stated = find_attr(op_.attrs, arg.name)) {
+    if (arguments_ != nullptr && place_of(arg.name) < operands_.size()) return numbers(arg);
+    const std::string name = arguments_ != nullptr ? cat(attr::kArgumentPrefix, arg.name) : arg.name;
+    if (const AttrValue* stated = find_attr(op_.attrs, name)) {
       if (auto value = argument(*stated, type)) return *std::move(value);
-      throw UserError(cat("its attribute '", arg.name, "' is no ", type, ", which ", schema_.text, " takes"));
+      throw UserError(cat("its attribute '", name, "' is no ", type, ", which ", schema_.text, " takes"));
     }
     if (arg.has_default) return arg.default_value;
     if (is_optional) return None{};
-    throw UserError(cat("it has no attribute '", arg.name, "', which ", schema_.text, " takes"));
+    throw UserError(cat("it has no attribute '", name, "', which ", schema_.text, " takes"));
   }
 
   Attr tensor(const ir::SchemaArg& arg, bool is_optional) {
@@ -96,6 +104,7 @@ class UserCall {
 
   // The inputs whose descriptors are called x0, x1, ... By place, x is the name that the next input has.
   Attr tensors(const ir::SchemaArg& arg) {
+    if (arguments_ != nullptr) return stated_tensors(arg);
     const std::string_view next = name_of_input(next_);
     const bool is_list = by_name_ || next.ends_with('0');
     const std::string stem = by_name_ ? arg.name : std::string(next.substr(0, next.size() - (is_list ? 1 : 0)));
@@ -109,11 +118,34 @@ class UserCall {
     return refs;
   }
 
+  // Numbers that sizes of inputs say, for an argument that is a list of numbers in the schema and an input in the IR.
+  Attr numbers(const ir::SchemaArg& arg) const {
+    const Operand* operand = operands_[place_of(arg.name)];
+    if (operand == nullptr || !operand->numbers || !arg.type.starts_with("SymInt["))
+      throw UserError(cat("its input for the argument '", arg.name, "' is no list of numbers that follow from sizes"));
+    return operand->numbers->elements;
+  }
+
+  Attr stated_tensors(const ir::SchemaArg& arg) {
+    std::vector<TensorRef> refs;
+    for (size_t place = 0; place < operands_.size(); ++place) {
+      if (operands_[place] != nullptr && argument_of_input(place) == arg.name) refs.push_back({operand(arg, place)});
+    }
+    if (refs.empty() && arg.type.ends_with('?')) return None{};
+    return refs;
+  }
+
   // The place of the input with this name; the number of operands if there is none.
   size_t place_of(std::string_view name) const {
     size_t place = 0;
-    while (place < operands_.size() && name_of_input(place) != name) ++place;
+    while (place < operands_.size() && argument_of_input(place) != name) ++place;
     return place;
+  }
+
+  // The argument that an input is; unless the operator states it, the input has its name.
+  std::string_view argument_of_input(size_t place) const {
+    if (arguments_ == nullptr) return name_of_input(place);
+    return place < arguments_->s.size() ? arguments_->s[place] : std::string_view();
   }
 
   // Whether each input has the name of an argument, or of a part of a list. Inputs of other names go by their places.
@@ -146,10 +178,27 @@ class UserCall {
     return found == written_.end() ? nullptr : &found->second;
   }
 
-  std::vector<ir::Type> types_of_results() {
+  // For each new tensor of the schema, the output that it is.
+  std::vector<size_t> outputs_of_results() const {
+    std::vector<size_t> outputs;
+    if (const auto* stated = find_attr<ListValue>(op_.attrs, attr::kResults)) {
+      for (const int64_t output : stated->i) {
+        if (output < 0 || static_cast<size_t>(output) >= op_.output_descs.size())
+          throw UserError(cat("it states a result as output ", output, ", and has ", op_.output_descs.size()));
+        outputs.push_back(static_cast<size_t>(output));
+      }
+      return outputs;
+    }
+    for (size_t i = 0; i < op_.output_descs.size(); ++i) {
+      if (find_written(op_.output_descs[i].name) == nullptr) outputs.push_back(i);
+    }
+    return outputs;
+  }
+
+  std::vector<ir::Type> types_of_results(const std::vector<size_t>& outputs) {
     std::vector<ir::Type> types;
-    for (const TensorDesc& output : op_.output_descs) {
-      if (find_written(output.name) != nullptr) continue;
+    for (const size_t number : outputs) {
+      const TensorDesc& output = op_.output_descs[number];
       ir::TensorType type{.dtype = ge::element_type(output),
                           .sizes = sizes_of(context_, output),
                           .strides = {},
@@ -157,6 +206,8 @@ class UserCall {
       type.strides = stated_strides(context_, output).value_or(contiguous_strides(type.sizes));
       types.emplace_back(std::move(type));
     }
+    const bool is_list = schema_.returns.size() == 1 && schema_.returns[0].type == "Tensor[]";
+    if (is_list && arguments_ != nullptr) return types;
     const auto expected = std::ranges::count_if(schema_.returns, [](const auto& result) { return !result.is_write; });
     if (static_cast<std::ptrdiff_t>(types.size()) != expected)
       throw UserError(
@@ -172,8 +223,9 @@ class UserCall {
   const OpDef& op_;
   const ir::Schema& schema_;
   const std::vector<Operand*>& operands_;
-  const bool by_name_;  // whether arguments find their operands by name, and not in order
-  size_t next_ = 0;     // of the operands, in order
+  const ListValue* const arguments_;  // of each input, if the operator states it
+  const bool by_name_;                // whether arguments find their operands by name, and not in order
+  size_t next_ = 0;                   // of the operands, in order
   std::vector<Attr> args_;
   std::vector<Written> written_;
 };

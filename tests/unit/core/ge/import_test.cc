@@ -147,6 +147,56 @@ TEST(Import, ViewsOfWrittenInputsAreKept) {
   EXPECT_LT(kept, written) << text;
 }
 
+// SwiGlu has no rule. Its parts stand in its place, with symbolic sizes, and belong to its line of the program.
+TEST(Import, PartsStandInThePlaceOfTheirOperator) {
+  const Message parts = parts_of({data("a", 0, {-1, 4}), int_list("sizes", {2, 2}), int_list("axis", {1}),
+                                  Op("SplitV", "halves", {"a:0", "sizes:0", "axis:0"})
+                                      .attr("num_split", int64_t{2})
+                                      .output(desc("y0", WireType::kFloat, {}))
+                                      .output(desc("y1", WireType::kFloat, {})),
+                                  Op("Swish", "gate", {"halves:0"}), Op("Mul", "m", {"gate:0", "halves:1"}),
+                                  Op("NetOutput", "end", {"m:0"})});
+  const std::string text =
+      imported({data("x", 0, {-1, 4}),
+                Op("SwiGlu", "y", {"x:0"}).attr("dim", int64_t{-1}).attr_message("_npugraph_parts", parts),
+                Op("Neg", "z", {"y:0"}), Op("NetOutput", "out", {"z:0"})});
+  EXPECT_TRUE(contains(text, "aten.silu(")) << text;
+  EXPECT_TRUE(contains(text, "f32[d0, 2]")) << text;
+}
+
+TEST(Import, PartsThatDoNotFitAreRefused) {
+  const auto with_parts = [](const std::vector<Op>& ops, const std::string& read = "y:0") {
+    return refusal({data("x", 0, {2, 4}),
+                    Op("AddRmsNorm", "y", {"x:0", "x:0", "x:0"}).attr_message("_npugraph_parts", parts_of(ops)),
+                    Op("NetOutput", "out", {read})});
+  };
+  EXPECT_TRUE(contains(with_parts({data("a", 3, {2, 4}), Op("NetOutput", "end", {"a:0"})}),
+                       "it is input 3 of an operator that does not have this input"));
+  EXPECT_TRUE(contains(with_parts({data("a", 0, {2, 4}), Op("NetOutput", "end", {"a:0", "", "a:0"})}, "y:1"),
+                       "it reads result 1 of 'y', which no part of it computes"));
+  EXPECT_TRUE(contains(with_parts({data("a", 0, {2, 4}), Op("NetOutput", "end", {"a:0"})}, "y:2"),
+                       "it reads result 2 of 'y', which has 1"));
+  EXPECT_TRUE(
+      contains(with_parts({data("a", 0, {2, 4}), Op("Assign", "w", {"a:0", "a:0"}), Op("NetOutput", "end", {"w:0"})}),
+               "a part of an operator writes nothing"));
+  EXPECT_TRUE(contains(with_parts({data("a", 0, {2, 4}), Op("SwiGlu", "s", {"a:0"}), Op("NetOutput", "end", {"s:0"})}),
+                       "operator 's' of type SwiGlu: the engine does not compute operators of this type"));
+}
+
+// n - (n + 1) // 2 == (n + 1) // 2 says that n is even.
+TEST(Import, HalvesThatAreEqualAreOfAnEvenSize) {
+  const std::string text = imported({data("x", 0, {-1}), Op("Shape", "n", {"x:0"}), int_list("one", {1}),
+                                     int_list("two", {2}), int_list("zero", {0}), Op("Add", "more", {"n:0", "one:0"}),
+                                     Op("FloorDiv", "half", {"more:0", "two:0"}), Op("Sub", "rest", {"n:0", "half:0"}),
+                                     Op("ConcatV2", "sizes", {"half:0", "rest:0", "zero:0"}).attr("N", int64_t{2}),
+                                     Op("SplitV", "halves", {"x:0", "sizes:0", "zero:0"})
+                                         .attr("num_split", int64_t{2})
+                                         .output(desc("y0", WireType::kFloat, {}))
+                                         .output(desc("y1", WireType::kFloat, {})),
+                                     Op("Mul", "m", {"halves:0", "halves:1"}), Op("NetOutput", "out", {"m:0"})});
+  EXPECT_TRUE(contains(text, "2*floordiv(d0, 2)")) << text;
+}
+
 // Shapes are computed without overflow and without reading outside of lists.
 TEST(Import, NumbersOfHostileModels) {
   const auto shape = [](Op&& op) {

@@ -109,10 +109,17 @@ inline Op int_list(const std::string& name, const std::vector<int64_t>& elements
   return constant(name, WireType::kInt64, {static_cast<int64_t>(elements.size())}, elements);
 }
 
-inline std::string serialise(const std::vector<Op>& ops, const std::string& name = "g") {
+inline Message graph_of(const std::vector<Op>& ops, const std::string& name = "g") {
   Message graph = Message().text(1, name);
   for (const Op& op : ops) graph.message(6, op.message());
-  return Message().text(1, "model").message(7, graph).bytes();
+  return graph;
+}
+
+// The attribute of an operator with the graph of its parts.
+inline Message parts_of(const std::vector<Op>& ops) { return Message().message(13, graph_of(ops, "parts")); }
+
+inline std::string serialise(const std::vector<Op>& ops, const std::string& name = "g") {
+  return Message().text(1, "model").message(7, graph_of(ops, name)).bytes();
 }
 
 // Reads the model back; it keeps the bytes alive.
