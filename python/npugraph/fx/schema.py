@@ -88,6 +88,7 @@ def is_tensor(argument: Any) -> bool:
 _ATTRIBUTES = {
     **{"int": "Int", "SymInt": "Int", "float": "Float", "number": "Number", "bool": "Bool", "str": "Str"},
     **{"ScalarType": "DataType", "List[int]": "ListInt", "List[SymInt]": "ListInt", "List[float]": "ListFloat"},
+    "List[bool]": "ListBool",
 }
 
 

@@ -24,11 +24,14 @@ namespace {
 using compiler::Artifact;
 using compiler::CompileRequest;
 
-// The operators of torch that a graph of GE may name: those of users. All others become code of the engine.
-class UserOperators final : public lower::OperatorCatalog {
+// The operators of torch that a graph of GE may name: those of users and of Ascend. All others become code of the
+// engine.
+class ForeignOperators final : public lower::OperatorCatalog {
  public:
   std::optional<lower::OutVariant> out_variant(const ir::Op&) const override { return std::nullopt; }
-  bool can_run(const ir::Op& op) const override { return op.id < 0 && bridge::aten_catalog().can_run(op); }
+  bool can_run(const ir::Op& op) const override {
+    return (op.id < 0 || op.is(ir::Trait::kForeign)) && bridge::aten_catalog().can_run(op);
+  }
 };
 
 std::string schema_of_torch(std::string_view name) {
@@ -46,7 +49,7 @@ std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileReque
     return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device), schema_of_torch);
   });
   request.generate = true;
-  static const UserOperators operators;
+  static const ForeignOperators operators;
   const compiler::CompileHost host{
       .catalog = &operators, .make_task = bridge::make_task, .facts = bridge::torch_facts()};
   return std::make_shared<Artifact>(std::move(graph), std::move(request), host, bridge::TorchHost::instance(),

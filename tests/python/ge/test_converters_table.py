@@ -83,8 +83,10 @@ def test_rows_name_arguments_that_their_targets_have(row: table.Row) -> None:
 
 
 def test_the_engine_has_a_rule_for_all_operators_that_converters_add() -> None:
+    """Those of Ascend's operators may go without: parts compute theirs (test_ge_operators_of_ascend.py)."""
     ruled = {name for file in ENGINE.glob("*.cc") for name in re.findall(r'^ +\{"(\w+)", ', file.read_text(), re.M)}
-    sources = "\n".join(file.read_text() for file in Path(converters.__file__).parent.glob("*.py"))
+    files = [file for file in Path(converters.__file__).parent.glob("*.py") if not file.name.startswith("ascend")]
+    sources = "\n".join(file.read_text() for file in files)
     added = {row.op_type for row in ROWS} | set(re.findall(r"\bge\.([A-Z]\w+)\(", sources))
     added |= {word for word in re.findall(r'"([A-Z]\w+)"', sources) if ir.find(word)}
     assert added - ruled <= {"Clone", "Const"}  # Clone adds TensorMove

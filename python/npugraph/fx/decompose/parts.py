@@ -23,7 +23,7 @@ def put_parts(gm: fx.GraphModule, node: fx.Node, function: Parts) -> list[fx.Nod
     that are graphs are passed as modules."""
     modules = {n: value for n in node.all_input_nodes if isinstance(value := _module(gm, n), fx.GraphModule)}
     inputs = [n for n in node.all_input_nodes if n not in modules]
-    with torch.no_grad(), _fake_mode_of(inputs):
+    with torch.no_grad(), fake_mode_of(inputs):
         return _put(gm, node, inputs, _trace(node, inputs, modules, function))
 
 
@@ -42,7 +42,8 @@ def _put(gm: fx.GraphModule, node: fx.Node, inputs: Sequence[fx.Node], parts: fx
     return made
 
 
-def _fake_mode_of(inputs: Sequence[fx.Node]) -> Any:
+def fake_mode_of(inputs: Sequence[fx.Node]) -> Any:
+    """The mode of the fake tensors among the values of nodes. Raises ``StopIteration`` if there are none."""
     return next(value.fake_mode for node in inputs if isinstance(value := node.meta["val"], FakeTensor))
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converters: how each operator of FX graphs becomes operators of Ascend IR.
 
-``rows.py`` has those that are one call of an operator, as text; the other modules have functions for the rest. What
-both give is a function of the operands of an FX node, which adds operators to the current graph and returns results."""
+``rows.py`` has those that are one call of an operator, as text, ``ascend_rows.py`` has those of Ascend's operators, and
+the other modules have functions for the rest. What all give is a function of the operands of an FX node, which adds
+operators to the current graph and returns results."""
 
 from __future__ import annotations
 
 from npugraph.ge.converters import (
+    ascend,
+    ascend_rows,
     attention,
     creation,
     indexing,
@@ -19,10 +22,11 @@ from npugraph.ge.converters import (
     sizes,
 )
 from npugraph.ge.converters.registry import Missing, MissingConverters, find, register_fx_node_ge_converter, registered
-from npugraph.ge.converters.table import register_rows
+from npugraph.ge.converters.table import register_rows, register_rows_of_ascend
 
 __all__ = ["Missing", "MissingConverters", "find", "register_fx_node_ge_converter", "registered"]
 
-_FUNCTIONS = (attention, creation, indexing, layout, normalisation, pointwise, products, reductions, sizes)
+_FUNCTIONS = (ascend, attention, creation, indexing, layout, normalisation, pointwise, products, reductions, sizes)
 
 register_rows(rows.ROWS)
+register_rows_of_ascend(ascend_rows.ROWS)

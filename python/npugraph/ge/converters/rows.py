@@ -39,7 +39,6 @@ aten.where.Scalar: SelectV2 condition=condition then=self^ else=other^
 aten.where.ScalarOther: SelectV2 condition=condition then=self^ else=other^
 aten.where.ScalarSelf: SelectV2 condition=condition then=self^ else=other^
 aten.where.self: SelectV2 condition=condition then=self^ else=other^
-npu.npu_gelu.default: GeluV2 x=input approximate=approximate
 prims.maximum.default: Maximum x1=self^ x2=other^
 prims.minimum.default: Minimum x1=self^ x2=other^
 """
@@ -84,7 +83,6 @@ aten._softmax.default: SoftmaxV2 x=self axes=[dim] half_to_float=half_to_float
 aten.all.dim: ReduceAll x=self^ axes=[dim] keep_dims=keepdim
 aten.any.dim: ReduceAny x=self^ axes=[dim] keep_dims=keepdim
 aten.cumsum.default: Cumsum x=self^ axis=dim
-npu.npu_rms_norm.default: RmsNorm x=input gamma=gamma epsilon=epsilon
 """
 
 _LAYOUT = """\
@@ -123,7 +121,6 @@ aten.zeros_like.default: ZerosLike x=self^
 _PRODUCTS = """\
 aten.bmm.default: BatchMatMul x1=self^ x2=mat2^
 aten.mm.default: MatMul x1=self x2=mat2
-npu.npu_linear.default: MatMul x1=input x2=weight bias=bias transpose_x2=True
 """
 
 _NUMBERS = """\

@@ -14,6 +14,9 @@ names the target, the operator, and for each of its inputs and attributes where 
 - ``0``, ``True``, ``'none'``, ``[0]``: a constant, which may have a mark.
 - ``meta_outputs.dtype``: the element type of the result.
 
+``*`` stands for all inputs and attributes that have the name of an argument of the target and no other source. ``>y``
+says that the output ``y`` is the next result; without such words, outputs are the results in their order.
+
 ``-padding_idx`` says that an argument does not change the result. A call that gives any other argument which the row
 does not name, with another value than the schema's default, is not converted."""
 
@@ -22,7 +25,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -56,6 +59,7 @@ class Row(NamedTuple):
     op_type: str
     sources: tuple[tuple[str, Source], ...]  # by the name of the input or attribute
     ignored: frozenset[str]
+    results: tuple[str, ...]  # outputs; all of them in their order if it is empty
     text: str
 
 
@@ -71,7 +75,10 @@ def parse(text: str) -> Row:
     if operator is None:
         raise ValueError(f"{text!r}: Ascend IR has no operator {op_type!r}")
     words = rest.split()
-    sources = tuple(_source(text, operator, word) for word in words if not word.startswith("-"))
+    sources = tuple(_source(text, operator, word) for word in words if word[0] not in "-*>")
+    if "*" in words:
+        sources += _of_same_names(target, operator, {name for name, _ in sources})
+    results = tuple(word[1:] for word in words if word.startswith(">"))
     given = [name for name, _ in sources]
     needed = [x.name for x in operator.inputs if x.arity is ir.Arity.REQUIRED]
     needed += [x.name for x in operator.attributes if x.is_required]
@@ -80,7 +87,16 @@ def parse(text: str) -> Row:
             raise ValueError(f"{text!r}: {op_type} needs {name!r}; it is {operator.text}")
     if len(set(given)) < len(given):
         raise ValueError(f"{text!r}: it names an input or an attribute twice")
-    return Row(target, op_type, sources, frozenset(word[1:] for word in words if word.startswith("-")), text)
+    if unknown := set(results) - {x.name for x in operator.outputs}:
+        raise ValueError(f"{text!r}: {op_type} has no output {min(unknown)!r}; it is {operator.text}")
+    return Row(target, op_type, sources, frozenset(word[1:] for word in words if word.startswith("-")), results, text)
+
+
+def _of_same_names(target: str, operator: ir.Operator, taken: Container[str]) -> tuple[tuple[str, Source], ...]:
+    schema = schema_of(target)
+    arguments = {x.name for x in schema.arguments} if schema else set()
+    names = [x.name for x in (*operator.inputs, *operator.attributes) if x.name in arguments and x.name not in taken]
+    return tuple((name, Source(name, None, "", False)) for name in names)
 
 
 def _source(text: str, operator: ir.Operator, word: str) -> tuple[str, Source]:
@@ -112,9 +128,30 @@ def register_rows(rows: Iterable[str]) -> None:
         registry.add(row.target, functools.partial(convert, row))
 
 
+def register_rows_of_ascend(rows: Iterable[str]) -> None:
+    """Registers the converters of rows for Ascend's operators, which torch_npu defines. A row is read at its first
+    use. Arguments that it does not name are left to the parts of the operator."""
+    for text in rows:
+        registry.add(text.partition(":")[0], functools.partial(_convert_of_ascend, text))
+
+
+def _convert_of_ascend(text: str, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
+    row = _row_of_ascend(text)
+    return add_operator(row, all_arguments(row.target, args, kwargs), meta_outputs)
+
+
+@functools.cache
+def _row_of_ascend(text: str) -> Row:
+    return parse(text)
+
+
 def convert(row: Row, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
     """Adds the operator of a row."""
-    given = _arguments(row, args, kwargs)
+    return add_operator(row, _arguments(row, args, kwargs), meta_outputs)
+
+
+def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any) -> Any:
+    """Adds the operator of a row for the arguments ``given``, by name."""
     spec = meta_outputs[0] if isinstance(meta_outputs, (list, tuple)) else meta_outputs
     values = {
         name: spec.dtype if source.name == _RESULT_TYPE else _value(source, given) for name, source in row.sources
@@ -127,8 +164,16 @@ def convert(row: Row, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
     of_result = spec.dtype if exact else DataType.DT_FLOAT
     for name, mark in marks.items():
         values[name] = operand(values[name], common if mark == "~" else of_result)
-    result = ge_op(row.op_type, **_fitting(row, values))
+    result = _results(row, ge_op(row.op_type, **_fitting(row, values)))
     return result if exact else cast(result, spec.dtype)
+
+
+def _results(row: Row, made: Any) -> Any:
+    if not row.results:
+        return made
+    by_name = dict(zip((x.name for x in _operator(row).outputs), made, strict=True))
+    results = [by_name[name] for name in row.results]
+    return results if len(results) > 1 else results[0]
 
 
 def _value(source: Source, given: Mapping[str, Any]) -> Any:
@@ -159,15 +204,22 @@ def _arguments(row: Row, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
     schema = schema_of(row.target)
     if schema is None:  # a function of Python: the row names its arguments in their order
         return dict(zip(argument_names(row), args, strict=True)) | dict(kwargs)
-    given = dict(zip((x.name for x in schema.arguments), args, strict=False)) | dict(kwargs)
+    defaults = {x.name: x.default_value for x in schema.arguments if x.has_default_value()}
+    given = all_arguments(row.target, args, kwargs)
     named = {*argument_names(row), *row.ignored, *_OF_MEMORY}
     if any(source.mark or source.name == _RESULT_TYPE for _, source in row.sources):
         named.add("dtype")  # the type of the result says it
-    defaults = {x.name: x.default_value for x in schema.arguments if x.has_default_value()}
     for name, value in given.items():
         if name not in named and (isinstance(value, Tensor) or value != defaults.get(name)):
             raise NotImplementedError(f"its argument {name} is {value!r}")
-    return defaults | given
+    return given
+
+
+def all_arguments(target: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call of the overload of that name, with the defaults of its schema."""
+    arguments = schema_of(target).arguments
+    defaults = {x.name: x.default_value for x in arguments if x.has_default_value()}
+    return defaults | dict(zip((x.name for x in arguments), args, strict=False)) | dict(kwargs)
 
 
 def argument_names(row: Row) -> list[str]:

@@ -29,13 +29,16 @@ from npugraph.ge import apis as ge
 from npugraph.ge import attr, ir
 from npugraph.ge.builders import custom_op
 from npugraph.ge.converters.registry import Converter
-from npugraph.ge.converters.values import Number, known
+from npugraph.ge.converters.values import Number, Numbers, known
 from npugraph.ge.graph import Tensor
 from npugraph.ge.ir import Arity, Operand
+from npugraph.ge.normalise import data_inputs
 
 # The attribute by which an operator of Ascend IR names the user's operator that computes it
 # (src/core/ge/import/inputs.h).
 OPERATOR = "_npugraph_operator"
+# Those by which it says which of its inputs and outputs are arguments and results, and the values of other arguments.
+ARGUMENTS, ARGUMENT, RESULTS = "_npugraph_arguments", "_npugraph_argument.", "_npugraph_results"
 
 
 def converter(target: Any) -> Converter | None:
@@ -207,6 +210,32 @@ def name_operator(target: Any, made: Sequence[Any], given: dict[str, Any], resul
     for op in others:
         _check_places(target, op, given, results)
         _compute_by(target, Tensor(op), given)
+
+
+def call_host(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
+    """Says that the host's operator ``target`` computes ``op``, an operator of Ascend IR that has other inputs,
+    attributes and outputs than the schema. ``given`` are the arguments of the call by name, ``results`` are those of
+    the converter. Raises ``NotImplementedError`` if an argument is no input of ``op``, or a result none of its
+    outputs."""
+    inputs, arguments = data_inputs(op), [""] * len(op.input_desc)
+    for argument in target._schema.arguments:
+        value = given.get(argument.name)
+        if not is_tensor(argument) and not isinstance(value, Numbers):
+            if value is not None:
+                _attribute(argument, known(argument.name, value)).write(op.attr[f"{ARGUMENT}{argument.name}"])
+            continue
+        for leaf in (leaf for leaf in pytree.tree_leaves(value) if leaf is not None):
+            places = [i for i, name in enumerate(inputs) if name == leaf.tensor and not arguments[i]]
+            if not places:
+                raise NotImplementedError(f"its argument {argument.name} is no input of {op.type}")
+            of_name = (i for i in places if _stem(op.input_desc[i].name, given) == argument.name)
+            arguments[next(of_name, places[0])] = argument.name
+    new = results if target._schema.returns else ()
+    if any(not isinstance(result, Tensor) or result.node.name != op.name for result in new):
+        raise NotImplementedError(f"one of its results is no output of {op.type}")
+    attr.ListStr(arguments).write(op.attr[ARGUMENTS])
+    attr.ListInt([result.index for result in new]).write(op.attr[RESULTS])
+    op.attr[OPERATOR].s = core_name(target).encode()
 
 
 def _compute_by(target: Any, made: Any, given: dict[str, Any]) -> None:

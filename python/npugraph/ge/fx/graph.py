@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.nodes import base_of
-from npugraph.fx.schema import arguments_by_name, is_of_user, written_arguments
+from npugraph.fx.schema import arguments_by_name, is_of_ascend, is_of_user, written_arguments
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute, is_dense, is_row_major
@@ -27,6 +27,7 @@ from npugraph.ge.converters.registry import Converter, code_of
 from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType, TensorSpec
+from npugraph.ge.fx.operator_parts import PARTS, Converted, OperatorParts, has_parts, is_computed
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.values import (
     Call,
@@ -99,7 +100,7 @@ class _Builder:
     """Asks first all that the FX graph says: of its calls, and of its outputs. Then it adds the inputs, converts the
     calls in their order, and adds the end."""
 
-    def __init__(self, gm: fx.GraphModule, name: str, is_run: bool, is_file: bool) -> None:
+    def __init__(self, gm: fx.GraphModule, name: str, is_run: bool, is_file: bool, *, is_part: bool = False) -> None:
         self.gm = gm
         self.is_run = is_run
         self.is_file = is_file
@@ -109,13 +110,7 @@ class _Builder:
         self.placement = Placement(gm.graph, self.device)
         self.calls = calls_of(gm.graph, self.placement)
         self.positions = {node: position for position, node in enumerate(gm.graph.nodes)}
-        self.plan = OutputPlan((), ())
-        end = gm.graph.output_node()
-        try:
-            outputs = pytree.tree_leaves(end.args[0], is_leaf=lambda leaf: leaf is None)
-            self.plan = plan_outputs(outputs, self.placeholders, numbers_are_results=is_file)
-        except NotImplementedError as refusal:
-            self.note(end, str(refusal))
+        self.plan = OutputPlan((), ()) if is_part else self.planned_outputs()
         self.graph = GeGraph(name=name)
         self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
         # Numbers that an operator has asked for, by kind and expression.
@@ -124,6 +119,16 @@ class _Builder:
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
         self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves, and strides
         self.written: list[Any] = []  # OpDefs that write inputs
+        self.operator_parts = OperatorParts(self.convert_parts)
+
+    def planned_outputs(self) -> OutputPlan:
+        end = self.gm.graph.output_node()
+        try:
+            outputs = pytree.tree_leaves(end.args[0], is_leaf=lambda leaf: leaf is None)
+            return plan_outputs(outputs, self.placeholders, numbers_are_results=self.is_file)
+        except NotImplementedError as refusal:
+            self.note(end, str(refusal))
+            return OutputPlan((), ())
 
     def missing_in_order(self) -> list[Missing]:
         return [self.missing[node] for node in self.gm.graph.nodes if node in self.missing]
@@ -136,14 +141,29 @@ class _Builder:
         logger.debug("before sym input optimization: %s", self.placeholders)
         fed = self.add_inputs(inputs, written)
         logger.debug("after sym input optimization: %s", [self.placeholders[place] for place in fed])
+        self.add_calls()
+        if self.gm.graph.output_node() not in self.missing:
+            self.add_outputs()
+        return Built(self.graph, len(inputs), fed, self.plan)
+
+    def build_parts(self) -> Converted:
+        names = [InputInfo("user", node.name) for node in self.placeholders]
+        end = self.gm.graph.output_node()
+        with self.graph.context():
+            fed = self.add_inputs(names, set())
+            self.add_calls()
+            results = fx.map_arg(end.args[0], self.value)
+        if self.missing:
+            raise MissingConverters(self.graph.name, self.missing_in_order())
+        data = {place: self.values[self.placeholders[place]].node.name for place in fed}
+        return Converted(self.graph.proto, data, tuple(results))
+
+    def add_calls(self) -> None:
         for node in self.gm.graph.nodes:
             if node.op == "get_attr":
                 self.add_attribute(node)
             elif node in self.calls and not is_number(node.meta.get("val")):
                 self.add_call(node)
-        if self.gm.graph.output_node() not in self.missing:
-            self.add_outputs()
-        return Built(self.graph, len(inputs), fed, self.plan)
 
     # Inputs
 
@@ -299,24 +319,45 @@ class _Builder:
         its operands or its results."""
         if call.refusal:
             raise NotImplementedError(call.refusal)
-        before, target = len(self.graph.op), call.node.target
+        before, node = len(self.graph.op), call.node
         with self.graph.fx_node(call.code, call.stack):
-            args = [self.operands(argument) for argument in call.node.args]
-            kwargs = {name: self.operands(argument) for name, argument in call.node.kwargs.items()}
+            args = [self.operands(argument) for argument in node.args]
+            kwargs = {name: self.operands(argument) for name, argument in node.kwargs.items()}
             if call.why_no_specs:
                 raise NotImplementedError(call.why_no_specs)
             result = converter(*args, **kwargs, meta_outputs=call.specs)
-        if is_of_user(target):
-            given = arguments_by_name(target, args, kwargs)
-            user_operators.name_operator(target, self.graph.op[before:], given, _as_list(_listed(result)))
+        if is_of_user(node.target) or is_of_ascend(node.target):
+            given = arguments_by_name(node.target, args, kwargs)
+            self.add_computation(node, self.graph.op[before:], given, _as_list(_listed(result)))
         return result
+
+    def add_computation(self, node: fx.Node, added: list[Any], given: dict[str, Any], results: list[Any]) -> None:
+        """Says of an operator that the engine has no rule for, among those that the converter of a node has added,
+        what computes it: its parts if it is one of Ascend that has parts, or else the operator of the node. ``given``
+        are the operands of the node by the names of its arguments."""
+        without_rule = [op for op in added if not is_computed(op, node)]
+        if len(without_rule) == 1 and has_parts(node):
+            try:
+                self.operator_parts.add(without_rule[0], node, self.values, results)
+                return
+            except MissingConverters:
+                without_rule[0].attr.pop(PARTS)
+        if is_of_user(node.target):
+            user_operators.name_operator(node.target, added, given, results)
+        elif len(without_rule) == 1:
+            user_operators.call_host(node.target, without_rule[0], given, results)
+
+    def convert_parts(self, gm: fx.GraphModule) -> Converted:
+        """Converts the parts of a call, a graph with the results of the call as its outputs."""
+        parts = _Builder(gm, "parts", self.is_run, is_file=False, is_part=True)
+        return parts.build_parts()
 
     def check_computed(self, node: fx.Node, first: int) -> None:
         """Raises ``NotImplementedError`` if the engine of this process has to compute what a node became, the operators
         of the graph from ``first`` on, and does not."""
         if not self.is_run:
             return
-        types = {op.type for op in self.graph.op[first:] if OPERATOR not in op.attr}
+        types = {op.type for op in self.graph.op[first:] if OPERATOR not in op.attr and PARTS not in op.attr}
         if unknown := types - ir.computed_types():
             raise NotImplementedError(f"the engine does not compute operators of type {', '.join(sorted(unknown))}")
         values = pytree.tree_leaves([operand.meta.get("val") for operand in (node, *node.all_input_nodes)])
