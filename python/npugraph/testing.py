@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets of graphs, for tests of models. The pytest plugin offers ``assert_graph`` as a fixture."""
+"""Budgets of graphs, for tests of models, and the calls that converters declare, as tests of these. The pytest plugin
+offers ``assert_graph`` as a fixture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,6 +13,9 @@ import npugraph
 from npugraph.artifact import Artifact
 from npugraph.compilers import get_npu_backend
 from npugraph.options import parse
+
+if TYPE_CHECKING:
+    from npugraph.ge.backend.declared_calls import Support
 
 RUNS = 2
 
@@ -73,6 +77,60 @@ def _compile_and_run(
         for _ in range(RUNS):
             compiled(*inputs)
     return [artifact for artifact in npugraph.artifacts() if artifact not in before]
+
+
+def assert_supported(*targets: Any, device: str = "cpu") -> int:
+    """Runs the calls that converters of users declare with ``declare_supported``, with known and with symbolic sizes,
+    each as one graph of GE, and compares results and written arguments with eager mode. ``targets`` are operators; all
+    that have such a converter if none is given. Returns the number of calls.
+
+    Raises ``AssertionError``, which names each call that fails and why, or each target without such a converter. It
+    resets Dynamo for each call."""
+    __tracebackhide__ = True
+    from npugraph.ge.backend.user_converters import user_converters  # GE mode imports protobuf
+
+    chosen = [converter for converter in user_converters() if not targets or converter.target in targets]
+    problems = [
+        f"  {target}: no converter of the user is in use"
+        for target in targets
+        if all(converter.target != target for converter in chosen)
+    ]
+    calls = [(converter.target, case) for converter in chosen for case in converter.supported_cases]
+    for target, case in calls:
+        for dynamic in (False, True):
+            if why := _why_not_supported(target, case, device, dynamic):
+                sizes = "symbolic sizes" if dynamic else "known sizes"
+                problems.append(f"  {target}({case!r}) with {sizes}: {why}")
+                break
+    if problems:
+        raise AssertionError("\n".join(["converters do not do what they declare", *problems]))
+    return len(calls)
+
+
+def _why_not_supported(target: Any, case: Support, device: str, dynamic: bool) -> str:
+    """What goes wrong in a declared call; "" if nothing does."""
+    from npugraph.ge.backend import npu_backend
+    from npugraph.ge.config import CompilerConfig as GeConfig
+
+    config = GeConfig()
+    config.debug.missing_converters = "error"
+    expected_inputs, arguments = case.make(device)
+    inputs = [tensor.clone() for tensor in expected_inputs]
+
+    def call(*tensors: torch.Tensor) -> Any:
+        args, kwargs = arguments(*tensors)
+        return target(*args, **kwargs)
+
+    backend = npu_backend.get_npu_backend(compiler_config=config)
+    torch._dynamo.reset()
+    try:
+        with torch.no_grad():
+            expected = call(*expected_inputs)
+            found = torch.compile(call, backend=backend, fullgraph=True, dynamic=dynamic)(*inputs)
+        torch.testing.assert_close((found, inputs), (expected, expected_inputs), equal_nan=True, check_stride=True)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _over(name: str, allowed: int | None, found: int, details: Sequence[str]) -> list[str]:

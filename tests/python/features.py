@@ -374,8 +374,6 @@ REMARKS = {
     "operators for graphs that are captured by hand (`test_graphs::test_update_issues_registered_calls_again`). "
     "`tiling_schedule_optimize` has no effect (6.22).",
     "9.04": "Not built yet. GE mode does not have it. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
-    "10.05": "Partly built. Tests have calls of the converters (`test_converters_pointwise`, `test_converters_layout`, "
-    "`test_converters_computed`). The converters declare none themselves.",
     "11.13": "Partly built. Such a run works here, and the log warns of it once "
     "(`test_ge_graphs_on_npu::test_a_run_on_another_stream_than_that_of_the_load_is_told_once`, "
     "`test_ge_graphs_on_npu::test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once`).",

@@ -53,6 +53,11 @@ def find(target: Any) -> Converter | None:
         return None
 
 
+def of_name(name: str) -> Converter:
+    """The converter of a target in ``registered()``."""
+    return _converters[name]
+
+
 def registered() -> list[str]:
     """The names of all targets with a converter, sorted."""
     return sorted(_converters)
