@@ -24,6 +24,7 @@ __all__ = [
 
 _MODULES = (
     "_acl_concrete_graph",
+    "_contrib",
     "_ge_concrete_graph",
     "_torchair",
     "configs",

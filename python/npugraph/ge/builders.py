@@ -5,8 +5,11 @@ which argument is which input, output and attribute."""
 from __future__ import annotations
 
 import difflib
+import enum
+import functools
+import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -112,6 +115,79 @@ def _operand(name: str, value: Any) -> Operand:
     """The input that the value says: a list of tensors is a dynamic one."""
     is_dynamic = isinstance(value, (list, tuple)) and any(isinstance(part, Tensor) for part in value)
     return Operand(name, Arity.DYNAMIC if is_dynamic else Arity.OPTIONAL, "ALL")
+
+
+class TensorType(enum.Enum):
+    """Sets of element types, by Ascend's names, that an input of a function may have."""
+
+    TT_ALL = "any"
+    TT_UNKNOWN = "unknown"
+    TT_BASIC = "numbers and truth values"
+    TT_NUMBER = "numbers"
+    TT_REAL_NUMBER = "real numbers"
+    TT_INTEGER = "integers"
+    TT_INDEX_NUMBER = "int32 and int64"
+    TT_FLOATING = "floating-point numbers"
+    TT_COMPLEX = "complex numbers"
+    TT_UNARY = "floating-point and complex numbers"
+
+
+# What constants become that are not in a set.
+_NEAREST = {
+    TensorType.TT_FLOATING: DataType.DT_FLOAT,
+    TensorType.TT_UNARY: DataType.DT_FLOAT,
+    TensorType.TT_COMPLEX: DataType.DT_COMPLEX64,
+}
+
+
+def auto_convert_to_tensor(
+    inputs_dynamic: Sequence[bool], inputs_optional: Sequence[bool], *, inputs_tensor_type: Sequence[Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator for functions that add operators: the decorated function takes constants where it took
+    tensors. Its first parameters are the inputs of the operator, in the order of both lists, which say whether an
+    input is a list of tensors and whether it may be None. ``inputs_tensor_type`` has a ``TensorType`` for each of them;
+    integers become floats where only those are allowed. Calls raise ``RuntimeError`` for what is no tensor and no
+    constant."""
+    types = list(inputs_tensor_type or [TensorType.TT_ALL] * len(inputs_dynamic))
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+        operands = [
+            Operand(name, _arity(is_list, may_be_none), "ALL")
+            for name, is_list, may_be_none in zip(signature.parameters, inputs_dynamic, inputs_optional, strict=False)
+        ]
+
+        @functools.wraps(function)
+        def converted(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            for operand, kind in zip(operands, types, strict=True):
+                value = bound.arguments.get(operand.name)
+                if operand.name in bound.arguments:
+                    _check_input(current_graph(), function.__name__, operand, value)
+                    bound.arguments[operand.name] = _of_type(operand, value, kind)
+            return function(*bound.args, **bound.kwargs)
+
+        return converted
+
+    return decorate
+
+
+def _arity(is_dynamic: bool, is_optional: bool) -> Arity:
+    return Arity.DYNAMIC if is_dynamic else Arity.OPTIONAL if is_optional else Arity.REQUIRED
+
+
+def _of_type(operand: Operand, value: Any, kind: TensorType) -> Any:
+    if operand.is_dynamic:
+        return [_constant_of_type(part, kind) for part in value or ()]
+    return None if value is None else _constant_of_type(value, kind)
+
+
+def _constant_of_type(value: Any, kind: TensorType) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    dtype = values_of(value).dtype
+    fits = dtype.is_complex or (dtype.is_floating_point and kind is not TensorType.TT_COMPLEX)
+    return Const(value, None if fits else _NEAREST.get(kind))
 
 
 SIZE_OF = "size_of_"  # before the name of a dynamic output: its number of tensors

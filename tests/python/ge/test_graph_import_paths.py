@@ -10,6 +10,7 @@ import torch
 
 import torchair
 from tests.python.forks import run_python
+from tests.python.ge.import_lines import OF_TORCH_NPU, import_lines
 
 PUBLIC = {
     "torchair.ge": "Cast Clone Const DataType Format Tensor TensorSpec attr custom_op",
@@ -17,7 +18,9 @@ PUBLIC = {
         "Bool DataType Float Int Str ListBool ListDataType ListFloat ListInt ListStr ListListFloat ListListInt"
     ),
     "torchair.ge.ge_custom": "custom_op",
-    "torchair.ge._ge_graph": "DataType Format GeGraph Tensor TensorSpec torch_dtype_value_to_ge_type",
+    "torchair.ge._ge_graph": (
+        "DataType Format GeGraph Tensor TensorSpec TensorType auto_convert_to_tensor torch_dtype_value_to_ge_type"
+    ),
     "torchair.core.backend": "TorchNpuGraph initialize_graph_engine",
     "torchair.core.concrete_graph": "ValuePack _is_symlist",
     "torchair._ge_concrete_graph.utils": "dtype_promote",
@@ -28,7 +31,9 @@ PUBLIC = {
     "torchair.ge_concrete_graph.ge_apis": "Add",
     "torchair.ge_concrete_graph.ge_graph": "Tensor",
     "torchair.ge_concrete_graph.utils": "dtype_promote",
-    "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph register_fx_node_ge_converter",
+    "torchair._ge_concrete_graph.supported_declaration": "Support T _TypedTensor F32 BF16 I64 BOOL",
+    "torchair.ge_concrete_graph.supported_declaration": "Support _TypedTensor F32",
+    "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph declare_supported register_fx_node_ge_converter",
     "torchair.npu_export": "dynamo_export",
 }
 # Modules that a program may read as attributes after ``import torchair``.
@@ -39,6 +44,7 @@ MODULES = (
     "_ge_concrete_graph.ge_converter.experimental.patch_for_hcom_allreduce",
     "_ge_concrete_graph.ge_graph",
     "_ge_concrete_graph.ge_ir_pb2",
+    "_ge_concrete_graph.supported_declaration",
     "_ge_concrete_graph.utils",
     "_torchair",
     "configs.compiler_config",
@@ -74,6 +80,17 @@ def test_modules_have_their_names(module: str) -> None:
         assert all(getattr(imported, name) is getattr(new, name) for name in PUBLIC[module].split())
 
 
+def test_lines_of_public_scripts_run() -> None:
+    code = "\n".join(["import warnings", "warnings.simplefilter('error')", *import_lines()])
+    run_python("-c", code, check=True)
+
+
+def test_operators_of_torch_npu_need_it() -> None:
+    for line in OF_TORCH_NPU:
+        with pytest.raises(ImportError, match=r"custom_torch_ops needs torch_npu"):
+            exec(line)
+
+
 def test_the_package_is_cheap_to_import() -> None:
     code = "import sys, torchair; torchair.ge; assert 'google.protobuf' not in sys.modules"
     run_python("-c", code, check=True)
@@ -106,6 +123,35 @@ def test_values_are_promoted_to_an_element_type() -> None:
     assert [op.type for op in graph.op] == ["Const", "Const", "Cast"]
     with pytest.raises(RuntimeError, match=r"an element type is a member of torchair\.ge\.DataType"):
         dtype_promote(x, target_dtype="float")
+
+
+def test_constants_become_tensors() -> None:
+    from torchair._ge_concrete_graph import ge_apis as ge
+    from torchair.ge._ge_graph import DataType, GeGraph, TensorType, auto_convert_to_tensor
+
+    seen = []
+
+    @auto_convert_to_tensor(
+        [False, True, False, False],
+        [False, False, True, True],
+        inputs_tensor_type=[TensorType.TT_FLOATING, TensorType.TT_ALL, TensorType.TT_ALL, TensorType.TT_COMPLEX],
+    )
+    def MyOp(x, parts, bias=None, offset=None, *, axis=0, node_name=None):  # type: ignore[no-untyped-def]
+        seen.append([x.dtype, [part.dtype for part in parts], bias, offset and offset.dtype, axis])
+        return ge.AddN([x], N=1, node_name=node_name)
+
+    with GeGraph() as graph:
+        x = ge.Data(index=0, dtype=DataType.DT_FLOAT16, shape=[2], placement="CPU")
+        MyOp(x, [x, 2], None, axis=3)
+        MyOp(3, parts=[], offset=1.5, node_name="mine")
+        for wrong in ((object(), []), (None, []), (x, x)):
+            with pytest.raises(RuntimeError, match="of MyOp "):
+                MyOp(*wrong)
+    assert seen == [
+        [DataType.DT_FLOAT16, [DataType.DT_FLOAT16, DataType.DT_INT64], None, None, 3],
+        [DataType.DT_FLOAT, [], None, DataType.DT_COMPLEX64, 0],
+    ]
+    assert [op.name for op in graph.op if op.type == "AddN"] == ["AddN", "mine"]
 
 
 def test_the_export_is_that_of_torchair() -> None:

@@ -7,6 +7,7 @@ import ast
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -125,6 +126,26 @@ assert inference is torch_npu.dynamo.npugraph_ex.inference
             module.nonsense  # noqa: B018
     with pytest.raises(ModuleNotFoundError, match=r"npugraph_ex\.nonsense"):
         importlib.import_module("torch.npu.npugraph_ex.nonsense")
+
+
+def test_lines_that_import_torchair_run_with_both_names():
+    from tests.python.ge.import_lines import OF_TORCH_NPU, import_lines
+
+    lines = [*import_lines(), *OF_TORCH_NPU]
+    longer = [re.sub("^(import|from) torchair", r"\1 torch_npu.dynamo.torchair", line) for line in lines]
+    code = "\n".join(["import torch_npu", *lines, *longer])
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_operators_of_the_namespace_npu_inference_are_those_of_npu():
+    import torchair._contrib.custom_torch_ops  # noqa: F401
+
+    x, cos, sin = (torch.randn(2, n, 3, 64).half().npu() for n in (4, 1, 1))
+    expected = torch_npu.npu_interleave_rope(x, cos, sin)
+    assert torch.equal(torch.ops.npu_inference.npu_interleave_rope(x, cos, sin), expected)
+    for backend in ("npu", "npugraph_ex"):
+        fast = torch.compile(lambda *args: torch.ops.npu_inference.npu_interleave_rope(*args), backend=backend)
+        assert torch.equal(fast(x, cos, sin), expected)
 
 
 def test_the_command_that_starts_processes():
