@@ -17,9 +17,11 @@ __all__ = [
     "get_compiler",
     "get_npu_backend",
     "logger",
+    "npu_format_cast_via_cpu",
     "patch_for_hcom",
     "register_fx_node_ge_converter",
     "register_replacement",
+    "use_internal_format_weight",
 ]
 
 _MODULES = (
@@ -38,14 +40,11 @@ _MODULES = (
     "patterns",
     "tools",
 )
-_FORMATS = "memory of tensors is plain, and a format of Ascend is a tag of torch_npu"
 # Names that are not here, with the reasons.
 _ABSENT = {
     "inference": "compiled graphs of GE are not cached; npugraph_ex.inference caches those of npugraph_ex",
-    "npu_format_cast_via_cpu": _FORMATS,
     "ops": "prints, records and waits are not converted to Ascend IR",
     "scope": "streams, waits and limits of cores are not converted to Ascend IR; npugraph_ex.scope has them",
-    "use_internal_format_weight": _FORMATS,
 }
 
 __getattr__ = lazy_names(
@@ -57,9 +56,11 @@ __getattr__ = lazy_names(
         "get_compiler": "npugraph.ge.backend.npu_backend",
         "get_npu_backend": "npugraph.ge.backend.npu_backend",
         "logger": "npugraph.log",
+        "npu_format_cast_via_cpu": "npugraph.ge.backend.npu_backend",
         "patch_for_hcom": "npugraph.ge.backend.npu_backend",
         "register_fx_node_ge_converter": "npugraph.ge.backend.user_converters",
         "register_replacement": "npugraph.fx.passes.replacements",
+        "use_internal_format_weight": "npugraph.ge.backend.npu_backend",
     },
     _ABSENT,
 )

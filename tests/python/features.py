@@ -356,10 +356,6 @@ REMARKS = {
     "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
     "GE mode random operators run eagerly, in the order of the program "
     "(`test_missing::test_random_operators_keep_their_order`).",
-    "6.39": "Partly built. Tensors keep the tag of their format, and memory stays plain "
-    "(`test_npu_formats::test_a_cast_keeps_values_in_memory_of_its_own`, "
-    "`test_npu_formats::test_files_keep_formats_on_npu`). `use_internal_format_weight` and `npu_format_cast_via_cpu` "
-    "are errors that say so (`test_entry::test_what_is_not_here_says_why`).",
     "6.44": "Partly built. One executor runs graphs of known and of unknown sizes on cpu "
     "(`test_backend::test_one_compile_serves_all_sizes`) and on npu "
     "(`test_ge_graphs_on_npu::test_results_are_where_the_executor_is`). There are no gears.",

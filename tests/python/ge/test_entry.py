@@ -352,7 +352,7 @@ def test_what_is_not_here_says_why() -> None:
     captured = torchair_class("_acl_concrete_graph.fx2acl_converter", "AclConcreteGraph")
     with pytest.raises(torchair.NotHereError, match=r"captured by the compiler .* torchair\.get_npu_backend compiles"):
         captured(torchair.CompilerConfig())
-    for name in ("inference", "ops", "scope", "use_internal_format_weight"):
+    for name in ("inference", "ops", "scope"):
         with pytest.raises(torchair.NotHereError, match=rf"torchair\.{name} is not here: \w"):
             getattr(torchair, name)
     for module in ("torchair._torchair", "torchair.core._torchair"):

@@ -34,6 +34,7 @@ PUBLIC = {
     "torchair._ge_concrete_graph.supported_declaration": "Support T _TypedTensor F32 BF16 I64 BOOL",
     "torchair.ge_concrete_graph.supported_declaration": "Support _TypedTensor F32",
     "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph declare_supported register_fx_node_ge_converter",
+    "torchair.experimental.inference": "npu_format_cast_via_cpu use_internal_format_weight",
     "torchair.npu_export": "dynamo_export",
 }
 # Modules that a program may read as attributes after ``import torchair``.
@@ -54,6 +55,7 @@ MODULES = (
     "core.backend",
     "core.concrete_graph",
     "core.utils",
+    "experimental.inference",
     "ge._ge_graph",
     "ge.attr",
     "ge.ge_custom",
@@ -159,10 +161,15 @@ def test_the_export_is_that_of_torchair() -> None:
 
 
 def test_the_old_path_of_the_cache_says_why_it_is_not_here() -> None:
-    text = r"torchair\.experimental\.inference is not here: compiled graphs of GE are not cached"
-    for _ in range(2):
-        for line in ("from torchair.experimental import inference", "import torchair.experimental.inference"):
-            with pytest.raises(ImportError, match=text):
-                exec(line)
-        with pytest.raises(torchair.NotHereError, match=text):
-            torchair.experimental.inference  # noqa: B018
+    text = r"torchair\.experimental\.inference\.cache_compile is not here: compiled graphs of GE are not cached"
+    with pytest.raises(torchair.NotHereError, match=text):
+        torchair.experimental.inference.cache_compile  # noqa: B018
+
+
+@pytest.mark.feature("6.39")
+def test_weights_on_cpu_have_no_internal_format() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 1, 1), torch.nn.Linear(2, 2))
+    with pytest.raises(RuntimeError, match=r"'1\.weight' is on cpu: call model\.npu\(\) before"):
+        torchair.use_internal_format_weight(model)
+    with pytest.raises(RuntimeError, match="'weight' is on cpu"):
+        torchair.use_internal_format_weight(model[1])

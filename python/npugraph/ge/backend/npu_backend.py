@@ -22,6 +22,7 @@ from npugraph.ge.backend.concrete_graph import next_number
 from npugraph.ge.backend.target import ge_target
 from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelevant
 from npugraph.ge.config.row import GE, LEGACY
+from npugraph.ge.data_types import Format
 from npugraph.ge.dumps import files
 from npugraph.ranks import rank
 
@@ -51,6 +52,38 @@ def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[...,
 
 def patch_for_hcom() -> None:
     """Does nothing, because graphs of torch 2.13 hold collectives without a patch. Scripts for torch 2.1 call it."""
+
+
+_FORMATS = {torch.nn.Linear: Format.FRACTAL_NZ, torch.nn.Conv2d: Format.FRACTAL_Z}
+
+
+def use_internal_format_weight(model: torch.nn.Module) -> None:
+    """Gives weights of ``nn.Linear`` the format FRACTAL_NZ, and those of ``nn.Conv2d`` with float16 FRACTAL_Z, as
+    ``torch_npu.npu_format_cast_`` does: it is a tag, and values and their memory stay. Raises ``RuntimeError`` for
+    such weights that are not on npu, before it changes any."""
+    casts = []
+    for name, module in model.named_modules():
+        kind = next((kind for kind in _FORMATS if isinstance(module, kind)), None)
+        weight = getattr(module, "weight", None)
+        if kind is None or weight is None or (kind is torch.nn.Conv2d and weight.dtype != torch.float16):
+            continue
+        if weight.device.type != "npu":
+            raise RuntimeError(
+                f"weights have internal formats on npu alone, and {f'{name}.weight'.lstrip('.')!r} is on "
+                f"{weight.device}: call model.npu() before use_internal_format_weight(model)"
+            )
+        casts.append((weight, _FORMATS[kind]))
+    for weight, acl_format in casts:
+        torch.ops.npu.npu_format_cast_(weight.data, int(acl_format))
+
+
+def npu_format_cast_via_cpu(
+    self: torch.Tensor, acl_format: int, customize_dtype: int | None = None, input_dtype: int | None = None
+) -> torch.Tensor:
+    """The same as ``torch_npu.npu_format_cast``: memory of npu is memory of the host."""
+    return torch.ops.npu.npu_format_cast(
+        self, int(acl_format), customize_dtype=customize_dtype, input_dtype=input_dtype
+    )
 
 
 def _options(config: CompilerConfig) -> options.CompilerConfig:

@@ -94,6 +94,25 @@ def test_what_files_keep_of_fake_tensors():
         assert torch._utils.get_tensor_metadata(mode.from_tensor(x)) == {}
 
 
+@pytest.mark.feature("6.39")
+@torch.no_grad()
+def test_weights_of_a_model_get_internal_formats():
+    import torchair
+
+    half, single = torch.nn.Conv2d(3, 8, 1).half(), torch.nn.Conv2d(3, 8, 1)
+    model = torch.nn.ModuleList([half, single, torch.nn.Sequential(torch.nn.Linear(4, 8)), torch.nn.LayerNorm(4)]).npu()
+    before = [(parameter.data_ptr(), parameter.clone()) for parameter in model.parameters()]
+    torchair.use_internal_format_weight(model)
+    formats = {name: torch_npu.get_npu_format(x) for name, x in model.named_parameters() if name.endswith("weight")}
+    assert formats == {"0.weight": 4, "1.weight": ND, "2.0.weight": NZ, "3.weight": ND}
+    for parameter, (address, values) in zip(model.parameters(), before, strict=True):
+        assert parameter.data_ptr() == address and torch.equal(parameter, values)
+    x = torch.ones(2, 4, device="npu")
+    fast = torch.compile(model[2], backend=torchair.get_npu_backend(), fullgraph=True)
+    torch.testing.assert_close(fast(x), model[2](x))
+    assert torch_npu.get_npu_format(torchair.npu_format_cast_via_cpu(x, NZ)) == NZ
+
+
 def test_internal_formats_can_be_forbidden():
     torch.npu.config.allow_internal_format = False
     x = torch.ones(1, 2, 3, 4, device="npu")
