@@ -137,9 +137,7 @@ def incre_flash_attention(given: Given, meta_outputs: Any) -> Any:
 
 @_converter("npu.npu_prompt_flash_attention.default")
 def prompt_flash_attention(given: Given, meta_outputs: Any) -> Any:
-    mask = given["atten_mask"]
-    others = {} if mask is None else {"atten_mask": operand(mask, given["query"].dtype)}
-    return _add("PromptFlashAttention", given, **others)
+    return _add("PromptFlashAttention", given)
 
 
 @_converter("npu.npu_attention_update.default")

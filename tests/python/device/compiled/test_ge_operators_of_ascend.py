@@ -189,6 +189,17 @@ def test_calls_that_differ_in_tensors_share_a_trace() -> None:
     assert builder.operator_parts.traced == 2 and len([op for op in builder.graph.op if PARTS in op.attr]) == 12
 
 
+def test_a_mask_of_booleans_hides_what_is_true(models: list[Any]) -> None:
+    """The parts get the mask as it is, and not converted to the type of the queries."""
+
+    def attend(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_prompt_flash_attention(x, x, x, atten_mask=mask, num_heads=2, input_layout="BNSD")
+
+    inputs = torch.randn(1, 2, 4, 8).npu(), torch.ones(4, 4, dtype=torch.bool).triu(1).npu()
+    check_equal(compiled(attend)(*inputs), attend(*inputs))
+    assert {op.type for op in models[0].op} - _OF_GRAPHS == {"PromptFlashAttention"}
+
+
 def test_sizes_may_change() -> None:
     """Parts hold sizes of their operands, never numbers."""
     run = compiled(layer, dynamic=True)
