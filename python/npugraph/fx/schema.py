@@ -62,6 +62,11 @@ def is_of_user(target: Any) -> bool:
     return target.namespace not in BUILT_IN or (target.namespace in _ASCEND and not is_of_ascend(target))
 
 
+def is_mutable(target: Any) -> bool:
+    """Whether ``target`` is an operator that writes arguments."""
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
 def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a call of ``operator``, an OpOverload, gives, without defaults."""
     names = (argument.name for argument in operator._schema.arguments)

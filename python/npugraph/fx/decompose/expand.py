@@ -31,6 +31,7 @@ from npugraph.fx.decompose import (
 )
 from npugraph.fx.decompose.composed import is_composed, run_kernel
 from npugraph.fx.decompose.parts import put_parts
+from npugraph.fx.schema import is_mutable
 
 # Operators of ATen, each with a function that returns the parts of a node, or None if the node stays whole.
 _PARTS = {
@@ -71,5 +72,4 @@ def _is_flex_attention(node: fx.Node) -> bool:
 
 
 def _is_composed(node: fx.Node) -> bool:
-    is_written = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-    return not is_written and is_composed(node.target, node.args, node.kwargs)
+    return not is_mutable(node.target) and is_composed(node.target, node.args, node.kwargs)

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from npugraph import _C
 from npugraph.fx.corrections import correct_values
+from npugraph.fx.schema import is_mutable
 from npugraph.fx.source_lines import source_line
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.nested import flow_of, own_copy
@@ -309,7 +310,7 @@ class _Importer:
         constants |= {n: _C.expr_value(expr) for n, expr in known.items() if expr.op == "constant"}
         source = next(filter(None, map(source_line, (node, *node.users, *node.all_input_nodes))), "")
         label = _label(node)
-        mutates = _is_mutable(node.target) or any(map(_has_writes, constants.values()))
+        mutates = is_mutable(node.target) or any(map(_has_writes, constants.values()))
         readers = [define.read for define in defines]
         exprs = [self.scalars[n] for n in scalars]
         nested = None
@@ -447,11 +448,7 @@ def _counts_from_storage(value: object) -> bool:
 
 def _has_writes(value: object) -> bool:
     """Whether ``value`` is a graph with operators that write, perhaps its arguments."""
-    return any(_is_mutable(node.target) for node in _nodes(value))
-
-
-def _is_mutable(target: object) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+    return any(is_mutable(node.target) for node in _nodes(value))
 
 
 def _nodes(value: object) -> Iterator[fx.Node]:

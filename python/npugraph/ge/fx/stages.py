@@ -25,7 +25,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from npugraph.fx.schema import arguments_by_name, is_view, may_draw, written_arguments
+from npugraph.fx.schema import arguments_by_name, is_mutable, is_view, may_draw, written_arguments
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS
 from npugraph.ge.fx.values import call_of, is_number
@@ -159,7 +159,7 @@ def _touched(node: fx.Node) -> set[int]:
 
 def _written(node: fx.Node) -> set[int]:
     """The memory that a call writes."""
-    if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.is_mutable:
+    if not is_mutable(node.target):
         return set()
     given = arguments_by_name(node.target, node.args, node.kwargs)
     names = written_arguments(node.target)
