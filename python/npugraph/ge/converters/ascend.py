@@ -15,14 +15,13 @@ from npugraph.ge import apis as ge
 from npugraph.ge import ir
 from npugraph.ge.builders import ge_op
 from npugraph.ge.converters import registry
-from npugraph.ge.converters.table import all_arguments
-from npugraph.ge.converters.values import known, operand
+from npugraph.ge.converters.table import all_arguments, fitting
+from npugraph.ge.converters.values import operand
 from npugraph.ge.data_types import DataType
 
 Given = Mapping[str, Any]
 Body = Callable[[Given, Any], Any]
 _ROTARY_MODES = {"half": 0, "interleave": 1, "quarter": 2, "interleave-half": 3}
-_HIGHEST = 2147483647
 
 
 def _converter(*targets: str) -> Callable[[Body], Body]:
@@ -45,17 +44,9 @@ def _add(op_type: str, given: Given, **others: Any) -> Any:
     is absent, and has its default as an attribute."""
     operator = ir.find(op_type)
     assert operator is not None
-    names = {x.name for x in operator.inputs}
-    attributes = {x.name for x in operator.attributes}
-    values = {name: value for name, value in given.items() if name in names or name in attributes} | others
-    return ge_op(
-        op_type,
-        **{
-            name: value if name in names else known(name, value)
-            for name, value in values.items()
-            if value is not None or name in names
-        },
-    )
+    names = {x.name for x in (*operator.inputs, *operator.attributes)}
+    values = {name: value for name, value in given.items() if name in names} | others
+    return ge_op(op_type, **fitting(operator, values))
 
 
 @_converter("npu.npu_rotary_mul.default")
@@ -135,11 +126,6 @@ def incre_flash_attention(given: Given, meta_outputs: Any) -> Any:
     return _add("IncreFlashAttention", given, key=[given["key"]], value=[given["value"]])
 
 
-@_converter("npu.npu_prompt_flash_attention.default")
-def prompt_flash_attention(given: Given, meta_outputs: Any) -> Any:
-    return _add("PromptFlashAttention", given)
-
-
 @_converter("npu.npu_attention_update.default")
 def attention_update(given: Given, meta_outputs: Any) -> Any:
     return _add("AttentionUpdate", given, go=given["local_out"], sp=len(given["lse"]))
@@ -152,11 +138,6 @@ def quant_matmul(given: Given, meta_outputs: Any) -> Any:
         return _add("QuantBatchMatmulV3", given, dtype=dtype)
     scales = {"x1_scale": given["pertoken_scale"], "x2_scale": given["scale"], "x2_offset": given["offset"]}
     return _add("QuantBatchMatmulV4", given, **scales, dtype=dtype)
-
-
-@_converter("npu.npu_transpose_quant_batchmatmul.default")
-def transpose_quant_batchmatmul(given: Given, meta_outputs: Any) -> Any:
-    return _add("TransposeQuantBatchMatMul", given, dtype=int(meta_outputs.dtype))
 
 
 @_converter("npu.npu_quantize.default")
@@ -179,12 +160,6 @@ def dequant_swiglu_quant(given: Given, meta_outputs: Any) -> Any:
         round_mode=round_modes[given["round_mode"] or 0],
         activate_dim=-1 if given["activate_dim"] is None else given["activate_dim"],
     )
-
-
-@_converter("npu.npu_dequant_bias.default")
-def dequant_bias(given: Given, meta_outputs: Any) -> Any:
-    scale = given["activation_scale"]
-    return _add("DequantBias", given, activate_scale=scale, output_dtype=int(meta_outputs.dtype))
 
 
 @_converter("npu.npu_ffn.default")
@@ -227,7 +202,7 @@ def grouped_matmul(given: Given, meta_outputs: Any) -> Any:
 
 @_converter("npu.npu_quant_conv2d.default")
 def quant_conv2d(given: Given, meta_outputs: Any) -> Any:
-    (top, left), strides, dilations = given["pads"], given["strides"], given["dilations"]
+    (vertical, horizontal), strides, dilations = given["pads"], given["strides"], given["dilations"]
     return _add(
         "QuantConv2D",
         given,
@@ -235,23 +210,13 @@ def quant_conv2d(given: Given, meta_outputs: Any) -> Any:
         filter=given["weight"],
         dtype=int(meta_outputs.dtype),
         strides=[1, 1, *strides],
-        pads=[top, top, left, left],
+        pads=[vertical, vertical, horizontal, horizontal],
         dilations=[1, 1, *dilations],
         data_format="NCHW",
     )
-
-
-@_converter("npu.npu_dtype_cast.default", "npu.npu_dtype_cast_backward.default")
-def dtype_cast(given: Given, meta_outputs: Any) -> Any:
-    return ge.Cast(given.get("input", given.get("grad")), dst_type=meta_outputs.dtype)
 
 
 @_converter("npu.npu_gather_backward.default")
 def gather_backward(given: Given, meta_outputs: Any) -> Any:
     zeros = ge.Fill(given["self_size"], operand(0, meta_outputs.dtype))
     return ge.ScatterElements(zeros, given["index"], given["grad"], axis=given["dim"], reduction="add")
-
-
-@_converter("npu.npu_prefetch.default")
-def prefetch(given: Given, meta_outputs: Any) -> Any:
-    return ge.Cmo(given["input"], max_size=given["max_size"], offset=given["offset"])

@@ -30,11 +30,16 @@ npu.npu_interleave_rope.default: InterleaveRope *
 npu.npu_masked_causal_conv1d.default: MaskedCausalConv1d *
 """
 
+_ATTENTION = """\
+npu.npu_prompt_flash_attention.default: PromptFlashAttention *
+"""
+
 _PRODUCTS = """\
 npu.npu_batch_gather_matmul.default: AddLora y=input weightA=weight_a weightB=weight_b *
 npu.npu_fused_matmul.default: FusedMatMul *
 npu.npu_linear.default: MatMul x1=input x2=weight bias=bias transpose_x2=True
 npu.npu_transpose_batchmatmul.default: TransposeBatchMatMul x1=input x2=weight *
+npu.npu_transpose_quant_batchmatmul.default: TransposeQuantBatchMatMul dtype=meta_outputs.dtype *
 """
 
 _EXPERTS = """\
@@ -59,6 +64,7 @@ npu.npu_add_rms_norm_dynamic_mx_quant.default: AddRmsNormDynamicMxQuant dst_type
 npu.npu_add_rms_norm_dynamic_quant.default: AddRmsNormDynamicQuant dst_type=meta_outputs.dtype *
 npu.npu_anti_mx_quant.default: AntiMxQuant dst_type=meta_outputs.dtype *
 npu.npu_anti_quant.default: AscendAntiQuantV2 dst_type=meta_outputs.dtype *
+npu.npu_dequant_bias.default: DequantBias activate_scale=activation_scale output_dtype=meta_outputs.dtype *
 npu.npu_dynamic_block_mx_quant.default: DynamicBlockMxQuant x=input dst_type=meta_outputs.dtype *
 npu.npu_dynamic_block_quant.default: DynamicBlockQuant dst_type=meta_outputs.dtype *
 npu.npu_dynamic_dual_level_mx_quant.default: DynamicDualLevelMxQuant x=input *
@@ -81,6 +87,13 @@ npu.npu_trans_quant_param.default: TransQuantParamV2 *
 npu.npu_weight_quant_batchmatmul.default: WeightQuantBatchMatmulV2 *
 """
 
+_CONVERSIONS = """\
+npu._npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
+npu.npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
+npu.npu_dtype_cast_backward.default: Cast x=grad dst_type=meta_outputs.dtype
+npu.npu_prefetch.default: Cmo src=input *
+"""
+
 # Kernels that read values of their arguments: operators of the host compute them.
 _WHOLE = """\
 npu.npu_attention_worker_combine.default: AttentionWorkerCombine *
@@ -89,5 +102,8 @@ npu.npu_quant_grouped_matmul_dequant.default: QuantGroupedMatmulDequant x_quant_
 npu.npu_recurrent_gated_delta_rule_functional.default: RecurrentGatedDeltaRule *
 """
 
-_TABLES = (_ACTIVATIONS, _NORMS, _ROTARY, _PRODUCTS, _EXPERTS, _QUANTISATION, _WHOLE)
+_TABLES = (
+    *(_ACTIVATIONS, _NORMS, _ROTARY, _ATTENTION, _PRODUCTS, _EXPERTS, _QUANTISATION),
+    *(_CONVERSIONS, _WHOLE),
+)
 ROWS = tuple(row for table in _TABLES for row in table.splitlines())

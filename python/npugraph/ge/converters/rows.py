@@ -96,7 +96,6 @@ aten.repeat.default: Tile x=self multiples=repeats
 aten.tril.default: Tril x=self diagonal=diagonal
 aten.triu.default: Triu x=self diagonal=diagonal
 aten.unsqueeze.default: Unsqueeze x=self axes=[dim]
-npu._npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
 prims.convert_element_type.default: Cast x=a dst_type=meta_outputs.dtype
 """
 

@@ -164,7 +164,7 @@ def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any) -> Any:
     of_result = spec.dtype if exact else DataType.DT_FLOAT
     for name, mark in marks.items():
         values[name] = operand(values[name], common if mark == "~" else of_result)
-    result = _results(row, ge_op(row.op_type, **_fitting(row, values)))
+    result = _results(row, ge_op(row.op_type, **fitting(_operator(row), values)))
     return result if exact else cast(result, spec.dtype)
 
 
@@ -181,16 +181,16 @@ def _value(source: Source, given: Mapping[str, Any]) -> Any:
     return integers([value]) if source.is_list else value
 
 
-def _fitting(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
+def fitting(operator: ir.Operator, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as the operator takes them: attributes as constants, and none that is None."""
-    attributes = {attribute.name: attribute for attribute in _operator(row).attributes}
-    fitting = {}
+    attributes = {attribute.name for attribute in operator.attributes}
+    taken = {}
     for name, value in values.items():
         if name not in attributes:
-            fitting[name] = value
+            taken[name] = value
         elif value is not None:
-            fitting[name] = known(name, value)
-    return fitting
+            taken[name] = known(name, value)
+    return taken
 
 
 def _operator(row: Row) -> ir.Operator:

@@ -336,12 +336,9 @@ class _Builder:
         what computes it: its parts if it is one of Ascend that has parts, or else the operator of the node. ``given``
         are the operands of the node by the names of its arguments."""
         without_rule = [op for op in added if not is_computed(op, node)]
-        if len(without_rule) == 1 and has_parts(node):
-            try:
-                self.operator_parts.add(without_rule[0], node, self.values, results)
-                return
-            except MissingConverters:
-                without_rule[0].attr.pop(PARTS)
+        is_composed = len(without_rule) == 1 and has_parts(node)
+        if is_composed and self.operator_parts.add(without_rule[0], node, self.values, results):
+            return
         if is_of_user(node.target):
             user_operators.name_operator(node.target, added, given, results)
         elif len(without_rule) == 1:

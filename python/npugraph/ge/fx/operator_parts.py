@@ -21,8 +21,9 @@ from torch.utils import _pytree as pytree
 from npugraph.fx.decompose.composed import is_composed
 from npugraph.fx.decompose.expand import expand
 from npugraph.fx.decompose.parts import fake_mode_of
-from npugraph.fx.schema import is_of_ascend
+from npugraph.fx.schema import is_mutable, is_of_ascend
 from npugraph.ge import ir, proto
+from npugraph.ge.converters import MissingConverters
 from npugraph.ge.fx.values import Symbolic, constant
 from npugraph.ge.graph import Tensor
 from npugraph.ge.normalise import UNFED, data_inputs, normalise
@@ -53,18 +54,15 @@ class OperatorParts:
     def __init__(self, convert: Convert) -> None:
         self.traced = 0
         self._convert = convert
-        self._known: dict[Hashable, Converted] = {}
+        self._known: dict[Hashable, Converted | None] = {}  # None if a part has no converter
 
-    def add(self, op: Any, node: fx.Node, operands: Mapping[fx.Node, Any], results: list[Any]) -> None:
+    def add(self, op: Any, node: fx.Node, operands: Mapping[fx.Node, Any], results: list[Any]) -> bool:
         """Writes the parts of the call ``node`` into ``op``, the operator that stands for it. ``operands`` are the
-        values of its operands in the graph of ``op``, ``results`` those of its results. Raises
-        ``NotImplementedError`` if an operand is no input of ``op``, and ``MissingConverters`` if a part has no
-        converter."""
-        key = _key(node)
-        if key not in self._known:
-            self.traced += 1
-            self._known[key] = self._convert(alone(node))
-        converted = self._known[key]
+        values of its operands in the graph of ``op``, ``results`` those of its results. Returns False if a part has no
+        converter. Raises ``NotImplementedError`` if an operand is no input of ``op``."""
+        converted = self._converted(node)
+        if converted is None:
+            return False
         parts = op.attr[PARTS].g
         parts.CopyFrom(converted.graph)
         inputs = data_inputs(op)
@@ -77,6 +75,17 @@ class OperatorParts:
             by_name[name].attr["index"].i = places[operand.tensor]
         _add_end(parts, op, converted, results)
         normalise(parts)
+        return True
+
+    def _converted(self, node: fx.Node) -> Converted | None:
+        key = _key(node)
+        if key not in self._known:
+            self.traced += 1
+            try:
+                self._known[key] = self._convert(alone(node))
+            except MissingConverters:
+                self._known[key] = None
+        return self._known[key]
 
 
 def is_computed(op: Any, node: fx.Node) -> bool:
@@ -105,7 +114,7 @@ def alone(node: fx.Node) -> fx.GraphModule:
     call.meta["val"] = node.meta["val"]
     graph.output(_results(graph, call))
     gm = expand(fx.GraphModule({}, graph))
-    if any(_writes(part) for part in gm.graph.nodes):
+    if any(is_mutable(part.target) for part in gm.graph.nodes):
         gm = _without_writes(gm)
     gm.graph.eliminate_dead_code()
     return gm
@@ -123,10 +132,6 @@ def _results(graph: fx.Graph, call: fx.Node) -> Any:
             item.meta["val"] = value
         items.append(item)
     return tuple(items)
-
-
-def _writes(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _without_writes(gm: fx.GraphModule) -> fx.GraphModule:
