@@ -27,6 +27,54 @@ inline char* element_at(const ng_buffer& buffer, int64_t index, int64_t element_
   return at;
 }
 
+// The elements of a window along one dimension.
+struct RowOf {
+  char* at = nullptr;
+  int64_t size = 0;
+  int64_t stride = 0;  // in bytes
+
+  template <typename T>
+  T load(int64_t i) const {
+    return *reinterpret_cast<const T*>(at + i * stride);
+  }
+  template <typename T>
+  void store(int64_t i, T element) const {
+    *reinterpret_cast<T*>(at + i * stride) = element;
+  }
+};
+
+// Row `index` along dimension `dim`, counted in row-major order of the other sizes, none of which may be 0. A scalar is
+// a row of one element.
+inline RowOf row_at(const ng_buffer& buffer, int64_t dim, int64_t index, int64_t element_bytes) {
+  RowOf row{static_cast<char*>(buffer.data), 1, 0};
+  for (int d = buffer.rank - 1; d >= 0; --d) {
+    if (d == dim) {
+      row.size = buffer.sizes[d];
+      row.stride = buffer.strides[d] * element_bytes;
+    } else {
+      row.at += index % buffer.sizes[d] * buffer.strides[d] * element_bytes;
+      index /= buffer.sizes[d];
+    }
+  }
+  return row;
+}
+
+// An element as a number that C++ compares.
+template <typename T>
+auto key_of(T element) {
+  if constexpr (kIsReduced<T>)
+    return to_float(element);
+  else
+    return element;
+}
+template <typename Key>
+bool is_nan([[maybe_unused]] Key key) {
+  if constexpr (std::is_floating_point_v<Key>)
+    return key != key;
+  else
+    return false;
+}
+
 // body(first, last) for ranges of [0, count) of at least `grain`, below which a second thread costs more than it
 // brings.
 template <typename Body>

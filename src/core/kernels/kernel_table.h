@@ -27,6 +27,18 @@
 //                               [, padding_idx: scalar]       over all i with indices[i] = v, but 0 for v =
 //                               padding_idx;
 //                                                             indices outside of y count for nothing
+//   kernel.sort                 x, dim: scalar [, descending: bool]
+//                                                             any real; values and places (i64) of rows along dim,
+//                                                             in the order of x where elements are equal
+//   kernel.topk                 x, dim: scalar [, largest: bool] [, sorted: bool]
+//                                                             the same; as many as the results have
+//   kernel.cummax               x, dim: scalar                the same; the largest so far, of equal ones the last
+//   kernel.searchsorted         sequence, values, order or nothing, right: bool
+//                                                             any real; places i32 or i64, in rows of the sequence,
+//                                                             of which there may be one for all values
+//   kernel.histc                x, min, max: scalar           f32, f64; counts of elements in even bins
+//   kernel.grouped_mm           x, w, ends                    f32, bf16, f16; y[m, n] = x[m, k] . w[g, k, n] for the
+//                                                             rows before ends[g] (i32, i64), 0 behind the last
 #pragma once
 
 #include <span>
@@ -53,5 +65,8 @@ std::span<const Kernel> pointwise_kernels();  // unary, binary, where
 std::span<const Kernel> memory_kernels();     // copy, cast, fill, arange
 std::span<const Kernel> matmul_kernels();     // linear_f32, mm_f32
 std::span<const Kernel> embedding_kernels();  // embedding_dense_backward
+std::span<const Kernel> order_kernels();      // sort, topk, cummax
+std::span<const Kernel> search_kernels();     // searchsorted, histc
+std::span<const Kernel> grouped_kernels();    // grouped_mm
 
 }  // namespace npugraph::kernels

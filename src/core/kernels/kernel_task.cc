@@ -2,6 +2,7 @@
 #include "kernels/kernel_task.h"
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace npugraph::kernels {
 
@@ -66,10 +67,11 @@ Argument Arguments::scalar_or(size_t i, Scalar otherwise) const {
 
 void refuse(const ng_definition& task, const std::string& message) { throw UserError(cat(task.name, ": ", message)); }
 
-void check_operands(const ng_definition& task, size_t inputs) {
-  bool fits = task.num_operands == inputs + 1;
-  for (size_t i = 0; fits && i <= inputs; ++i) fits = task.operands[i].access != (i < inputs ? NG_WRITE : NG_READ);
-  if (!fits) refuse(task, cat("takes ", inputs, " operands to read and then one to write"));
+void check_operands(const ng_definition& task, size_t inputs, size_t results) {
+  const size_t all = inputs + results;
+  bool fits = task.num_operands == all;
+  for (size_t i = 0; fits && i < all; ++i) fits = task.operands[i].access != (i < inputs ? NG_WRITE : NG_READ);
+  if (!fits) refuse(task, cat("takes ", counted(inputs, "operand"), " to read and then ", results, " to write"));
 }
 
 }  // namespace npugraph::kernels

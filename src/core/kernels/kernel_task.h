@@ -47,8 +47,8 @@ class Arguments {
 
 // UserError "kernel.x: message".
 [[noreturn]] void refuse(const ng_definition& task, const std::string& message);
-// UserError unless the task has `inputs` operands that it reads and then one that it writes.
-void check_operands(const ng_definition& task, size_t inputs);
+// UserError unless the task has `inputs` operands that it reads and then `results` that it writes.
+void check_operands(const ng_definition& task, size_t inputs, size_t results = 1);
 inline DType dtype_of(const ng_operand& operand) { return static_cast<DType>(operand.dtype); }
 
 // A kernel class as an ng_task. The class has a default-constructible State and

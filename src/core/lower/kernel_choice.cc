@@ -176,6 +176,64 @@ constexpr ops::OperatorRow<Choose> kMoving[] = {
     {aten::copy_::kId, move_source},
 };
 
+// Rows whose elements have an order.
+bool has_order(const ir::TensorType* type) {
+  return type != nullptr && !is_complex(type->dtype) && !(is_floating(type->dtype) && size_of(type->dtype) == 1) &&
+         type->dtype != DType::kU16 && type->dtype != DType::kU32 && type->dtype != DType::kU64;
+}
+Choice in_order(const ir::Graph& graph, const char* kernel, std::vector<Attr> args) {
+  if (!has_order(tensor_type(graph, args.front()))) return std::nullopt;
+  return KernelChoice{.name = kernel, .args = std::move(args)};
+}
+Choice sort(const ir::Graph& graph, const ir::Node& node) {
+  return in_order(graph, "kernel.sort", {arg::self(node), arg::dim(node), arg::descending(node)});
+}
+Choice top(const ir::Graph& graph, const ir::Node& node) {
+  using Top = aten::topk;
+  return in_order(graph, "kernel.topk",
+                  {Top::self.attr(node), Top::dim.attr(node), Top::largest.attr(node), Top::sorted.attr(node)});
+}
+Choice running_maximum(const ir::Graph& graph, const ir::Node& node) {
+  return in_order(graph, "kernel.cummax", {arg::self(node), arg::dim(node)});
+}
+Choice search(const ir::Graph& graph, const ir::Node& node) {
+  using Search = aten::searchsorted_Tensor;
+  const Attr &sequence = Search::sorted_sequence.attr(node), &values = Search::self.attr(node);
+  const auto *of_sequence = tensor_type(graph, sequence), *of_values = tensor_type(graph, values);
+  if (!has_order(of_sequence) || of_values == nullptr || of_values->dtype != of_sequence->dtype) return std::nullopt;
+  const auto* side = std::get_if<std::string>(&Search::side.attr(node));
+  const Attr right = side == nullptr ? Search::right.attr(node) : Expr::constant(Scalar::of_bool(*side == "right"));
+  return KernelChoice{.name = "kernel.searchsorted", .args = {sequence, values, Search::sorter.attr(node), right}};
+}
+Choice count_in_bins(const ir::Graph& graph, const ir::Node& node) {
+  using Count = aten::histc;
+  const auto* type = tensor_type(graph, Count::self.attr(node));
+  if (type == nullptr || (type->dtype != DType::kF32 && type->dtype != DType::kF64)) return std::nullopt;
+  return KernelChoice{.name = "kernel.histc",
+                      .args = {Count::self.attr(node), Count::min.attr(node), Count::max.attr(node)}};
+}
+Choice multiply_groups(const ir::Graph& graph, const ir::Node& node) {
+  using Product = aten::_grouped_mm;
+  const Attr &x = Product::self.attr(node), &w = Product::mat2.attr(node), &ends = Product::offs.attr(node);
+  const auto *of_x = tensor_type(graph, x), *of_w = tensor_type(graph, w), *of_ends = tensor_type(graph, ends);
+  const DType result = graph.value(node.results[0]).tensor().dtype;
+  const bool has_bias = !std::holds_alternative<None>(Product::bias.attr(node));
+  if (of_x == nullptr || of_w == nullptr || of_ends == nullptr || has_bias) return std::nullopt;
+  const bool fits = of_x->sizes.size() == 2 && of_w->sizes.size() == 3 && of_w->dtype == of_x->dtype &&
+                    result == of_x->dtype && is_floating(result) && (size_of(result) == 2 || result == DType::kF32);
+  return fits ? Choice(KernelChoice{.name = "kernel.grouped_mm", .args = {x, w, ends}}) : std::nullopt;
+}
+
+constexpr ops::OperatorRow<Choose> kArranging[] = {
+    {aten::sort::kId, sort},
+    {aten::sort_stable::kId, sort},
+    {aten::topk::kId, top},
+    {aten::cummax::kId, running_maximum},
+    {aten::searchsorted_Tensor::kId, search},
+    {aten::histc::kId, count_in_bins},
+    {aten::_grouped_mm::kId, multiply_groups},
+};
+
 // Whether the kernels that move elements take the tensors of the node: for other than copies, its type.
 bool fits_move_kernel(const ir::Graph& graph, const ir::Node& node, const KernelChoice& choice) {
   constexpr size_t kMaxRank = 8;
@@ -188,9 +246,13 @@ bool fits_move_kernel(const ir::Graph& graph, const ir::Node& node, const Kernel
   return fits(graph.value(node.results[0]).tensor()) && (source == nullptr || fits(*source));
 }
 
+bool has_tensors(const ir::Graph& graph, const ir::Node& node) {
+  return node.defines.empty() && std::ranges::all_of(node.results, [&](ir::ValueId id) {
+           return id != ir::kNone && graph.value(id).is_tensor();
+         });
+}
 bool has_one_tensor(const ir::Graph& graph, const ir::Node& node) {
-  return node.results.size() == 1 && node.results[0] != ir::kNone && graph.value(node.results[0]).is_tensor() &&
-         node.defines.empty();
+  return node.results.size() == 1 && has_tensors(graph, node);
 }
 
 }  // namespace
@@ -212,7 +274,9 @@ std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node
 
 std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::Node& node) {
   if (auto choice = choose_kernel(graph, node)) return choice;
-  static const ops::OperatorRows<Choose> rows = {kMoving};
+  static const ops::OperatorRows<Choose> rows = {kMoving}, arranging = {kArranging};
+  const Choose* arrange = has_tensors(graph, node) ? arranging.find(*node.op) : nullptr;
+  if (arrange != nullptr) return (*arrange)(graph, node);
   const Choose* choose = has_one_tensor(graph, node) ? rows.find(*node.op) : nullptr;
   auto choice = choose == nullptr ? std::nullopt : (*choose)(graph, node);
   return choice && fits_move_kernel(graph, node, *choice) ? choice : std::nullopt;

@@ -27,8 +27,8 @@ struct KernelChoice {
 // Returns nullopt if no kernel fits, or if the host's operator is expected to be faster: kernels are faster if the work
 // costs less than a call through the host's dispatcher.
 std::optional<KernelChoice> choose_kernel(const ir::Graph& graph, const ir::Node& node);
-// The same for a node that the host cannot run: a kernel that moves, converts or makes elements counts, too, however
-// many there are.
+// The same for a node that the host cannot run: a kernel that moves, converts, makes, sorts or finds elements, or
+// multiplies groups of rows, counts, too, however many there are.
 std::optional<KernelChoice> choose_any_kernel(const ir::Graph& graph, const ir::Node& node);
 // The kernel of a user's library. UserError if it has another schema than the operator.
 std::optional<KernelChoice> choose_library_kernel(const ir::Node& node);

@@ -85,6 +85,9 @@ def factors() -> Iterator[Call]:
     yield matmul, (rand(2, 3, 4, dtype=torch.int64), rand(4, 3, dtype=torch.int64)), {}
     yield aten._int_mm.default, (rand(32, 16, dtype=i8), rand(16, 8, dtype=i8)), {}
     yield aten._int_mm.default, (rand(32, 16, dtype=torch.uint8), rand(8, 16, dtype=i8).t()), {}
+    ends = torch.tensor([2, 6], dtype=torch.int32)
+    yield aten._grouped_mm.default, (rand(6, 8, dtype=bf16), rand(2, 8, 16, dtype=bf16), ends), {}
+    yield aten._grouped_mm.default, (rand(6, 8, dtype=bf16), rand(2, 16, 8, dtype=bf16).mT, ends), {}
     for dtype in (torch.float32, bf16):
         yield (
             aten._weight_int8pack_mm.default,

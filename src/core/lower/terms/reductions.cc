@@ -298,14 +298,16 @@ bool fits_scan(const ir::Graph& graph, const ir::Node& node) {
   const auto* self = self_type(graph, node);
   const auto* result = first_result(graph, node);
   return self != nullptr && result != nullptr && self->dtype == result->dtype && dims_of(graph, node) &&
-         (result->dtype == DType::kF32 || result->dtype == DType::kF64 || result->dtype == DType::kI64 ||
-          result->dtype == DType::kI32);
+         is_comparable(self->dtype);
 }
-// Floats are combined in f64, as in eager, because one accumulator goes through the whole row.
+// The type of the accumulator that goes through the whole row. That of floats is eager's.
+DType scan_dtype(DType dtype) {
+  if (!is_floating(dtype)) return dtype == DType::kI32 ? dtype : DType::kI64;
+  return size_of(dtype) < 4 ? DType::kF32 : DType::kF64;
+}
 template <Combine combine>
 void write_scan(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = first_result(graph, node)->dtype;
-  const DType wide = is_floating(dtype) ? DType::kF64 : dtype;
+  const DType wide = scan_dtype(first_result(graph, node)->dtype);
   const int x = w.map({w.load(self_of(node))}, 0, [wide](Builder&, Values v) { return loop::cast(v[0], wide); });
   w.result(node.results[0], w.scan(combine, x));
 }

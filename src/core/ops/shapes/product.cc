@@ -71,6 +71,16 @@ Types mm_in_i32(const Call& call) {
   return types ? in_dtype(std::move(types), DType::kI32) : std::nullopt;
 }
 
+Types grouped_mm(const Call& call) {
+  const auto* rows = call.tensor(0);
+  const auto* matrices = call.tensor(1);
+  if (rows == nullptr || matrices == nullptr || rows->sizes.size() != 2 || matrices->sizes.size() != 3)
+    return std::nullopt;
+  require_equal(call, rows->sizes[1], matrices->sizes[1]);
+  const auto* dtype = std::get_if<DType>(&call.args[*call.find("out_dtype")]);
+  return contiguous(dtype == nullptr ? rows->dtype : *dtype, {rows->sizes[0], matrices->sizes[2]}, rows->device);
+}
+
 Types mm_scaled(const Call& call) {
   auto types = mm(call);
   const auto* dtype = std::get_if<DType>(&call.args[*call.find("out_dtype")]);

@@ -215,9 +215,10 @@ Types pairwise_distances(const Call& call);  // between each two rows of one ten
 // More products: dense row-major results.
 Types addbmm(const Call& call);
 Types addmv(const Call& call);
-Types addr(const Call& call);       // elementwise in layout and type
-Types mm_in_i32(const Call& call);  // integers accumulate in i32
-Types mm_scaled(const Call& call);  // in argument out_dtype, if given
+Types addr(const Call& call);        // elementwise in layout and type
+Types grouped_mm(const Call& call);  // rows in groups, with a matrix for each group
+Types mm_in_i32(const Call& call);   // integers accumulate in i32
+Types mm_scaled(const Call& call);   // in argument out_dtype, if given
 Types matmul(const Call& call);
 Types linear(const Call& call);  // the last size becomes the first size of the weight, argument 1
 Types trilinear(const Call& call);

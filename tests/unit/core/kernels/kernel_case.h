@@ -130,6 +130,7 @@ class KernelCase {
     add_value({.kind = kind, .scalar = static_cast<int32_t>(scalars_.size())});
     scalars_.push_back(number);
   }
+  void add_nothing() { add_value({.kind = NG_VALUE_NONE, .scalar = -1}); }
   void add_flag(bool value) { add_value({.kind = NG_VALUE_BOOL, .scalar = -1, .number = {.i = value ? 1 : 0}}); }
 
   const std::string& name() const { return name_; }
@@ -145,7 +146,7 @@ class KernelCase {
     return made;
   }
 
-  // The bytes of the result's memory after the kernel has run on `workers` threads.
+  // The bytes of the results' memory after the kernel has run on `workers` threads.
   std::vector<char> run(const Kernel& kernel, int32_t workers) {
     Call call(*this);
     const ng_task made = make(kernel);
@@ -160,7 +161,7 @@ class KernelCase {
     busy_threads_ = host.busy_threads();
     made.unbind(made.context, state);
     made.destroy(made.context);
-    return call.memory.back();
+    return call.results();
   }
 
   // How many threads worked in the last run.
@@ -169,7 +170,7 @@ class KernelCase {
   std::vector<char> run_reference(const Kernel& kernel) {
     Call call(*this);
     EXPECT_EQ(kernel.reference(Definition(*this).all, &call.call), NG_OK) << name_;
-    return call.memory.back();
+    return call.results();
   }
 
  private:
@@ -207,7 +208,14 @@ class KernelCase {
       call.scalars = source.scalars_.data();
       call.num_scalars = static_cast<uint32_t>(source.scalars_.size());
       call.abi_version = NG_TASK_ABI_VERSION;
+      for (const ng_operand& operand : source.operands_) num_read += operand.access == NG_READ;
     }
+    std::vector<char> results() const {
+      std::vector<char> bytes;
+      for (size_t i = num_read; i < memory.size(); ++i) bytes.insert(bytes.end(), memory[i].begin(), memory[i].end());
+      return bytes;
+    }
+    size_t num_read = 0;
     std::vector<std::vector<char>> memory;
     std::vector<ng_buffer> buffers;
     ng_call call{};

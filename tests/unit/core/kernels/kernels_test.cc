@@ -202,13 +202,105 @@ bool test_embedding_backward(const Kernel& kernel, Random& random) {
   return true;
 }
 
+// Rows along a dimension of x, which counts from the end or from the front.
+bool test_order(const Kernel& kernel, Random& random) {
+  const std::string_view name = kernel.name;
+  const bool is_chosen = name == "kernel.topk";
+  if (name != "kernel.sort" && name != "kernel.cummax" && !is_chosen) return false;
+  for (const DType dtype : kNumbers) {
+    for (int round = 0; round < kRounds; ++round) {
+      const bool is_large = random.one_in(20);
+      const Sizes sizes = is_large ? Sizes{500, 11, 9} : random_shape(random);
+      const auto rank = static_cast<int64_t>(sizes.size());
+      const int64_t dim = rank == 0 ? 0 : random.below(rank);
+      KernelCase test(kernel.name);
+      test.add_input(random, dtype, sizes);
+      test.add_scalar(random, Scalar::of_int(rank > 0 && random.one_in(2) ? dim - rank : dim));
+      if (name != "kernel.cummax" && !random.one_in(4)) test.add_flag(random.one_in(2));
+      Sizes results = sizes;
+      if (is_chosen && rank > 0) {
+        int64_t& size = results[static_cast<size_t>(dim)];
+        size = random.one_in(2) ? size / 70 : random.below(size + 1);
+      }
+      test.add_result(random, dtype, results);
+      test.add_result(random, DType::kI64, results);
+      expect_same_bits(test, kernel);
+    }
+  }
+  return true;
+}
+
+// A row that is sorted: equal elements, which are below, above or equal to a value together.
+bool test_search(const Kernel& kernel, Random& random) {
+  if (kernel.name != std::string_view("kernel.searchsorted")) return false;
+  for (const DType dtype : kNumbers) {
+    for (int round = 0; round < kRounds; ++round) {
+      const Sizes sizes = random_shape(random);
+      const bool is_shared = sizes.empty() || random.one_in(2);
+      Sizes sequence = is_shared ? Sizes{} : Sizes(sizes.begin(), sizes.end() - 1);
+      sequence.push_back(random.one_in(2) ? 0 : 1);
+      KernelCase test(kernel.name);
+      test.add_input(random, dtype, sequence);
+      test.add_input(random, dtype, sizes);
+      if (random.one_in(2)) {
+        test.add_input(random, DType::kI64, sequence);
+      } else {
+        test.add_nothing();
+      }
+      test.add_flag(random.one_in(2));
+      test.add_result(random, random.one_in(2) ? DType::kI64 : DType::kI32, sizes);
+      expect_same_bits(test, kernel);
+    }
+  }
+  return true;
+}
+
+bool test_histogram(const Kernel& kernel, Random& random) {
+  if (kernel.name != std::string_view("kernel.histc")) return false;
+  for (int round = 0; round < 5 * kRounds; ++round) {
+    KernelCase test(kernel.name);
+    const DType dtype = random.one_in(2) ? DType::kF32 : DType::kF64;
+    test.moderate = random.one_in(2);  // elements have a finite range
+    test.add_input(random, dtype, random_shape(random));
+    const int64_t min = random.below(9) - 4, width = test.moderate ? random.below(3) : 1 + random.below(9);
+    test.add_scalar(random, Scalar::of_int(min));
+    test.add_scalar(random, Scalar::of_int(min + width));
+    test.add_result(random, dtype, {1 + random.below(20)});
+    expect_same_bits(test, kernel);
+  }
+  return true;
+}
+
+// Matrices of any strides, and ends of groups in any order, of which some are beyond the rows.
+bool test_grouped(const Kernel& kernel, Random& random) {
+  if (kernel.name != std::string_view("kernel.grouped_mm")) return false;
+  for (int round = 0; round < 200; ++round) {
+    const auto size = [&] { return random.one_in(20) ? 0 : 1 + random.below(random.one_in(4) ? 150 : 12); };
+    const int64_t m = size(), n = size(), k = size(), groups = random.below(6);
+    KernelCase test(kernel.name);
+    test.moderate = true;
+    test.add_input(random, DType::kF32, {m, k});
+    test.add_input(random, DType::kF32, {groups, k, n});
+    test.moderate = false;
+    test.add_input(random, random.one_in(2) ? DType::kI64 : DType::kI32, {groups});
+    test.moderate = true;
+    test.add_result(random, DType::kF32, {m, n});
+    const auto result = test.run(kernel, 1);
+    expect_close(result, test.run_reference(kernel), k);
+    EXPECT_EQ(test.run(kernel, 2), result) << "m=" << m << " n=" << n << " k=" << k;
+  }
+  return true;
+}
+
 // Fails for a kernel that no case covers.
 TEST(Kernels, EveryKernelAgreesWithItsReference) {
   Random random(1);
   for (const Kernel& kernel : table()) {
     SCOPED_TRACE(kernel.name);
     const bool tested = test_elementwise(kernel, random) || test_memory(kernel, random) ||
-                        test_product(kernel, random) || test_embedding_backward(kernel, random);
+                        test_product(kernel, random) || test_embedding_backward(kernel, random) ||
+                        test_order(kernel, random) || test_search(kernel, random) || test_histogram(kernel, random) ||
+                        test_grouped(kernel, random);
     EXPECT_TRUE(tested) << "no test for " << kernel.name;
     if (HasFailure()) return;
   }
