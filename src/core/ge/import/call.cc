@@ -75,8 +75,8 @@ void Call::place_operands() {
     Place place{.begin = next};
     if (input.arity == Arity::kDynamic) {
       const size_t after = ir_.inputs.size() - i - 1;
-      const bool is_described = def_.input_descs.size() == operands_.size() && !def_.input_descs.empty() &&
-                                next < def_.input_descs.size() && def_.input_descs[next].name == input.name + "0";
+      const bool is_described = def_.input_descs.size() >= operands_.size() && next < def_.input_descs.size() &&
+                                def_.input_descs[next].name == input.name + "0";
       if (is_described) {
         while (next + place.size < operands_.size() &&
                def_.input_descs[next + place.size].name == cat(input.name, place.size))

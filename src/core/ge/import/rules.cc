@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ops/operators.h"
 
 namespace npugraph::ge {
 namespace {
@@ -12,8 +13,9 @@ namespace {
 const std::map<std::string_view, Rule>& rules() {
   static const auto rules = [] {
     std::map<std::string_view, Rule> rules;
-    for (const auto rows : {pointwise_rules(), layout_rules(), product_rules(), norm_rules(), reduction_rules(),
-                            index_rules(), number_rules(), attention_rules()}) {
+    for (const auto rows :
+         {pointwise_rules(), layout_rules(), product_rules(), norm_rules(), reduction_rules(), index_rules(),
+          number_rules(), attention_rules(), order_rules(), activation_rules(), image_rules(), loss_rules()}) {
       for (const RuleRow& row : rows) rules.emplace(row.type, row.rule);
     }
     return rules;
@@ -47,6 +49,14 @@ void require_least(const Call& call, std::string_view name, int64_t entry, int64
 }
 
 }  // namespace
+
+ir::ValueId as_tensor(Context& context, const Expr& number, DType dtype) {
+  return context.add(aten::scalar_tensor::op(), {number, dtype, None{}, context.device()});
+}
+
+ir::ValueId counted(Context& context, const Expr& size) {
+  return context.add(aten::arange_start_step::op(), {Expr(0), size, Expr(1), DType::kI64, None{}, context.device()});
+}
 
 void require_channels_first(const Call& call) {
   const std::string format = call.attr_string("data_format");

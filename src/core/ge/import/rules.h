@@ -36,6 +36,10 @@ std::span<const RuleRow> reduction_rules();
 std::span<const RuleRow> index_rules();
 std::span<const RuleRow> number_rules();
 std::span<const RuleRow> attention_rules();
+std::span<const RuleRow> order_rules();
+std::span<const RuleRow> activation_rules();
+std::span<const RuleRow> image_rules();
+std::span<const RuleRow> loss_rules();
 
 inline Attr flag(bool value) { return Expr::constant(Scalar::of_bool(value)); }
 inline Attr number(double value) { return Expr::constant(Scalar::of_float(value)); }
@@ -53,6 +57,11 @@ size_t dimension(const Call& call, int64_t dim, size_t rank);
 
 // The tensor with other sizes, whose product must be the same: a view where its strides allow one, else a copy.
 ir::ValueId reshape(Context& context, ir::ValueId value, const std::vector<Expr>& sizes);
+
+// A number as a tensor, which operators of elements take whether or not it is known.
+ir::ValueId as_tensor(Context& context, const Expr& number, DType dtype);
+// 0, 1, .., size - 1
+ir::ValueId counted(Context& context, const Expr& size);
 
 // For operators on images, whose dimensions are batch, channels, height and width: UserError if the attribute
 // 'data_format' is not NCHW.

@@ -103,12 +103,59 @@ std::vector<Operand> scatter_elements(const Call& call) {
   call.fail(cat("its attribute 'reduction' is 'none' or 'add', got '", reduction, "'"));
 }
 
+// The gradient of a table from those of its rows that were read; f32 for half types, because many may be added.
+std::vector<Operand> embedding_grad(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId indices = call.value("indices");
+  ir::ValueId grad = call.value("grad");
+  const DType dtype = context.type(grad).dtype;
+  std::vector<Expr> sizes = context.sizes(grad);
+  if (sizes.empty()) call.fail("its gradient has at least 1 dimension");
+  sizes.pop_back();
+  if (sizes.size() != context.sizes(indices).size()) call.fail("its gradient has a row for each index");
+  for (size_t d = 0; d < sizes.size(); ++d) context.require_equal(sizes[d], context.sizes(indices)[d]);
+  if (size_of(dtype) == 2) grad = context.add(aten::_to_copy::op(), {TensorRef{grad}, DType::kF32});
+  const ir::ValueId table =
+      context.add(aten::embedding_dense_backward::op(),
+                  {TensorRef{grad}, TensorRef{indices}, Expr(call.attr_int("num_weights")),
+                   Expr(call.attr_int("padding_idx")), flag(call.attr_bool("scale_grad_by_freq"))});
+  return one(size_of(dtype) == 2 ? context.add(aten::_to_copy::op(), {TensorRef{table}, dtype}) : table);
+}
+
+// Adds alpha times the updates at the places along `axis` that the indices name.
+std::vector<Operand> index_add(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("var");
+  ir::ValueId indices = call.value("indices"), updates = call.value("updates");
+  const size_t dim = dimension(call, call.attr_int("axis"), context.sizes(x).size());
+  const std::vector<Expr> sizes = context.sizes(updates);
+  if (sizes.size() != context.sizes(x).size() || context.sizes(indices).size() != 1)
+    call.fail("its updates have the dimensions of 'var', and its indices one");
+  for (size_t d = 0; d < sizes.size(); ++d)
+    context.require_equal(sizes[d], d == dim ? context.sizes(indices)[0] : context.sizes(x)[d]);
+  if (call.has("alpha")) {
+    const Numbers* alpha = call.find_numbers("alpha");
+    const Attr factor =
+        alpha != nullptr && alpha->is_scalar() ? Attr(alpha->elements.front()) : Attr(TensorRef{call.value("alpha")});
+    updates = context.add(aten::mul_Tensor::op(), {TensorRef{updates}, factor});
+  }
+  if (context.type(indices).dtype != DType::kI64)
+    indices = context.add(aten::_to_copy::op(), {TensorRef{indices}, DType::kI64});
+  std::vector<Expr> row(sizes.size(), Expr(1));
+  row[dim] = sizes[dim];
+  indices = context.add(aten::expand::op(), {TensorRef{reshape(context, indices, row)}, sizes});
+  return one(context.add(aten::scatter_add::op(),
+                         {TensorRef{x}, Expr(static_cast<int64_t>(dim)), TensorRef{indices}, TensorRef{updates}}));
+}
+
 constexpr auto kIndexRules = std::to_array<RuleRow>({
+    {"EmbeddingDenseGrad", embedding_grad},
     {"Gather", gather},
     {"GatherElements", gather_elements},
     {"GatherV2", gather_v2},
     {"IndexByTensor", index_by_tensor},
     {"IndexPutV2", index_put},
+    {"InplaceIndexAdd", index_add},
     {"ScatterElements", scatter_elements},
 });
 

@@ -427,20 +427,6 @@ std::vector<Operand> slice(const Call& call) {
                        {0, to_end, 0});
 }
 
-// Pairs of elements before and behind, for each dimension from the first.
-std::vector<Operand> pad(const Call& call) {
-  if (const std::string mode = call.attr_string("mode"); mode != "constant")
-    call.fail(cat("its attribute 'mode' is 'constant', got '", mode, "'"));
-  const std::vector<Expr>& pairs = call.numbers("paddings").elements;
-  std::vector<Expr> from_last;
-  for (size_t i = pairs.size(); i >= 2; i -= 2) {
-    from_last.push_back(pairs[i - 2]);
-    from_last.push_back(pairs[i - 1]);
-  }
-  const Attr value = call.has("constant_values") ? Attr(call.scalar("constant_values")) : number(0);
-  return one(call.context().add(aten::constant_pad_nd::op(), {TensorRef{call.value("x")}, from_last, value}));
-}
-
 template <typename Operator>
 std::vector<Operand> triangle(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("diagonal"))}));
@@ -458,7 +444,6 @@ constexpr auto kLayoutRules = std::to_array<RuleRow>({
     {"FlattenV2", flatten},
     {"Identity", identity},
     {"Pack", pack},
-    {"PadV3", pad},
     {"Reshape", reshape_rule},
     {"Slice", slice},
     {"Split", split},

@@ -35,6 +35,37 @@ std::vector<Operand> range(const Call& call) {
                                                          call.scalar("delta"), dtype, None{}, context.device()}));
 }
 
+double constant(const Call& call, std::string_view name) {
+  const auto value = call.scalar(name);
+  if (!value.is_constant()) call.fail(cat("its input '", name, "' has to be constant, got ", value.str()));
+  return value.value().as_float();
+}
+
+// Numbers at even distances. Those of the second half count from the end, as in ATen.
+template <typename Float>
+std::vector<Operand> even_numbers(const Call& call, DType dtype) {
+  Context& context = call.context();
+  const auto start = static_cast<Float>(constant(call, "start")), stop = static_cast<Float>(constant(call, "stop"));
+  const int64_t num = call.integer("num");
+  if (num < 0) call.fail(cat("its input 'num' is at least 0, got ", num));
+  const Float step = num < 2 ? 0 : (stop - start) / static_cast<Float>(num - 1);
+  const auto with = [&](const ir::Op& op, ir::ValueId x, const Attr& other) {
+    return context.add(op, {TensorRef{x}, other});
+  };
+  const ir::ValueId place = with(aten::_to_copy::op(), counted(context, Expr(num)), dtype);
+  const ir::ValueId first =
+      with(aten::add_Tensor::op(), with(aten::mul_Tensor::op(), place, number(step)), number(start));
+  const ir::ValueId behind = with(aten::rsub_Scalar::op(), place, Expr(num - 1));
+  const ir::ValueId second =
+      with(aten::rsub_Scalar::op(), with(aten::mul_Tensor::op(), behind, number(step)), number(stop));
+  const ir::ValueId is_first = with(aten::lt_Scalar::op(), place, Expr(std::max<int64_t>(num / 2, 1)));
+  return one(context.add(aten::where_self::op(), {TensorRef{is_first}, TensorRef{first}, TensorRef{second}}));
+}
+std::vector<Operand> linspace(const Call& call) {
+  const bool is_wide = call.numbers("start").dtype == DType::kF64;
+  return is_wide ? even_numbers<double>(call, DType::kF64) : even_numbers<float>(call, DType::kF32);
+}
+
 template <typename Operator>
 std::vector<Operand> like(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}}));
@@ -42,6 +73,7 @@ std::vector<Operand> like(const Call& call) {
 
 constexpr auto kNumberRules = std::to_array<RuleRow>({
     {"Fill", fill},
+    {"LinSpace", linspace},
     {"OnesLike", like<aten::ones_like>},
     {"Range", range},
     {"Shape", shape},

@@ -45,9 +45,52 @@ std::vector<Operand> matmul(const Call& call) {
   return one(context.add(aten::mm::op(), {TensorRef{a}, TensorRef{b}}));
 }
 
+// A copy whose columns are contiguous, unless those of the matrix are.
+ir::ValueId by_columns(Context& context, ir::ValueId x) {
+  if (context.type(x).strides[0].is_int(1)) return x;
+  const ir::ValueId t = context.add(aten::t::op(), {TensorRef{x}});
+  const ir::ValueId copy = context.add(aten::clone::op(), {TensorRef{t}, MemoryFormat::kContiguous});
+  return context.add(aten::t::op(), {TensorRef{copy}});
+}
+
+// Products of i8 have sums of i32. Their code reads the second factor by columns.
 std::vector<Operand> matmul_v2(const Call& call) {
   refuse_offset(call);
-  return matmul(call);
+  Context& context = call.context();
+  ir::ValueId a = call.value("x1"), b = call.value("x2");
+  if (context.type(a).dtype != DType::kI8 || context.type(b).dtype != DType::kI8 || call.has("bias"))
+    return matmul(call);
+  a = transposed(context, a, call.attr_bool("transpose_x1"));
+  b = transposed(context, b, call.attr_bool("transpose_x2"));
+  if (context.sizes(a).size() != 2 || context.sizes(b).size() != 2) call.fail("its factors have two dimensions");
+  context.require_equal(context.sizes(a)[1], context.sizes(b)[0]);
+  return one(context.add(aten::_int_mm::op(), {TensorRef{a}, TensorRef{by_columns(context, b)}}));
+}
+
+// One tensor of rows, whose groups each have a matrix of `weight`. `group_list` has the ends of the groups
+// (`group_list_type` 0), or their numbers of rows (1).
+std::vector<Operand> grouped_matmul(const Call& call) {
+  for (const std::string_view name : {"bias", "scale", "offset", "antiquant_scale", "antiquant_offset"}) {
+    if (!call.list(name).empty()) call.fail(cat("its input '", name, "' has no rule"));
+  }
+  const auto rows = call.list("x"), matrices = call.list("weight");
+  if (rows.size() != 1 || matrices.size() != 1 || !call.has("group_list") || call.has("per_token_scale"))
+    call.fail("it has a rule for one 'x', one 'weight' and a 'group_list'");
+  const int64_t split = call.attr_int("split_item"), kind = call.attr_int("group_list_type");
+  if (split != 2 && split != 3) call.fail(cat("its attribute 'split_item' has to be 2 or 3, got ", split));
+  if (call.attr_int("group_type") != 0 || call.attr_int("act_type") != 0 || call.attr_bool("transpose_x"))
+    call.fail("its attributes 'group_type' and 'act_type' have to be 0, and 'transpose_x' false");
+  if (kind != 0 && kind != 1) call.fail(cat("its attribute 'group_list_type' has to be 0 or 1, got ", kind));
+  Context& context = call.context();
+  const ir::ValueId x = context.value_of(*rows[0]);
+  const ir::ValueId w = transposed(context, context.value_of(*matrices[0]), call.attr_bool("transpose_weight"));
+  ir::ValueId ends = call.value("group_list");
+  if (context.sizes(x).size() != 2 || context.sizes(w).size() != 3 || context.sizes(ends).size() != 1)
+    call.fail("its 'x' has 2 dimensions, its 'weight' 3 and its 'group_list' 1");
+  context.require_equal(context.sizes(x)[1], context.sizes(w)[1]);
+  context.require_equal(context.sizes(w)[0], context.sizes(ends)[0]);
+  if (kind == 1) ends = context.add(aten::cumsum::op(), {TensorRef{ends}, Expr(0), None{}});
+  return one(context.add(aten::_grouped_mm::op(), {TensorRef{x}, TensorRef{w}, TensorRef{ends}}));
 }
 
 // The sizes in front of the matrices, broadcast together.
@@ -162,6 +205,7 @@ constexpr auto kProductRules = std::to_array<RuleRow>({
     {"BatchMatMulV2", batch_matmul_v2},
     {"Conv2D", conv2d},
     {"Conv2DTranspose", conv2d_transpose},
+    {"GroupedMatmul", grouped_matmul},
     {"MatMul", matmul},
     {"MatMulV2", matmul_v2},
 });

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ge/data_types.h"
+#include "ge/import/elements.h"
 #include "ge/import/rules.h"
 #include "ops/operators.h"
 
@@ -58,7 +59,10 @@ std::vector<Operand> place_of_extreme(const Call& call) {
 std::vector<Operand> cumulative_sum(const Call& call) {
   if (call.attr_bool("exclusive") || call.attr_bool("reverse"))
     call.fail("its attributes 'exclusive' and 'reverse' have to be false");
-  return one(call.context().add(aten::cumsum::op(), {TensorRef{call.value("x")}, Expr(call.integer("axis")), None{}}));
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  const DType dtype = context.type(x).dtype;  // of the sums, too, which are int64 for torch if those are integers
+  return one(context.add(aten::cumsum::op(), {TensorRef{x}, Expr(call.integer("axis")), dtype}));
 }
 
 // The norm of order p along the axes, all if there are none, but at least epsilon.
@@ -73,6 +77,35 @@ std::vector<Operand> norm(const Call& call) {
   const double epsilon = call.attr_float("epsilon");
   if (epsilon == 0) return one(norm);
   return one(context.add(aten::clamp_min::op(), {TensorRef{norm}, number(epsilon)}));
+}
+
+// The root of the variance, and the mean, which may be left out.
+std::vector<Operand> deviation(const Call& call) {
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x");
+  Attr axes = None{};
+  if (const std::vector<int64_t> given = call.attr_ints("dim"); !given.empty())
+    axes = dimensions(call, given, context.sizes(x).size());
+  const Expr correction = call.attr_int("correction");
+  return all(context.add_all(aten::std_mean_correction::op(),
+                             {TensorRef{x}, axes, correction, flag(call.attr_bool("keepdim"))}));
+}
+
+// Gradients of softmax and of its logarithm, from their results.
+std::vector<Operand> softmax_grad(const Call& call) {
+  Elements e(call);
+  const ir::ValueId y = e["softmax"], grad = e["grad_softmax"];
+  const Attr axes = dimensions(call, call.attr_ints("axes"), call.context().sizes(y).size());
+  const ir::ValueId weighted = e.of<aten::mul_Tensor>(grad, y);
+  const ir::ValueId sum = e.of<aten::sum_dim_IntList>(weighted, axes, true);
+  return e.result(e.of<aten::sub_Tensor>(weighted, e.of<aten::mul_Tensor>(y, sum)));
+}
+std::vector<Operand> log_softmax_grad(const Call& call) {
+  Elements e(call);
+  const ir::ValueId grad = e["grad"], y = e["x"];
+  const Attr axes = dimensions(call, call.attr_ints("axis"), call.context().sizes(y).size());
+  const ir::ValueId sum = e.of<aten::sum_dim_IntList>(grad, axes, true);
+  return e.result(e.of<aten::sub_Tensor>(grad, e.of<aten::mul_Tensor>(e.of<aten::exp>(y), sum)));
 }
 
 // Each window has an element of the image: padding is at most half of what a window covers.
@@ -128,14 +161,18 @@ constexpr auto kReductionRules = std::to_array<RuleRow>({
     {"ArgMin", place_of_extreme<aten::argmin>},
     {"AvgPoolV2", average_pool},
     {"Cumsum", cumulative_sum},
+    {"LogSoftmaxGrad", log_softmax_grad},
     {"LpNormV2", norm},
     {"MaxPoolWithArgmaxV3", max_pool_with_argmax},
     {"ReduceAll", reduce_one_by_one<aten::all_dim>},
     {"ReduceAny", reduce_one_by_one<aten::any_dim>},
+    {"ReduceLogSumExp", reduce<aten::logsumexp>},
     {"ReduceMax", reduce<aten::amax>},
     {"ReduceMean", reduce<aten::mean_dim>},
     {"ReduceMin", reduce<aten::amin>},
+    {"ReduceStdV2", deviation},
     {"ReduceSum", reduce<aten::sum_dim_IntList>},
+    {"SoftmaxGrad", softmax_grad},
 });
 
 }  // namespace

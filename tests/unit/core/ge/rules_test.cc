@@ -143,5 +143,50 @@ TEST(Rules, OperandsHaveTheSizesThatTheirReadersNeed) {
   EXPECT_TRUE(contains(attention({1, 5, 4, 5}, 5), "'num_heads', 5, is a multiple of 'num_key_value_heads', 2"));
 }
 
+// Calls of operators that sort, find, pad or group elements, which eager mode refuses, too.
+TEST(Rules, ElementsThatAreNotThere) {
+  const auto largest = [](int64_t k, int64_t dim) {
+    return graph_or_refusal({data("x", 0, {2, 3}),
+                             constant<int32_t>("k", WireType::kInt32, {}, {static_cast<int32_t>(k)}),
+                             Op("TopKV2", "y", {"x:0", "k:0"}).attr("dim", dim)});
+  };
+  EXPECT_TRUE(contains(largest(3, 1), "aten.topk(%x, 3, 1)")) << largest(3, 1);
+  EXPECT_TRUE(contains(largest(3, 0), "its input 'k' is 0 to the size of the dimension, 2, got 3"));
+  EXPECT_TRUE(contains(largest(-1, 0), "its input 'k' is 0 to the size of the dimension, 2, got -1"));
+  EXPECT_TRUE(contains(largest(1, 2), "dimension 2 is outside of a tensor of 2 dimensions"));
+  const auto search = [](const std::vector<int64_t>& sequence, const std::vector<int64_t>& values) {
+    return graph_or_refusal({data("s", 0, sequence), data("v", 1, values), Op("SearchSorted", "y", {"s:0", "v:0"})});
+  };
+  EXPECT_TRUE(contains(search({4}, {2, 3}), "aten.searchsorted.Tensor(")) << search({4}, {2, 3});
+  EXPECT_TRUE(contains(search({4, 5}, {2, 3}), "sizes 4 and 2 have to be equal"));
+  EXPECT_TRUE(contains(search({4, 5}, {3}), "its sequence has 1 dimension or as many as its values, got 2 and 1"));
+  EXPECT_TRUE(contains(graph_or_refusal({data("x", 0, {4}), Op("Histogram", "y", {"x:0"}).attr("min", 2.0f)}),
+                       "its attribute 'max' is at least 'min'"));
+  const auto mirrored = [](int64_t before) {
+    return graph_or_refusal({data("x", 0, {1, 4}), int_list("p", {0, 0, before, 0}),
+                             Op("MirrorPad", "y", {"x:0", "p:0"}).attr("mode", "REFLECT")});
+  };
+  EXPECT_TRUE(contains(mirrored(3), "aten._unsafe_index.Tensor(")) << mirrored(3);
+  EXPECT_TRUE(contains(mirrored(4), "padding of 4 and 0 is too much for a size of 4"));
+}
+
+TEST(Rules, GroupsOfRowsHaveAMatrixEach) {
+  const auto product = [](int64_t k, int64_t groups, int64_t kind) {
+    return graph_or_refusal({data("x", 0, {6, k}), data("w", 1, {2, 8, 4}), data("g", 2, {groups}, WireType::kInt64),
+                             Op("GroupedMatmul", "y", {"x:0", "w:0", "g:0"})
+                                 .input(desc("x0", WireType::kFloat, {6, k}))
+                                 .input(desc("weight0", WireType::kFloat, {2, 8, 4}))
+                                 .input(desc("group_list", WireType::kInt64, {groups}))
+                                 .attr("split_item", int64_t{3})
+                                 .attr("group_type", int64_t{0})
+                                 .attr("group_list_type", kind)});
+  };
+  EXPECT_TRUE(contains(product(8, 2, 0), "aten._grouped_mm(%x, %w, %g")) << product(8, 2, 0);
+  EXPECT_TRUE(contains(product(8, 2, 1), "aten.cumsum(%g, 0")) << product(8, 2, 1);
+  EXPECT_TRUE(contains(product(7, 2, 0), "sizes 7 and 8 have to be equal"));
+  EXPECT_TRUE(contains(product(8, 3, 0), "sizes 2 and 3 have to be equal"));
+  EXPECT_TRUE(contains(product(8, 2, 2), "its attribute 'group_list_type' has to be 0 or 1, got 2"));
+}
+
 }  // namespace
 }  // namespace npugraph::ge
