@@ -187,6 +187,7 @@ def test_which_inputs_overlap_a_written_one(case: str) -> None:
     assert counts["overlapping_inputs"] == do_overlap
 
 
+@pytest.mark.usefixtures("order_is_missing")
 def test_a_backward_graph_whose_written_input_overlaps_another_one() -> None:
     """The program does not have that graph, so it cannot run as it was written."""
 
@@ -286,6 +287,7 @@ def test_a_converter_of_the_user_is_used(graphs: list[Any], convert: Any) -> Non
 
 
 @torch.no_grad()
+@pytest.mark.usefixtures("order_is_missing")
 def test_graphs_that_eager_operators_cut_are_artifacts_of_their_model() -> None:
     """Their memory is freed when the model is gone, although the function is kept."""
     kept = []

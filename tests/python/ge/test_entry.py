@@ -259,6 +259,7 @@ def test_a_backend_keeps_the_configuration_that_it_was_given(graphs: list[Any]) 
 
 
 @pytest.mark.feature("11.06")
+@pytest.mark.usefixtures("order_is_missing")
 def test_one_error_names_all_operators_without_a_converter() -> None:
     def three(x: torch.Tensor) -> torch.Tensor:
         y = torch.sort(x + 1)[0]

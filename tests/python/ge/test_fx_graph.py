@@ -188,6 +188,7 @@ def sorted_twice(x: torch.Tensor) -> Any:
     return torch.sort(torch.sort(x)[0] + 1)[0], torch.fft.fft(x).real, torch.roll(x, 1)
 
 
+@pytest.mark.usefixtures("order_is_missing")
 def test_all_missing_operators_are_named_at_once() -> None:
     gm = traced(sorted_twice, torch.ones(4))
     calls = gm.graph.find_nodes(op="call_function", target=aten.sort.default)

@@ -176,6 +176,7 @@ def test_the_level_of_each_call_counts(is_cut: bool, capsys: pytest.CaptureFixtu
         assert [compiled for _, compiled in runs] == ["0"] * events
 
 
+@pytest.mark.usefixtures("order_is_missing")
 def test_each_graph_between_eager_operators_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:
     npugraph.reset()
     logger.setLevel(EVENT_LEVEL)

@@ -20,6 +20,8 @@ from npugraph.ge.converters import MissingConverters, register_fx_node_ge_conver
 from tests.python.ge.converted import random_tensor as t
 from tests.python.ge.cut_runs import Run
 
+pytestmark = pytest.mark.usefixtures("order_is_missing")
+
 
 def sorted_(x: torch.Tensor) -> torch.Tensor:
     return torch.sort(x, -1)[0]

@@ -13,6 +13,8 @@ import torch
 from tests.python.ge.converted import random_tensor as t
 from tests.python.ge.cut_runs import Run
 
+pytestmark = pytest.mark.usefixtures("order_is_missing")
+
 
 @pytest.fixture(autouse=True)
 def capture() -> Iterator[None]:

@@ -20,6 +20,8 @@ from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
 from tests.python.ge.converted import formula, run, traced, user_inputs
 
+pytestmark = pytest.mark.usefixtures("order_is_missing")
+
 STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "add": lambda x, y: x + y,
     "mul": lambda x, y: x * y,
@@ -37,7 +39,7 @@ STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "write": lambda x, y: x.copy_(y + 1),
     "increment": lambda x, y: x.add_(1),
 }
-# Operators that may lose their converters; sort, cummax and rand_like have none.
+# Operators that may lose their converters; those that sort, and rand_like, have none.
 CONVERTED = ("mul.Tensor", "relu.default", "copy_.default", "cat.default", "select.int", "view.default", "t.default")
 
 

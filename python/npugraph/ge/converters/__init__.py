@@ -12,9 +12,13 @@ from npugraph.ge.converters import (
     ascend_rows,
     attention,
     creation,
+    gradients,
+    images,
     indexing,
     layout,
+    losses,
     normalisation,
+    order,
     pointwise,
     products,
     reductions,
@@ -26,7 +30,10 @@ from npugraph.ge.converters.table import register_rows, register_rows_of_ascend
 
 __all__ = ["Missing", "MissingConverters", "find", "register_fx_node_ge_converter", "registered"]
 
-_FUNCTIONS = (ascend, attention, creation, indexing, layout, normalisation, pointwise, products, reductions, sizes)
+_FUNCTIONS = (
+    *(ascend, attention, creation, gradients, images, indexing, layout, losses),
+    *(normalisation, order, pointwise, products, reductions, sizes),
+)
 
 register_rows(rows.ROWS)
 register_rows_of_ascend(ascend_rows.ROWS)

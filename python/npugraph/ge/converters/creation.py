@@ -42,6 +42,15 @@ def _range(start: Any, end: Any, step: Any, spec: Any) -> Tensor:
     return cast(typed(numbers, DataType.DT_INT64, spec.size), spec.dtype)
 
 
+@register_fx_node_ge_converter(aten.linspace.default)
+def linspace(start: Any, end: Any, steps: Any, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
+    dtype = meta_outputs.dtype if meta_outputs.dtype == DataType.DT_DOUBLE else DataType.DT_FLOAT
+    if not data_types.to_torch(meta_outputs.dtype).is_floating_point:
+        raise NotImplementedError("its result has integers")
+    numbers = typed(ge.LinSpace(operand(start, dtype), operand(end, dtype), steps), dtype, [steps])
+    return cast(numbers, meta_outputs.dtype)
+
+
 @register_fx_node_ge_converter(aten.scalar_tensor.default)
 def scalar_tensor(s: Any, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
     return ge.Cast(s, dst_type=meta_outputs.dtype) if isinstance(s, Tensor) else ge.Const(s, dtype=meta_outputs.dtype)

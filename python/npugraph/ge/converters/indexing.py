@@ -10,7 +10,7 @@ import torch
 
 from npugraph.ge import apis as ge
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, dimension, integers, operand, place_in, shape_of, size_at, typed
+from npugraph.ge.converters.values import cast, dimension, integers, known, operand, place_in, shape_of, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -58,6 +58,23 @@ def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor, *, meta_ou
     axis = dimension(dim, self.rank)
     places = typed(ge.Unsqueeze(index, axes=[0]), index.dtype, [1]) if index.rank == 0 else index
     return _written(self, [0] * axis + [1], [cast(places, DataType.DT_INT64)], source, False)
+
+
+@register_fx_node_ge_converter(aten.index_add.default)
+def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, meta_outputs: Any) -> Tensor:
+    if self.rank == 0:
+        raise NotImplementedError("its input is a scalar")
+    places = typed(ge.Unsqueeze(index, axes=[0]), index.dtype, [1]) if index.rank == 0 else index
+    axis = dimension(dim, self.rank)
+    updates = source
+    if source.rank < self.rank:
+        updates = typed(ge.Unsqueeze(source, axes=[axis]), source.dtype, _with_row(source.symsize or (), axis))
+    factor = None if known("alpha", alpha) == 1 else operand(alpha, self.dtype)
+    return ge.InplaceIndexAdd(ge.Clone(self), places, updates, factor, axis=axis)
+
+
+def _with_row(sizes: Sequence[Any], axis: int) -> list[Any]:
+    return [*sizes[:axis], 1, *sizes[axis:]]
 
 
 @register_fx_node_ge_converter(aten.index_put.default)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
+from npugraph.ge.converters.images import pairs_from_first
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import (
     LAST,
@@ -224,10 +225,4 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 
 @register_fx_node_ge_converter(aten.constant_pad_nd.default)
 def constant_pad_nd(self: Tensor, pad: Any, value: Any = 0, *, meta_outputs: Any) -> Tensor:
-    """Torch lists pairs of numbers of elements before and behind from the last dimension on, Ascend from the first."""
-    parts = parts_of(pad)
-    pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-    pairs += [[0, 0]] * (self.rank - len(pairs))
-    return ge.PadV3(
-        self, integers([part for pair in reversed(pairs) for part in pair]), operand(value, meta_outputs.dtype)
-    )
+    return ge.PadV3(self, pairs_from_first(self, pad), operand(value, meta_outputs.dtype))

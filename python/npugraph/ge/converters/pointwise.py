@@ -104,6 +104,23 @@ def isinf(self: Tensor, *, meta_outputs: Any) -> Tensor:
     return ge.IsInf(cast(self, DataType.DT_FLOAT) if self.dtype == DataType.DT_BF16 else self)  # it takes no bf16
 
 
+@register_fx_node_ge_converter(aten.nan_to_num.default)
+def nan_to_num(self: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = None, *, meta_outputs: Any) -> Tensor:
+    dtype = data_types.to_torch(self.dtype)
+    if not dtype.is_floating_point:
+        return ge.Identity(self)
+    info = torch.finfo(dtype)
+    given = {"nan": (nan, 0.0), "posinf": (posinf, info.max), "neginf": (neginf, info.min)}
+    values = {name: default if value is None else known(name, value) for name, (value, default) in given.items()}
+    return ge.NanToNum(self, **values)
+
+
+@register_fx_node_ge_converter(aten.log_sigmoid_forward.default)
+def log_sigmoid_forward(self: Tensor, *, meta_outputs: Any) -> list[Tensor]:
+    """The second result is what kernels of the host keep for the gradient, which Ascend's does without."""
+    return [ge.LogSigmoid(self), ge.Identity(self)]
+
+
 @register_fx_node_ge_converter(aten.masked_fill.Scalar)
 @register_fx_node_ge_converter(aten.masked_fill.Tensor)
 def masked_fill(self: Tensor, mask: Tensor, value: Any, *, meta_outputs: Any) -> Tensor:

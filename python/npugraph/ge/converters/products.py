@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
-from npugraph.ge.converters.registry import register_fx_node_ge_converter
+from npugraph.ge.converters.registry import add, register_fx_node_ge_converter
 from npugraph.ge.converters.values import cast, exactly, images, integers, known, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
@@ -42,6 +42,34 @@ def _scaled(x: Tensor, product: Tensor, beta: Any, alpha: Any, spec: Any) -> Ten
     if alpha == 1:
         return ge.Add(cast(summand, spec.dtype), product)
     return exactly(ge.AxpyV2, spec.dtype, summand, product, alpha)
+
+
+@register_fx_node_ge_converter(aten.matmul.default)
+def matmul(self: Tensor, other: Tensor, *, meta_outputs: Any) -> Tensor:
+    if self.rank < 2 or other.rank < 2:
+        raise NotImplementedError("an operand is a vector")
+    return ge.MatMul(self, other) if self.rank == other.rank == 2 else ge.BatchMatMul(self, other)
+
+
+def grouped_mm(
+    self: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None = None,
+    bias: Any = None,
+    out_dtype: Any = None,
+    *,
+    meta_outputs: Any,
+) -> Tensor:
+    """Rows of one tensor in groups, each of which has a matrix. ``offs`` has the ends of the groups."""
+    if offs is None or (self.rank, mat2.rank) != (2, 3) or bias is not None or meta_outputs.dtype != self.dtype:
+        raise NotImplementedError("only groups of rows are converted, without bias and in the type of the rows")
+    ends = cast(offs, DataType.DT_INT64)
+    (result,) = ge.GroupedMatmul([self], [mat2], [], [], [], [], [], ends, split_item=3, group_type=0, size_of_y=1)
+    return result
+
+
+for _target in ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"):
+    add(_target, grouped_mm)
 
 
 @register_fx_node_ge_converter(aten.convolution.default)

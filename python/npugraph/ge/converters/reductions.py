@@ -89,6 +89,27 @@ def vector_norm(
     return ge.LpNormV2(x, p=float(known("ord", ord)), axes=axes, keepdim=keepdim, epsilon=0.0)
 
 
+@register_fx_node_ge_converter(aten.std.correction)
+def std(
+    self: Tensor, dim: Sequence[int] | None = None, *, correction: Any = None, keepdim: bool = False, meta_outputs: Any
+) -> Tensor:
+    removed = 1 if correction is None else known("correction", correction)
+    if removed != int(removed):
+        raise NotImplementedError(f"its argument correction is {removed!r}")
+    axes = [dimension(axis, self.rank) for axis in known("dim", dim) or range(self.rank)]
+    return ge.ReduceStdV2(self, dim=axes, correction=int(removed), keepdim=keepdim, is_mean_out=True)[0]
+
+
+@register_fx_node_ge_converter(aten._weight_norm_interface.default)
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0, *, meta_outputs: Any) -> list[Tensor]:
+    """v * (g / norms), where each place along ``dim`` has a norm."""
+    axes = [axis for axis in range(v.rank) if axis != dimension(dim, v.rank)]
+    weight, norm = meta_outputs
+    norms = typed(ge.LpNormV2(cast(v, norm.dtype), axes=axes, keepdim=True, epsilon=0.0), norm.dtype, norm.size)
+    ratio = typed(ge.RealDiv(cast(g, norm.dtype), norms), norm.dtype, norm.size)
+    return [cast(typed(ge.Mul(cast(v, norm.dtype), ratio), norm.dtype, weight.size), weight.dtype), norms]
+
+
 @register_fx_node_ge_converter(aten._safe_softmax.default)
 def safe_softmax(self: Tensor, dim: int, dtype: Any = None, *, meta_outputs: Any) -> Tensor:
     """Rows whose elements are all -inf become 0."""

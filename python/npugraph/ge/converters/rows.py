@@ -4,36 +4,62 @@
 from __future__ import annotations
 
 _POINTWISE = """\
+aten._prelu_kernel.default: PRelu x=self weight=weight
 aten.abs.default: Abs x=self
+aten.acos.default: Acos x=self^
+aten.acosh.default: Acosh x=self^
+aten.addcdiv.default: Addcdiv input_data=self^ x1=tensor1^ x2=tensor2^ value=value^^
+aten.addcmul.default: Addcmul input_data=self^ x1=tensor1^ x2=tensor2^ value=value^^
+aten.asin.default: Asin x=self^
+aten.asinh.default: Asinh x=self^
+aten.atan.default: Atan x=self^
+aten.atanh.default: Atanh x=self^
 aten.ceil.default: Ceil x=self
 aten.cos.default: Cos x=self^
+aten.cosh.default: Cosh x=self^
+aten.elu.default: Elu x=self alpha=alpha scale=scale input_scale=input_scale
 aten.erf.default: Erf x=self^
 aten.exp.default: Exp x=self^
+aten.expm1.default: Expm1 x=self^
 aten.floor.default: Floor x=self
+aten.floor_divide.Scalar: FloorDiv x1=self^ x2=other^^
 aten.floor_divide.default: FloorDiv x1=self^ x2=other^^
 aten.gelu.default: GeluV2 x=self approximate=approximate
+aten.glu.default: GLU x=self dim=dim
+aten.hardsigmoid.default: HardSigmoid input_x=self
+aten.hardswish.default: HardSwish x=self
 aten.hardtanh.default: ClipByValueV2 x=self^ clip_value_min=min_val^ clip_value_max=max_val^
 aten.isnan.default: NotEqual x1=self x2=self
+aten.leaky_relu.default: LeakyRelu x=self negative_slope=negative_slope
+aten.lerp.Scalar: Lerp start=self^ end=end^ weight=weight^^
 aten.log.default: Log x=self^
 aten.log10.default: Log x=self^ base=10.0
 aten.log1p.default: Log1p x=self^
 aten.log2.default: Log x=self^ base=2.0
 aten.maximum.default: Maximum x1=self^ x2=other^
 aten.minimum.default: Minimum x1=self^ x2=other^
+aten.mish.default: Mish x=self
 aten.neg.default: Neg x=self
+aten.prelu.default: PRelu x=self weight=weight
 aten.reciprocal.default: Reciprocal x=self^
 aten.relu.default: Relu x=self
 aten.remainder.Scalar: FloorMod x1=self^ x2=other^^
 aten.remainder.Scalar_Tensor: FloorMod x1=self^^ x2=other^
 aten.remainder.Tensor: FloorMod x1=self^ x2=other^
+aten.round.default: Round x=self
 aten.rsqrt.default: Rsqrt x=self^
+aten.sgn.default: Sign x=self
 aten.sigmoid.default: Sigmoid x=self^
+aten.sign.default: Sign x=self
 aten.silu.default: Swish x=self
 aten.sin.default: Sin x=self^
+aten.sinh.default: Sinh x=self^
 aten.softplus.default: SoftplusV2 x=self beta=beta threshold=threshold
 aten.sqrt.default: Sqrt x=self^
 aten.square.default: Square x=self
+aten.tan.default: Tan x=self^
 aten.tanh.default: Tanh x=self^
+aten.threshold.default: ThresholdV2 x=self^ threshold=threshold^^ value=value^^
 aten.trunc.default: Trunc input_x=self
 aten.where.Scalar: SelectV2 condition=condition then=self^ else=other^
 aten.where.ScalarOther: SelectV2 condition=condition then=self^ else=other^
@@ -65,6 +91,7 @@ aten.gt.Scalar: Greater x1=self~ x2=other~
 aten.gt.Tensor: Greater x1=self~ x2=other~
 aten.le.Scalar: LessEqual x1=self~ x2=other~
 aten.le.Tensor: LessEqual x1=self~ x2=other~
+aten.less.Tensor: Less x1=self~ x2=other~
 aten.logical_and.default: LogicalAnd x1=self^ x2=other^
 aten.logical_not.default: LogicalNot x=self^
 aten.logical_or.default: LogicalOr x1=self^ x2=other^
@@ -82,7 +109,10 @@ aten._log_softmax.default: LogSoftmaxV2 logits=self^ axes=[dim] -half_to_float
 aten._softmax.default: SoftmaxV2 x=self axes=[dim] half_to_float=half_to_float
 aten.all.dim: ReduceAll x=self^ axes=[dim] keep_dims=keepdim
 aten.any.dim: ReduceAny x=self^ axes=[dim] keep_dims=keepdim
+aten.cummax.default: Cummax x=self dim=dim
 aten.cumsum.default: Cumsum x=self^ axis=dim
+aten.histc.default: Histogram x=self bins=bins min=min max=max
+aten.logsumexp.default: ReduceLogSumExp x=self^ axes=dim keep_dims=keepdim
 """
 
 _LAYOUT = """\
@@ -90,6 +120,7 @@ aten.alias.default: Identity x=self
 aten.clone.default: TensorMove x=self
 aten.detach.default: Identity x=self
 aten.expand.default: BroadcastTo x=self shape=size -implicit
+aten.flip.default: ReverseV2 x=self axis=dims
 aten.lift.default: Identity x=self
 aten.lift_fresh_copy.default: TensorMove x=self
 aten.repeat.default: Tile x=self multiples=repeats
@@ -113,13 +144,32 @@ aten.new_ones.default: Fill dims=size value=1^ -self
 aten.new_zeros.default: Fill dims=size value=0^ -self
 aten.ones.default: Fill dims=size value=1^
 aten.ones_like.default: OnesLike x=self^
+aten.zero.default: ZerosLike x=self
 aten.zeros.default: Fill dims=size value=0^
 aten.zeros_like.default: ZerosLike x=self^
 """
 
 _PRODUCTS = """\
+aten._int_mm.default: MatMulV2 x1=self x2=mat2
 aten.bmm.default: BatchMatMul x1=self^ x2=mat2^
 aten.mm.default: MatMul x1=self x2=mat2
+"""
+
+_GRADIENTS = """\
+aten.elu_backward.default: EluGradV2 grads=grad_output activations=self_or_result alpha=alpha scale=scale \
+input_scale=input_scale is_result=is_result
+aten.embedding_dense_backward.default: EmbeddingDenseGrad grad=grad_output indices=indices num_weights=num_weights \
+padding_idx=padding_idx scale_grad_by_freq=scale_grad_by_freq
+aten.gelu_backward.default: GeluGradV2 dy=grad_output x=self approximate=approximate
+aten.glu_backward.default: GLUGrad y_grad=grad_output x=self dim=dim
+aten.hardsigmoid_backward.default: HardSigmoidGrad grads=grad_output input_x=self
+aten.hardswish_backward.default: HardSwishGrad grad=grad_output x=self
+aten.hardtanh_backward.default: HardtanhGrad result=self grad=grad_output min_val=min_val max_val=max_val
+aten.leaky_relu_backward.default: LeakyReluGrad gradients=grad_output features=self negative_slope=negative_slope \
+-self_is_result
+aten.log_sigmoid_backward.default: LogSigmoidGrad grads=grad_output features=self -buffer
+aten.sigmoid_backward.default: SigmoidGrad y=output dy=grad_output
+aten.tanh_backward.default: TanhGrad y=output dy=grad_output
 """
 
 _NUMBERS = """\
@@ -130,6 +180,7 @@ operator.mul: Mul x1=self^ x2=other^
 operator.neg: Neg x=self^
 operator.sub: Sub x1=self^ x2=other^
 operator.truediv: Div x1=self^ x2=other^
+torch._sym_log2: Log x=a^ base=2.0
 torch._sym_sqrt: Sqrt x=a^
 torch.sym_float: Cast x=self dst_type=meta_outputs.dtype
 torch.sym_max: Maximum x1=self^ x2=other^
@@ -138,6 +189,6 @@ torch.sym_min: Minimum x1=self^ x2=other^
 
 _TABLES = (
     *(_POINTWISE, _ARITHMETIC, _COMPARISONS, _REDUCTIONS, _LAYOUT),
-    *(_INDEXING, _CREATION, _PRODUCTS, _NUMBERS),
+    *(_INDEXING, _CREATION, _PRODUCTS, _GRADIENTS, _NUMBERS),
 )
 ROWS = tuple(row for table in _TABLES for row in table.splitlines())

@@ -25,7 +25,7 @@ from npugraph.ge import attr, ir
 from npugraph.ge.converters import Missing, MissingConverters, user_operators
 from npugraph.ge.converters.registry import Converter, code_of
 from npugraph.ge.converters.user_operators import OPERATOR
-from npugraph.ge.converters.values import Number, Numbers, size_at, typed
+from npugraph.ge.converters.values import Late, Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.fx.operator_parts import PARTS, Converted, OperatorParts, has_parts, is_computed
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
@@ -404,7 +404,8 @@ class _Builder:
     def describe_sizes(self, node: fx.Node, result: Any) -> None:
         """Says the sizes and strides of new tensors of users' operators, which do not follow from Ascend IR."""
         for tensor, value in zip(_as_list(result), _as_list(_listed(node.meta.get("val"))), strict=False):
-            if isinstance(value, torch.Tensor) and isinstance(tensor, Tensor) and OPERATOR in tensor.node.attr:
+            is_made = isinstance(tensor, Tensor) and not isinstance(tensor, Late)
+            if isinstance(value, torch.Tensor) and is_made and OPERATOR in tensor.node.attr:
                 tensor.desc.shape.dim[:] = dims_of(tensor.symsize or ())
                 _write_sizes(tensor.desc, value)
                 _write_texts(tensor.desc, STRIDES, () if is_row_major(value) else value.stride())
@@ -456,7 +457,7 @@ class _Builder:
         if len(results) != len(specs) or (results == [None] and specs != [None]):
             raise RuntimeError(f"the converter returned {result!r}; the node has the results {value!r}")
         for index, (tensor, spec) in enumerate(zip(results, specs, strict=True)):
-            if tensor is not None and spec is not None:
+            if tensor is not None and spec is not None and not isinstance(tensor, Late):  # that describes itself
                 tensor.set_meta(spec)
                 tensor.desc.attr["_fx_tensor_name"].s = f"{node.name}-{node.target}.OUTPUT.{index}".encode()
 

@@ -31,7 +31,7 @@ from npugraph.ge.normalise import UNFED, data_inputs, normalise
 # The attribute of an operator with the graph of its parts (src/core/ge/import/inputs.h).
 PARTS = "_npugraph_parts"
 # Operators whose rules compute what the converters of ATen write, and not all that those of Ascend do.
-_PARTLY_COMPUTED = {"MatMul", "PromptFlashAttention"}
+_PARTLY_COMPUTED = {"GroupedMatmul", "MatMul", "PromptFlashAttention"}
 
 
 class Converted(NamedTuple):
