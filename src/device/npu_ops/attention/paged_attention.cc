@@ -451,11 +451,14 @@ void define_paged_attention(OperatorLibrary& library) {
                     "(Liu et al., 2023): softmax(qk_scale * (q_nope @ k_nope^T + q_rope @ k_rope^T)) @ value. q_nope "
                     "and q_rope are [T, head_num, D] with sizes of their own, and k_nope, k_rope and value are [T_kv, "
                     "kv_head_num, D]. seqlen is [B], the lengths of queries and keys alike, or [2, B], first the "
-                    "lengths of queries and then the lengths of keys. pre_out and prev_lse are the earlier results; "
-                    "they are not merged if calc_type is calc_type_first_ring. mask_type_triu applies a causal mask "
-                    "aligned at the last key, and no_mask applies none; otherwise mask is read as in "
-                    "_npu_flash_attention. Results: the attention [T, head_num, value size] in the type of q_nope and "
-                    "log(sum(exp(scores))) [head_num, T] in float32. kernel_type and input_layout are ignored.",
+                    "lengths of queries and then the lengths of keys. pre_out and prev_lse, of the shapes of the "
+                    "results, are the earlier results. They are merged if both are given and calc_type is not "
+                    "calc_type_first_ring: lse = logaddexp(prev_lse, own lse), out = exp(prev_lse - lse) * pre_out + "
+                    "exp(own lse - lse) * own attention. mask_type_triu applies a causal mask aligned at the last "
+                    "key, and no_mask applies none; otherwise mask is read as in _npu_flash_attention, with the last "
+                    "query at the position of the last key. Results: the attention [T, head_num, value size] in the "
+                    "type of q_nope, and lse = log(sum(exp(scores))) over all keys, with the earlier ones if they are "
+                    "merged, [head_num, T] in float32. kernel_type and input_layout are ignored.",
   });
   library.add({
       .schema = "atb::npu_ring_mla.out(Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, "

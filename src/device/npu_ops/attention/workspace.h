@@ -14,6 +14,7 @@ inline void give_workspace(const c10::OperatorHandle& op, torch::jit::Stack* sta
 
 inline constexpr const char* kWorkspaceDefinition =
     "Workspace for the attention operator that the name says: an uninitialised tensor of one element, in the type of "
-    "the query, to pass as workspace. Attention on the host makes no use of it.";
+    "the query, to pass as workspace. Attention on the host makes no use of it. Other arguments are ignored, and an "
+    "argument out is not written.";
 
 }  // namespace npugraph::npu_ops

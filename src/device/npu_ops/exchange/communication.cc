@@ -154,7 +154,7 @@ Gathered gathered_product(const char* op, const Tensor& x1, const Tensor& x2, st
   check_factors(op, x1, x2);
   const Group group(op, std::string(hcom), world_size);
   const Tensor rows = group.all_gather(x1);
-  if (given(product.x1_scale) && product.x1_scale->numel() > 1)
+  if (given(product.x1_scale) && (product.x1_scale->numel() > 1 || x1.size(0) == 1))
     product.x1_scale = group.all_gather(product.x1_scale->reshape({-1}));
   return {product(rows, x2).to(type), rows};
 }
@@ -218,12 +218,13 @@ void define_communication(OperatorLibrary& library) {
                 "comm_turn=0, ScalarType? output_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&all_gather_mm, &all_gather_mm_meta),
       .definition = "All-gather of the rows of input over the process group hcom, then a GEMM: y = (gathered @ x2) * "
-                    "x1_scale * x2_scale + bias, in float32, or int32 for integers. input is [M, K], x2 is [K, N]. "
+                    "x1_scale * x2_scale + bias. The product of integers is in int32, and everything else in float32; "
+                    "an int32 bias is added to the product, before the scales. input is [M, K], x2 is [K, N]. "
                     "x1_scale has one number, or one for each row of input, which is gathered, too; x2_scale has one "
-                    "number, or one for each column, in float or as the bits of float32 in int64; an int32 bias is "
-                    "added before the scales. Results: y [M * world_size, N] in output_dtype, by default the type of "
-                    "input, or for int8 and float8 that of npu_all_gather_quant_mm; and gathered [M * world_size, K], "
-                    "empty if gather_output is False. gather_index must be 0; comm_turn and comm_mode are ignored.",
+                    "number, or one for each column, in a floating type, or in int64 whose low 32 bits are those of a "
+                    "float32. Results: y [M * world_size, N] in output_dtype, by default the type of input, or for "
+                    "int8 and float8 that of npu_all_gather_quant_mm; and gathered [M * world_size, K], empty if "
+                    "gather_output is False. gather_index must be 0; comm_turn and comm_mode are ignored.",
   });
   library.add({
       .schema = "npu::npu_all_gather_quant_mm(Tensor input, Tensor x2, str hcom, int world_size, *, Tensor? bias=None, "
@@ -247,14 +248,14 @@ void define_communication(OperatorLibrary& library) {
                 "pertoken_scale_dtype=None, int comm_quant_mode=0, str? comm_mode=None) -> Tensor",
       .kernel = whole(&mm_all_reduce, &mm_all_reduce_meta),
       .definition = "GEMM, then an all-reduce (sum) over the process group hcom: all_reduce((x1 @ x2) * dequant_scale "
-                    "* pertoken_scale + bias + x3), in float32, or int32 for integers. An int32 bias is added before "
-                    "the scales. x1 is [M, K] or [B, M, K], x2 is [K, N], dequant_scale has one number or one for each "
-                    "column, pertoken_scale one for each row, and x3, like the result, is [..., M, N]. With "
-                    "antiquant_scale the weight is (x2 + antiquant_offset) * antiquant_scale, for each column, or for "
-                    "each column and antiquant_group_size rows. The sum is in the type of the result: y_dtype, by "
-                    "default the type of x1; for int8 and float8 bfloat16 if dequant_scale is, else float16. reduce_op "
-                    "must be sum; group_sizes raises NotImplementedError; comm_* and the types of arguments are "
-                    "ignored.",
+                    "* pertoken_scale + bias + x3). The product of integers is in int32, and everything else in "
+                    "float32; an int32 bias is added to the product, before the scales. x1 is [M, K] or [B, M, K], x2 "
+                    "is [K, N], dequant_scale has one number or one for each column, pertoken_scale one for each row, "
+                    "and x3, like the result, is [..., M, N]. With antiquant_scale the weight is (x2 + "
+                    "antiquant_offset) * antiquant_scale, for each column, or for each column and "
+                    "antiquant_group_size rows. The sum is in the type of the result: y_dtype, by default the type of "
+                    "x1; for int8 and float8 bfloat16 if dequant_scale is, else float16. reduce_op must be sum; "
+                    "group_sizes raises NotImplementedError; comm_* and the types of arguments are ignored.",
   });
   library.add({
       .schema = "npu::npu_mm_reduce_scatter_base(Tensor input, Tensor x2, str hcom, int world_size, *, str "

@@ -253,13 +253,14 @@ void define_quant_exchanges(OperatorLibrary& library) {
                 "comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> (Tensor, Tensor)",
       .kernel = whole(&all_to_all_quant_matmul, &all_to_all_quant_matmul_meta),
       .definition = "npu_all_to_all_matmul of int8 or float8 factors: y = (all2all_out @ x2) * x1_scale * x2_scale + "
-                    "bias, where x1_scale has one number or one for each row of the result, and x2_scale one number or "
-                    "one for each column. An x1 of 16 bits or more, which takes no x1_scale, is quantised dynamically "
-                    "per token after the all-to-all, to x1_quant_dtype, by default int8: the largest magnitude of each "
-                    "row becomes the largest value of the type. y is in y_dtype, by default in the type of such an x1, "
-                    "else as in npu_all_gather_quant_mm; all2all_out is not quantised. Offsets and group_sizes raise "
-                    "NotImplementedError; all2all_axes, common_scale, quantisation modes, other types and comm_* are "
-                    "ignored.",
+                    "bias, where an int32 bias is added before the scales. x1_scale has one number, or one for each "
+                    "row of the result; x2_scale has one number, or one for each column, in a floating type, or in "
+                    "int64 whose low 32 bits are those of a float32. An x1 of 16 bits or more, which takes no "
+                    "x1_scale, is quantised dynamically per token after the all-to-all, to x1_quant_dtype, by default "
+                    "int8: the largest magnitude of each row becomes the largest value of the type. y is in y_dtype, "
+                    "by default in the type of such an x1, else as in npu_all_gather_quant_mm; all2all_out is not "
+                    "quantised. Offsets and group_sizes raise NotImplementedError; all2all_axes, common_scale, "
+                    "quantisation modes, other types and comm_* are ignored.",
   });
   library.add({
       .schema = "npu::npu_alltoallv_quant_gmm(Tensor gmm_x, Tensor gmm_weight, Tensor gmm_x_scale, Tensor "
@@ -304,9 +305,11 @@ void define_quant_exchanges(OperatorLibrary& library) {
           "comm_scale_dtype=None, int? y_dtype=None, str? comm_mode=None) -> Tensor",
       .kernel = whole(&quant_matmul_all_to_all, &quant_matmul_all_to_all_meta),
       .definition = "npu_matmul_all_to_all of int8 or float8 factors: (x1 @ x2) * x1_scale * x2_scale + bias, where "
-                    "x1_scale has one number or one for each row, and x2_scale one number or one for each column. The "
-                    "result is in y_dtype, by default float32. Offsets and group_sizes raise NotImplementedError; "
-                    "all2all_axes, common_scale, quantisation modes, other types and comm_* are ignored.",
+                    "an int32 bias is added before the scales. x1_scale has one number, or one for each row; x2_scale "
+                    "has one number, or one for each column, in a floating type, or in int64 whose low 32 bits are "
+                    "those of a float32. The result is in y_dtype, by default float32. Offsets and group_sizes raise "
+                    "NotImplementedError; all2all_axes, common_scale, quantisation modes, other types and comm_* are "
+                    "ignored.",
   });
 }
 

@@ -231,10 +231,11 @@ void define_quant_fusions(OperatorLibrary& library) {
       .schema = "npu::npu_quant_max(Tensor x, Tensor scale, *, str round_mode=\"rint\", int dst_dtype=291, Tensor? "
                 "group_list=None) -> (Tensor, Tensor)",
       .kernel = parts(&quant_max),
-      .definition = "Static quantisation with the largest absolute value of x as a second result: x * scale, "
-                    "saturated, in dst_dtype, a type of npu_quantize, float8_e5m2 by default. round_mode must be "
-                    "rint, or round for hifloat8, whose halves are rounded away from zero; group_list must be None. "
-                    "Results: the quantised values, and max(abs(x)), [1], in the type of x.",
+      .definition = "Static quantisation with the largest absolute value of x as a second result: x * scale, rounded "
+                    "and saturated to dst_dtype, a type of npu_quantize, float8_e5m2 by default. scale broadcasts "
+                    "against x. round_mode must be round for hifloat8, which rounds halves away from zero, and rint "
+                    "for other types; group_list must be None. Results: the quantised values, and max(abs(x)), [1], "
+                    "in the type of x.",
   });
 }
 

@@ -117,10 +117,11 @@ void define_ffn_workers(OperatorLibrary& library) {
   library.add({
       .schema = "npu::ffn_worker_scheduler(Tensor input, *, int sync_group_size=1, int execute_mode=0) -> Tensor",
       .kernel = sizes_only(&ffn_scheduler),
-      .definition = "Waits, on a rank that computes feed-forward networks, until rows have come from ranks that "
-                    "compute attention, and records the batches to compute in the schedule context (attention-FFN "
-                    "disaggregation: MegaScale-Infer, Zhu et al., 2025). input is the schedule context of "
-                    "npu_ffn_worker_batching; the result has its shape and type.",
+      .definition = "On an NPU: waits, on a rank that computes feed-forward networks, until rows have come from ranks "
+                    "that compute attention, and records the batches to compute in the schedule context "
+                    "(attention-FFN disaggregation: MegaScale-Infer, Zhu et al., 2025). On the host, calls raise "
+                    "NotImplementedError; on meta tensors, the result has the shape and type of input, the schedule "
+                    "context of npu_ffn_worker_batching. sync_group_size and execute_mode are ignored.",
   });
   library.add({
       .schema =

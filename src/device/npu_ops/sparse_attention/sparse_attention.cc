@@ -109,11 +109,13 @@ void define_sparse_attention(OperatorLibrary& library) {
       .definition = "npu_sparse_flash_attention of quantised keys and values, with the attention as its only result. "
                     "key and value are in int8 or float8, and for queries of D elements each of their rows holds, as "
                     "bytes: D - rope_head_dim quantised elements, then rope_head_dim elements in the type of query, "
-                    "then one scale in float32 for each tile_size of the quantised elements. All D dequantised "
-                    "elements form the key, and the first D - rope_head_dim form the value. key_dtype and value_dtype "
-                    "say how the bytes are read, where this is not their own type. key_quant_mode and "
-                    "value_quant_mode must be 2 and quant_scale_repo_mode must be 1, which name this format. "
-                    "key_dequant_scale, value_dequant_scale and attention_mode are ignored.",
+                    "then one scale in float32 for each tile_size of the quantised elements. Keys are all D elements "
+                    "of the rows of key, and values are the first D - rope_head_dim elements of the rows of value, "
+                    "multiplied by the scales of their tiles; the rope_head_dim elements have no scale. The heads of "
+                    "the result have D - rope_head_dim elements. key_dtype and value_dtype say how the bytes are "
+                    "read, where this is not their own type. key_quant_mode and value_quant_mode must be 2 and "
+                    "quant_scale_repo_mode must be 1, which name this format. key_dequant_scale, value_dequant_scale "
+                    "and attention_mode are ignored.",
   });
 }
 

@@ -176,11 +176,13 @@ void define_compression(OperatorLibrary& library) {
       .definition = "Compresses a tensor of floating-point numbers without loss, by an entropy code of the exponents "
                     "(asymmetric numeral systems: Duda, 2013). A symbol is the most significant byte of an element "
                     "after its sign bit is rotated to the end: the exponent, and for float16 the exponent and 3 bits "
-                    "of the mantissa. input is float32, float16 or bfloat16. out holds four tensors, which are written "
-                    "and returned: pdf, int32 with 256 elements, is the histogram of the symbols; mantissa holds all "
-                    "other bytes of the elements; the code fills fixed and continues in var. With statistic=True the "
-                    "histogram of input is counted into pdf, otherwise pdf is read as it is. The bytes are not those "
-                    "that an NPU writes. reshuff is ignored.",
+                    "of the mantissa. input is float32, float16 or bfloat16. out holds four tensors, which are "
+                    "written and returned: pdf, int32 with 256 elements, is the histogram of the symbols; mantissa "
+                    "holds all other bytes of the elements; the code fills fixed and continues in var. With "
+                    "statistic=True pdf is overwritten with the histogram of input; otherwise it is read, and symbols "
+                    "whose count is 0 can be coded, too. mantissa needs as many bytes as the elements have besides "
+                    "their symbols, and fixed and var together need as many as the code; otherwise the call raises "
+                    "RuntimeError. The bytes are not those that an NPU writes. reshuff is ignored.",
   });
 }
 

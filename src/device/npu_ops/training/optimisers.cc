@@ -135,24 +135,24 @@ void define_optimisers(OperatorLibrary& library) {
       .schema = "npu::npu_apply_adam(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar beta1, Scalar beta2, "
                 "Scalar epsilon, Tensor grad, bool? use_locking, bool? use_nesterov) -> (Tensor, Tensor, Tensor)",
       .kernel = sizes_only(&apply_adam_sizes),
-      .definition = "npu_apply_adam.out without the tensors var, m and v. Without these, only the sizes of the results "
-                    "are known: var, m and v have the shape and type of grad.",
+      .definition = "npu_apply_adam.out without the tensors var, m and v. It has nothing to compute with, so calls "
+                    "raise NotImplementedError; on meta tensors, the results have the shape and type of grad.",
   });
   library.add({
       .schema = "npu::npu_apply_adam_w(Scalar beta1_power, Scalar beta2_power, Scalar lr, Scalar weight_decay, Scalar "
                 "beta1, Scalar beta2, Scalar epsilon, Tensor grad, Tensor? max_grad_norm, bool? amsgrad, bool? "
                 "maximize) -> (Tensor, Tensor, Tensor)",
       .kernel = sizes_only(&apply_adam_w_sizes),
-      .definition = "npu_apply_adam_w.out without the tensors var, m and v. Without these, only the sizes of the "
-                    "results are known: var, m and v have the shape and type of grad.",
+      .definition = "npu_apply_adam_w.out without the tensors var, m and v. It has nothing to compute with, so calls "
+                    "raise NotImplementedError; on meta tensors, the results have the shape and type of grad.",
   });
   library.add({
       .schema = "npu::npu_bert_apply_adam(Scalar lr, Scalar beta1, Scalar beta2, Scalar epsilon, Tensor grad, Scalar "
                 "max_grad_norm, Scalar global_grad_norm, Scalar weight_decay, Scalar? step_size=None, int adam_mode=0) "
                 "-> (Tensor var, Tensor m, Tensor v)",
       .kernel = sizes_only(&bert_apply_adam_sizes),
-      .definition = "npu_bert_apply_adam.out without the tensors var, m and v. Without these, only the sizes of the "
-                    "results are known: var, m and v have the shape and type of grad.",
+      .definition = "npu_bert_apply_adam.out without the tensors var, m and v. It has nothing to compute with, so "
+                    "calls raise NotImplementedError; on meta tensors, the results have the shape and type of grad.",
   });
 }
 

@@ -153,9 +153,10 @@ void define_rotated_boxes(OperatorLibrary& library) {
       .kernel = whole(&rotated_iou, &rotated_iou_meta),
       .definition = "Intersection over union of rotated boxes, given as for npu_rotated_overlaps. With mode 1, the "
                     "intersection is divided by the area of the box in input instead of the union. The result is [B, "
-                    "N, K] for all pairs, or [B, N] without is_cross, for the boxes with the same index. v_threshold "
-                    "and e_threshold are ignored: no vertex or edge is missed. Ascend does not publish what mode and "
-                    "is_cross mean; these are as in box_iou_rotated of MMCV.",
+                    "N, K] for all pairs, or [B, N] without is_cross, for the boxes with the same index, in the type "
+                    "of input, with 0 where the divisor is 0. v_threshold and e_threshold are ignored, because the "
+                    "intersection is computed in float64. Ascend does not publish what mode and is_cross mean; these "
+                    "are as in box_iou_rotated of MMCV.",
   });
 }
 

@@ -223,6 +223,9 @@ def check_two_ranks() -> None:
     scales = torch.cat([torch.arange(1.0, 5.0) * (i + 1) for i in range(size)])
     y, _ = torch_npu.npu_all_gather_base_mm(x1, x2, hcom, size, x1_scale=scale.npu())
     close(y, (rows @ own[1]) * scales[:, None])
+    y, _ = torch_npu.npu_all_gather_base_mm(x1[:1], x2, hcom, size, x1_scale=scale[:1].npu())  # of one row
+    first = torch.cat([a[:1] for a, _, _ in everything])
+    close(y, (first @ own[1]) * torch.arange(1.0, size + 1)[:, None])
 
     weight = normal(6 * size, 3, seed=5)
     wide = torch.cat([a.chunk(size)[rank] for a, _, _ in everything], 1)
