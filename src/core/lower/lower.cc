@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "ir/bounds.h"
+#include "ir/refused.h"
 #include "loop/text.h"
 #include "lower/buffers.h"
 #include "lower/contains.h"
@@ -564,8 +565,8 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   if (op.is(ir::Trait::kCollective)) return lower_collective(node);
   if (!op.is(Trait::kOpaque) && !catalog_.can_run(op) && !keep_rest_) {
     const std::string& place = node.origin.source.empty() ? node.origin.node : node.origin.source;
-    throw UserError(cat("operator ", op.name, place.empty() ? "" : cat(" (", place, ")"),
-                        " cannot run on this host: ", decision.reason));
+    throw ir::OperatorRefused(node.origin.node, cat("operator ", op.name, place.empty() ? "" : cat(" (", place, ")"),
+                                                    " cannot run on this host: ", decision.reason));
   }
   if (decision.out_variant) return lower_out_variant(node, *decision.out_variant, decision.reason);
   lower_functional(node, decision.reason);

@@ -5,10 +5,12 @@ several of them with eager operators between them."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
+from torch import fx
 
 from npugraph import _C
 from npugraph.artifact import Artifact
@@ -91,29 +93,20 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + (last + 1) * tensor.element_size()
 
 
-def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig) -> Callable[..., Any]:
-    """Returns the function of a graph that was converted to ``partition``. At the first call all graphs of GE are
-    compiled before any of them runs, so that an error leaves the inputs as they are."""
+def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig) -> Compiling:
+    """The function of a graph that was converted to ``partition``."""
     gm = partition.gm
     is_recorded = graph.route is Route.RECORDED
     for node in gm.graph.nodes:
         node.meta.clear()  # what runs is its code
     run = below_autocast(gm.forward) if is_recorded else gm.forward
     load_streams: dict[torch.device, LoadStream] = {}
-    pending: list[GeConcreteGraph] = []
-    for index, (built, inputs) in enumerate(zip(partition.parts, partition.inputs, strict=True)):
-        part = _part(built, inputs, graph, config, load_streams)
-        setattr(gm, part_name(index), function_of(built, part))
-        pending.append(part)
-
-    def call(*args: Any) -> Any:
-        if pending:
-            for part in list(pending):
-                part.compile()
-            pending.clear()
-        return run(*args)
-
-    return call if is_recorded else boxed_call(call)
+    models: list[tuple[GeConcreteGraph, NodeOf]] = []
+    for index, converted in enumerate(partition.parts):
+        part = _part(converted.built, converted.part.inputs, graph, config, load_streams)
+        setattr(gm, part_name(index), function_of(converted.built, part))
+        models.append((part, converted.node_of))
+    return Compiling(eager_while_overlapping(run, graph), models)
 
 
 def _part(
@@ -166,7 +159,7 @@ def ge_target(config: CompilerConfig) -> Target[Converted]:
     )
 
 
-def _convert(config: CompilerConfig, graph: OperatorGraph) -> Converted:
+def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.Node, str] | None = None) -> Converted:
     return convert(
         graph.gm,
         graph.inputs,
@@ -174,17 +167,79 @@ def _convert(config: CompilerConfig, graph: OperatorGraph) -> Converted:
         functools.partial(build, is_run=True),
         in_parts=config.debug.missing_converters.value != "error",
         boxed=graph.route is not Route.RECORDED,
+        refused=refused,
     )
 
 
+# Finds the node of the graph of operators that an operator of a graph of GE was made for, by its name.
+NodeOf = Callable[[str], fx.Node | None]
+
+
+class Compiling(NamedTuple):
+    """A function, and the graphs of GE that it calls."""
+
+    run: Callable[..., Any]
+    models: Sequence[tuple[GeConcreteGraph, NodeOf]]
+
+
+class _Late:
+    """The function of a graph of operators, which the first call compiles. Thread-safe."""
+
+    def __init__(self, compiled: Callable[[], Callable[..., Any]]) -> None:
+        self.run: Callable[..., Any] | None = None  # None as long as it is not compiled
+        self._compiled: Callable[[], Callable[..., Any]] | None = compiled
+        self._lock = threading.Lock()
+
+    def compile(self) -> Callable[..., Any]:
+        """Returns the function. If it raises an error, the next call tries again."""
+        with self._lock:
+            if self._compiled is not None:
+                self.run = self._compiled()
+                self._compiled = None  # it holds the compile
+        assert self.run is not None
+        return self.run
+
+
 def _function(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> CompiledGraph:
-    if isinstance(converted, Partition):
-        return CompiledGraph(eager_while_overlapping(in_parts(graph, converted, config), graph))
-    return CompiledGraph(_whole(config, graph, converted))
+    """The function of a graph of operators. The first call compiles all graphs of GE before any of them runs, so that
+    an error leaves the inputs as they are. Operators that the engine refuses then run eagerly."""
+    late = _Late(functools.partial(_compiled, config, graph, _compiling(config, graph, converted)))
+
+    def call(*args: Any) -> Any:
+        return (late.run or late.compile())(*args)
+
+    return CompiledGraph(call if graph.route is Route.RECORDED else boxed_call(call))
 
 
-def _whole(config: CompilerConfig, graph: OperatorGraph, built: Built) -> Callable[..., Any]:
-    """Returns the function of a graph that was converted to one graph of GE."""
+def _compiled(config: CompilerConfig, graph: OperatorGraph, compiling: Compiling) -> Callable[..., Any]:
+    """Compiles graphs of GE, and converts ``graph`` again without the operators that the engine refuses. Raises
+    ``MissingConverters`` if the graph may not be cut."""
+    refused: dict[fx.Node, str] = {}
+    while (refusal := _compile(compiling)) is not None:
+        node, error = refusal
+        if node is None or node in refused:
+            raise error
+        refused[node] = f"the engine refuses it: {error}"
+        compiling = _compiling(config, graph, _convert(config, graph, refused))
+    return compiling.run
+
+
+def _compile(compiling: Compiling) -> tuple[fx.Node | None, Exception] | None:
+    """Returns the first refusal of the engine, with the node of its operator."""
+    for model, node_of in compiling.models:
+        try:
+            model.compile()
+        except _C.OperatorRefused as error:
+            return node_of(error.node), error
+    return None
+
+
+def _compiling(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> Compiling:
+    return (in_parts if isinstance(converted, Partition) else _whole)(graph, converted, config)
+
+
+def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig) -> Compiling:
+    """The function of a graph that was converted to one graph of GE."""
     is_recorded = graph.route is Route.RECORDED
     eager = eagerly(graph.entry.gm) if is_recorded else None
     if graph.route in (Route.INFERENCE, Route.FORWARD) and written_inputs(graph):
@@ -198,9 +253,10 @@ def _whole(config: CompilerConfig, graph: OperatorGraph, built: Built) -> Callab
         noted=_tied(graph, built, graph.inputs),
         observer=graph.observer,
     )
-    if eager is None:
-        return boxed_call(model if built.is_plain else _boxed(model, built))
-    return model if built.is_plain else _positional(model, built, eager)
+    run: Callable[..., Any] = model
+    if not built.is_plain:
+        run = _boxed(model, built) if eager is None else _positional(model, built, eager)
+    return Compiling(run, [(model, built.origins.get)])
 
 
 def _positional(graph: GeConcreteGraph, built: Built, eager: Callable[..., Any]) -> Callable[..., Any]:

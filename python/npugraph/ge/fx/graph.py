@@ -60,12 +60,14 @@ RANGES = "_npugraph_ranges"
 @dataclasses.dataclass(frozen=True)
 class Built:
     """The graph of an FX graph with ``num_inputs`` inputs. Its input ``i`` is input ``fed[i]`` of the FX graph.
-    ``outputs`` makes the outputs of the FX graph of the results of the graph."""
+    ``outputs`` makes the outputs of the FX graph of the results of the graph. ``origins`` has the nodes that operators
+    were made for, by the names of the operators."""
 
     graph: GeGraph
     num_inputs: int
     fed: tuple[int, ...]
     outputs: OutputPlan
+    origins: Mapping[str, fx.Node]
 
     @property
     def is_plain(self) -> bool:
@@ -119,6 +121,7 @@ class _Builder:
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
         self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves, and strides
         self.written: list[Any] = []  # OpDefs that write inputs
+        self.origins: dict[str, fx.Node] = {}
         self.operator_parts = OperatorParts(self.convert_parts)
 
     def planned_outputs(self) -> OutputPlan:
@@ -144,7 +147,7 @@ class _Builder:
         self.add_calls()
         if self.gm.graph.output_node() not in self.missing:
             self.add_outputs()
-        return Built(self.graph, len(inputs), fed, self.plan)
+        return Built(self.graph, len(inputs), fed, self.plan, self.origins)
 
     def build_parts(self) -> Converted:
         names = [InputInfo("user", node.name) for node in self.placeholders]
@@ -306,8 +309,9 @@ class _Builder:
         except Exception as error:
             add_note(error, f"in the converter of {node.target}, at {call.line or node.name}")
             raise
-        for op in self.graph.op[before:] if call.line else ():
-            if SOURCE not in op.attr:
+        for op in self.graph.op[before:]:
+            self.origins.setdefault(op.name, node)  # a number that the node asked for has its own one
+            if call.line and SOURCE not in op.attr:
                 op.attr[SOURCE].s = call.line.encode()
         result = _listed(result)
         self.describe(call, result)

@@ -5,8 +5,8 @@ become functions of symbols, and new tensors become calls that need no other ten
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import sympy
 import torch
@@ -36,15 +36,25 @@ _BY_THE_HOST = "The host reads and makes them."
 Build = Callable[[fx.GraphModule, str, Sequence[InputInfo]], Built]
 
 
+class ConvertedPart(NamedTuple):
+    """A graph of GE that was made of some operators of a graph."""
+
+    built: Built
+    part: Part
+
+    def node_of(self, operator: str) -> fx.Node | None:
+        """The node of the whole graph that an operator of the graph of GE was made for, by its name."""
+        node = self.built.origins.get(operator)
+        return None if node is None else self.part.origin.get(node)
+
+
 @dataclasses.dataclass(frozen=True)
 class Partition:
     """A graph of which some operators run eagerly. ``gm`` is the whole graph; it calls ``parts[i]`` as its attribute
-    ``part_name(i)``, which has to be set to a function of the inputs of that graph that returns a list. ``inputs[i]``
-    describes these inputs."""
+    ``part_name(i)``, which has to be set to a function of the inputs of that graph that returns a list."""
 
     gm: fx.GraphModule
-    parts: list[Built]
-    inputs: list[list[InputInfo]]
+    parts: list[ConvertedPart]
 
 
 def convert(
@@ -55,14 +65,18 @@ def convert(
     *,
     in_parts: bool = True,
     boxed: bool = False,
+    refused: Mapping[fx.Node, str] | None = None,
 ) -> Built | Partition:
     """Converts a functional graph of operators whose placeholders ``inputs`` describe. Without operators that cannot
     be converted it becomes one graph of GE. Otherwise only those run eagerly, the others are as few graphs of GE as
     possible, and one warning of the log names them all; a graph that may not be ``in_parts`` raises
-    ``MissingConverters`` instead. The graphs take their names from ``names``. The graph of a ``Partition`` takes its
-    inputs one by one, or with ``boxed`` as a list, which it empties."""
+    ``MissingConverters`` instead. Nodes that are ``refused``, with reasons, count as such operators. The graphs take
+    their names from ``names``. The graph of a ``Partition`` takes its inputs one by one, or with ``boxed`` as a list,
+    which it empties."""
     name = next(names)
     try:
+        if refused:
+            raise MissingConverters(name, [Missing(*entry) for entry in refused.items()])
         return build(gm, name, inputs)
     except MissingConverters as error:
         if not in_parts:
@@ -97,7 +111,7 @@ class _Partitioner:
             parts = self._converted(divided)
             if parts is not None:
                 self._report(ends, stages, len(parts))
-                return Partition(divided.around, parts, [part.inputs for part in divided.parts])
+                return Partition(divided.around, list(map(ConvertedPart, parts, divided.parts)))
 
     def _reads(self) -> Reads:
         """Refuses the readers of values that GE does not have, too."""

@@ -23,6 +23,7 @@
 #include "ge/model.h"
 #include "ir/alias.h"
 #include "ir/bounds.h"
+#include "ir/refused.h"
 #include "libraries/library.h"
 #include "ops/operators.h"
 #include "tensor/shape.h"
@@ -131,7 +132,7 @@ class Importer {
     } catch (const UserError& error) {
       const std::string source = text_attr(op, attr::kSource);
       const std::string line = source.empty() ? "" : cat(" (", source, ")");
-      throw UserError(cat("operator '", op.name, "' of type ", op.type, line, ": ", error.what()));
+      throw ir::OperatorRefused(op.name, cat("operator '", op.name, "' of type ", op.type, line, ": ", error.what()));
     }
   }
 

@@ -21,8 +21,8 @@ using HostSchemas = std::function<std::string(std::string_view name)>;
 
 // Inputs are the operators of type Data and RefData in the order of their indices, outputs the inputs of NetOutput.
 // Tensors lie on `device`. Constants refer to the bytes of `model`. The host runs operators that name one of its own
-// and have no kernel in a library. UserError that names an operator, and the line of the user's program if the model
-// has it, if the graph is not well formed or has an operator that nothing computes.
+// and have no kernel in a library. UserError if the graph is not well formed; ir::OperatorRefused, which names the
+// operator and the line of the user's program if the model has it, for an operator that nothing computes.
 ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host = {});
 
 // The types of operators that a graph may have: those with a rule, those of shapes alone, inputs, constants and the
