@@ -21,11 +21,14 @@ from npugraph.driver.entry import CompiledGraph, OperatorGraph, Route, Step, Tar
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.config import CompilerConfig
-from npugraph.ge.converters import find
+from npugraph.ge.converters import Missing, MissingConverters, find
+from npugraph.ge.dumps import values
 from npugraph.ge.executor import LoadStream
+from npugraph.ge.fx import summary
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
+from npugraph.log import logger
 from npugraph.request import compile_request
 
 
@@ -139,8 +142,14 @@ def function_of(built: Built, graph: GeConcreteGraph) -> Callable[..., Any]:
     return call
 
 
-# A graph of GE, or several of them with eager operators between them.
-Converted = Built | Partition
+class OneByOne(NamedTuple):
+    """A graph of which all operators run eagerly, because the user wants to look at them."""
+
+    gm: fx.GraphModule
+
+
+# A graph of GE, or several of them with eager operators between them, or none.
+Converted = Built | Partition | OneByOne
 
 
 def ge_target(config: CompilerConfig) -> Target[Converted]:
@@ -160,6 +169,11 @@ def ge_target(config: CompilerConfig) -> Target[Converted]:
 
 
 def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.Node, str] | None = None) -> Converted:
+    debug = config.debug
+    if debug.fx_summary.type.value and refused is None:
+        _sum_up(config, graph)
+    if debug.data_dump.type.value or (debug.fx_summary.type.value and debug.fx_summary.skip_compile.value):
+        return OneByOne(graph.gm)
     return convert(
         graph.gm,
         graph.inputs,
@@ -169,6 +183,18 @@ def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.N
         boxed=graph.route is not Route.RECORDED,
         refused=refused,
     )
+
+
+def _sum_up(config: CompilerConfig, graph: OperatorGraph) -> None:
+    """Writes the summary of a graph."""
+    missing: Sequence[Missing] = ()
+    try:
+        build(graph.gm, graph.name, graph.inputs, is_run=True)
+    except MissingConverters as error:
+        missing = error.missing
+    rows = summary.summarise(graph.gm.graph, {entry.node for entry in missing})
+    path = summary.write(rows, config.debug.fx_summary.path.value)
+    logger.info("the operators of graph %s are summed up in %s", graph.name, path)
 
 
 # Finds the node of the graph of operators that an operator of a graph of GE was made for, by its name.
@@ -235,7 +261,27 @@ def _compile(compiling: Compiling) -> tuple[fx.Node | None, Exception] | None:
 
 
 def _compiling(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> Compiling:
+    if isinstance(converted, OneByOne):
+        return Compiling(_one_by_one(graph, converted.gm, config), ())
     return (in_parts if isinstance(converted, Partition) else _whole)(graph, converted, config)
+
+
+def _one_by_one(graph: OperatorGraph, gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
+    dump = config.debug.data_dump
+
+    def run(*args: Any) -> Any:
+        return values.DumpingInterpreter(gm, dump.path.value, dump.filter.value).run(*args)
+
+    eager = run if dump.type.value else gm.forward
+    if graph.route is Route.RECORDED:
+        return eager_while_overlapping(below_autocast(eager), graph)
+    return eager_while_overlapping(boxed_call(lambda args: eager(*_taken(args))), graph)
+
+
+def _taken(args: list[Any]) -> list[Any]:
+    taken = list(args)
+    args.clear()
+    return taken
 
 
 def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig) -> Compiling:

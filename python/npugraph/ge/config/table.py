@@ -61,9 +61,6 @@ _GENERAL = (
     _like("post_grad_custom_post_pass", "post_grad_custom_post_pass", modes=MODES),
 )
 
-_NO_VALUES = "Values of FX nodes are not written in this mode."
-_NO_SUMMARY = "The operators of a graph are not summed up in a file."
-
 _DEBUG = (
     Row(
         "debug.graph_dump.type",
@@ -80,15 +77,13 @@ _DEBUG = (
         None,
         Choice(None, "npy"),
         "Run the FX graph operator by operator and write inputs and outputs of its nodes.",
-        no_effect=_NO_VALUES,
     ),
-    Row("debug.data_dump.path", "./", Folder(), "The directory of these files.", no_effect=_NO_VALUES),
+    Row("debug.data_dump.path", "./", Folder(), "The directory of these files."),
     Row(
         "debug.data_dump.filter",
         None,
         AnyCallable("a function (fx.Node) -> fx.Node | None", 1),
         "Write only nodes for which this returns a node.",
-        no_effect=_NO_VALUES,
     ),
     Row(
         "debug.fx_summary.type",
@@ -96,15 +91,13 @@ _DEBUG = (
         Choice(None, "csv"),
         "Write a table of the operators of the FX graph: whether they have a converter, how often they are called, and "
         "with what.",
-        no_effect=_NO_SUMMARY,
     ),
-    Row("debug.fx_summary.path", "./", Directory(), "The directory of this file.", no_effect=_NO_SUMMARY),
+    Row("debug.fx_summary.path", "./", Directory(), "The directory of this file."),
     Row(
         "debug.fx_summary.skip_compile",
         True,
         _SWITCH,
         "Run the graph operator by operator when its summary is written, and do not compile it.",
-        no_effect=_NO_SUMMARY,
     ),
     _like("debug.run_eagerly", "force_eager", "Run the FX graph operator by operator, after its passes.", modes=MODES),
     Row(
