@@ -58,7 +58,9 @@ class Artifact:
     modules: dict[str, str]  # from the name of an FX node to the module that it came from, such as "blocks.2.attn"
     asleep = False  # whether its model is gone
     is_kept = False  # whether it keeps its memory after its model is gone, see Registry.keep
-    needs_python = False  # whether each call runs Python code around its Program
+    needs_python = False  # whether each call runs Python code around its Program that ``outputs`` does not describe
+    # The outputs of its graph as expressions of inputs and of ``out``, the outputs of its Program, where these differ.
+    outputs: Sequence[str] | None = None
     caller: Any = None  # the function around the graph, a ``Caller``; None if more than the Program runs in its calls
 
     def __init__(

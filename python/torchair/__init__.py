@@ -35,6 +35,7 @@ _MODULES = (
     "fx_summary",
     "ge",
     "ge_concrete_graph",
+    "inference",
     "npu_export",
     "npu_fx_compiler",
     "patterns",
@@ -42,7 +43,6 @@ _MODULES = (
 )
 # Names that are not here, with the reasons.
 _ABSENT = {
-    "inference": "compiled graphs of GE are not cached; npugraph_ex.inference caches those of npugraph_ex",
     "ops": "prints, records and waits are not converted to Ascend IR",
     "scope": "streams, waits and limits of cores are not converted to Ascend IR; npugraph_ex.scope has them",
 }

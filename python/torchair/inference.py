@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not here: an import raises ``ImportError`` with the reason."""
+"""Compiled graphs that outlive the process."""
 
-from npugraph.facade import refuse_import
+from npugraph.ge.cache.entry import cache_compile
+from npugraph.inference import readable_cache
 
-refuse_import(__name__)
+__all__ = ["cache_compile", "readable_cache"]

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from npugraph.inference import keys
-from npugraph.inference.cached_function import CachedFunction
+from npugraph.inference.cached_function import CachedFunction, Mode
 from npugraph.inference.readable import readable_cache
 from npugraph.options import CompilerConfig, checked_config, parse
+from npugraph.stored.key import key_of
 
 __all__ = ["cache_compile", "readable_cache"]
 
@@ -41,22 +42,42 @@ def cache_compile(
     joins the file, with a ``UserWarning``. Raises ``ValueError`` if ``func`` is not the method of a module. A call
     raises ``AssertionError`` if the method draws random numbers.
     """
-    if not inspect.ismethod(func) or not isinstance(func.__self__, torch.nn.Module):
-        raise ValueError(
-            f"cache_compile takes a bound method of a torch.nn.Module, such as model.forward, got {_given(func)}"
-        )
-    for name, rank in {"global_rank": global_rank, "tp_rank": tp_rank, "pp_rank": pp_rank}.items():
-        if rank is not None and (type(rank) is not int or rank < 0):
-            raise ValueError(f"cache_compile takes a number of a rank, 0 or more, as {name}, got {rank!r}")
-    if not isinstance(dynamic, bool):
-        raise ValueError(f"cache_compile takes True or False as dynamic, got {dynamic!r}")
     if config is not None and options is not None:
         raise ValueError("cache_compile takes options or config, not both")
     config = parse(options) if config is None else checked_config(config, "config")
     decompositions = dict(custom_decompositions or {})
+
+    def backend() -> Callable[..., Any]:
+        from npugraph.compilers import get_npu_backend  # imports torch._dynamo
+
+        return get_npu_backend(compiler_config=config, custom_decompositions=decompositions)
+
+    key = functools.partial(key_of, config, decompositions)
     ranks = (global_rank, tp_rank, pp_rank)
-    path = functools.partial(keys.path_of, func, config, decompositions, dynamic, cache_dir, ranks)
-    return CachedFunction(func, dynamic, config, decompositions, path)
+    return cached_function(func, dynamic, Mode(config, backend, backend), "aclgraphcache", key, cache_dir, ranks)
+
+
+def cached_function(
+    func: Callable[..., Any],
+    dynamic: bool,
+    mode: Mode,
+    word: str,
+    key: Callable[[], str],
+    folder: str | os.PathLike[str] | None,
+    ranks: tuple[int | None, int | None, int | None],
+) -> CachedFunction:
+    """Returns ``func`` with graphs of ``mode``. ``word`` and ``key`` are those of ``keys.path_of``. Raises
+    ``ValueError`` for what ``cache_compile`` does not take."""
+    if not inspect.ismethod(func) or not isinstance(func.__self__, torch.nn.Module):
+        raise ValueError(
+            f"cache_compile takes a bound method of a torch.nn.Module, such as model.forward, got {_given(func)}"
+        )
+    for name, rank in zip(("global_rank", "tp_rank", "pp_rank"), ranks, strict=True):
+        if rank is not None and (type(rank) is not int or rank < 0):
+            raise ValueError(f"cache_compile takes a number of a rank, 0 or more, as {name}, got {rank!r}")
+    if not isinstance(dynamic, bool):
+        raise ValueError(f"cache_compile takes True or False as dynamic, got {dynamic!r}")
+    return CachedFunction(func, dynamic, mode, functools.partial(keys.path_of, func, word, key, dynamic, folder, ranks))
 
 
 def _given(func: Any) -> str:

@@ -123,26 +123,29 @@ def _needs_compile(config: CompilerConfig) -> str:
     return ""
 
 
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """How graphs are compiled. ``config`` has the options of their runs. ``backend`` makes a backend of torch.compile;
+    it imports torch._dynamo, which takes longer than everything that a process does for a graph from a file.
+    ``backend_at_once`` makes one that compiles graphs before it returns."""
+
+    config: CompilerConfig
+    backend: Callable[[], Callable[..., Any]]
+    backend_at_once: Callable[[], Callable[..., Any]]
+
+
 class CachedFunction:
     """The result of ``cache_compile``: a function like ``method`` that runs without gradients. ``path`` returns its
     file. Thread-safe."""
 
-    def __init__(
-        self,
-        method: types.MethodType,
-        dynamic: bool,
-        config: CompilerConfig,
-        decompositions: Mapping[Any, Callable[..., Any]],
-        path: Callable[[], Path],
-    ) -> None:
+    def __init__(self, method: types.MethodType, dynamic: bool, mode: Mode, path: Callable[[], Path]) -> None:
         self.__name__ = method.__func__.__name__
         self.__doc__ = method.__func__.__doc__
         self.__wrapped__ = method
         self._method = method
         self._signature = inspect.signature(method.__func__, follow_wrapped=False)
         self._dynamic = dynamic
-        self._config = config
-        self._decompositions = decompositions
+        self._mode = mode
         self._path = path
         self._lock = threading.RLock()
         self._known: tuple[Known, ...] = ()
@@ -235,39 +238,38 @@ class CachedFunction:
                 raise NotCacheable("the source of the model has changed")
             if not source_files.are_there(entry.record["functions"]):
                 raise NotCacheable("a function that it was traced from is another one")
-            graph = CachedGraph(self._method, entry.record, programs.load(entry.program, run_request(self._config)))
+            program = programs.load(entry.program, run_request(self._mode.config))
+            graph = CachedGraph(self._method, entry.record, program)
         except (NotCacheable, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             logger.info("a graph in %s is not used: %s", path, error)
             return
         self._known = (*self._known, Known(graph, entry))
 
     def _compile(self, path: Path, args: Any, kwargs: Any, arguments: Mapping[str, Any]) -> CachedGraph | None:
-        # Both import torch._dynamo, which takes longer than everything that a process does for a graph from a file.
-        from npugraph.compilers import get_npu_backend
-        from npugraph.inference.capture import capture
+        from npugraph.inference.capture import capture  # imports torch._dynamo
 
-        backend = get_npu_backend(compiler_config=self._config, custom_decompositions=self._decompositions)
         try:
             if len(self._known) >= _MOST_GRAPHS:
                 raise NotCacheable(f"its cache holds {_MOST_GRAPHS} graphs, as many as it may")
-            if reason := _needs_compile(self._config):
+            if reason := _needs_compile(self._mode.config):
                 raise NotCacheable(reason)
-            made = capture(self._method, args, kwargs, arguments, self._dynamic, backend)
+            made = capture(self._method, args, kwargs, arguments, self._dynamic, self._mode.backend_at_once())
             graph = CachedGraph(self._method, made.record, made.artifact._core)
         except NotCacheable as reason:
-            self._leave_uncached(reason, backend)
+            self._leave_uncached(reason)
             return None
         graph.keep(made.artifact)
         self._known = (*self._known, Known(graph, Entry(made.record, made.program)))
         self._write(path)
         return graph
 
-    def _leave_uncached(self, reason: Exception, backend: Callable[..., Any]) -> None:
+    def _leave_uncached(self, reason: Exception) -> None:
         warnings.warn(
             f"{name_of(self._method)} is compiled, but not cached for later processes: {reason}",
             UserWarning,
             stacklevel=6,
         )
+        backend = self._mode.backend()
         self._uncached = torch.compile(self._method, backend=backend, dynamic=self._dynamic, fullgraph=True)
 
     def _write(self, path: Path) -> None:

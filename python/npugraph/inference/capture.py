@@ -65,14 +65,16 @@ def capture(
         _refuse_random_operators(method, artifact)
     is_plain = isinstance(compiled, _C.Callable) or (len(made) == 1 and _is_plain(context.fw_metadata))
     if not is_plain or made[0].needs_python:
-        raise NotCacheable("its graph needs Python at each call, or returns views of its inputs")
+        raise NotCacheable("its graph needs Python at each call, as eager parts do, or returns views of its inputs")
+    texts = made[0].outputs
+    outputs = [value if isinstance(value, str) else texts[value] if texts else f"out[{value}]" for value in outputs]
     return _record(method, arguments, output, graph, outputs, made[0])
 
 
 def _is_plain(metadata: Any) -> bool:
-    """Whether the graph of AOTAutograd takes the inputs of Dynamo's graph and returns its outputs, so that nothing has
-    to run around it."""
-    return metadata is not None and not (
+    """Whether the graph takes the inputs of Dynamo's graph and returns its outputs, so that nothing has to run around
+    it. There is no metadata if AOTAutograd has not made it."""
+    return metadata is None or not (
         metadata.tokens
         or metadata.num_outputs_aliased
         or metadata.num_intermediate_bases
@@ -93,25 +95,25 @@ def as_torch_compile_traces(dynamic: bool) -> Iterator[None]:
         yield
 
 
-def _without_inputs(gm: fx.GraphModule) -> list[str]:
+def _without_inputs(gm: fx.GraphModule) -> list[str | int]:
     """Removes outputs of the graph that are inputs in another guise (for example ``to`` the same device). Returns for
-    each output where it is now, as a text for recipes."""
+    each output where it is now: its index among the outputs, or its source as a text for recipes."""
     inputs = {}
     for node in gm.graph.find_nodes(op="placeholder"):
         if isinstance(node.meta.get("example_value"), torch.Tensor):
             inputs[_window(node.meta["example_value"])] = node._dynamo_source.name
     kept: list[Any] = []
-    texts = []
+    places: list[str | int] = []
     node = gm.graph.output_node()
     for value in node.args[0]:
         example = value.meta.get("example_value") if isinstance(value, fx.Node) else None
         source = inputs.get(_window(example)) if isinstance(example, torch.Tensor) else None
         if source is None:
             kept.append(value)
-        texts.append(source or f"out[{len(kept) - 1}]")
+        places.append(source or len(kept) - 1)
     node.args = (tuple(kept),)
     gm.recompile()
-    return texts
+    return places
 
 
 def _window(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -5,32 +5,30 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-
-from npugraph.options import CompilerConfig
-from npugraph.stored.key import key_of
 
 FILE = "compiled_module"
 
 
 def path_of(
     method: Any,
-    config: CompilerConfig,
-    decompositions: Mapping[Any, Callable[..., Any]],
+    word: str,
+    key: Callable[[], str],
     dynamic: bool,
     folder: str | os.PathLike[str] | None,
     ranks: tuple[int | None, int | None, int | None],
 ) -> Path:
-    """Returns ``<root>/<class>_<dynamic or static>_aclgraphcache_<md5>/[<ranks>/]<function>/compiled_module``."""
+    """Returns ``<root>/<class>_<dynamic or static>_[<word>_]<md5>/[<ranks>/]<function>/compiled_module``. ``key`` says
+    what the user sets."""
     model = method.__self__
     root = Path(folder or os.environ.get("TORCHAIR_CACHE_HOME") or ".torchair_cache").absolute()
-    key = hashlib.md5(repr((repr(model), key_of(config, decompositions))).encode(), usedforsecurity=False)
-    name = f"{type(model).__name__}_{'dynamic' if dynamic else 'static'}_aclgraphcache_{key.hexdigest()}"
-    return root / name / _rank_folder(*ranks) / method.__func__.__name__ / FILE
+    digest = hashlib.md5(repr((repr(model), key())).encode(), usedforsecurity=False).hexdigest()
+    parts = [type(model).__name__, "dynamic" if dynamic else "static", word, digest]
+    return root / "_".join(filter(None, parts)) / _rank_folder(*ranks) / method.__func__.__name__ / FILE
 
 
 def _rank_folder(global_rank: int | None, tp_rank: int | None, pp_rank: int | None) -> str:

@@ -50,7 +50,7 @@ def _settings(config: CompilerConfig) -> list[tuple[str, str]]:
     is left out: it is a number of one process and says nothing about the graph."""
     options = config.as_dict().items()
     chosen = [(name, value) for name, value in options if not config.is_default(name) and name != "use_graph_pool"]
-    return [(name, _text(value)) for name, value in chosen] + _rules_of_user(config)
+    return [(name, text_of(value)) for name, value in chosen] + _rules_of_user(config)
 
 
 def _rules_of_user(config: CompilerConfig) -> list[tuple[str, str]]:
@@ -69,10 +69,10 @@ def _digest(file: str) -> str:
 
 
 def _functions(decompositions: Mapping[Any, Callable[..., Any]]) -> list[tuple[str, str]]:
-    return sorted((str(operator), _text(function)) for operator, function in decompositions.items())
+    return sorted((str(operator), text_of(function)) for operator, function in decompositions.items())
 
 
-def _text(value: Any, inside: frozenset[int] = frozenset()) -> str:
+def text_of(value: Any, inside: frozenset[int] = frozenset()) -> str:
     """Returns a text that stands for the value of an option. A function is described by its source, the digest of its
     file, its defaults, and the values that it closes over. A callable object is described by its class and its
     attributes. ``inside`` has the ids of the objects that contain this one."""
@@ -94,7 +94,7 @@ def _text(value: Any, inside: frozenset[int] = frozenset()) -> str:
     else:
         return repr(value)
     kind = value if isinstance(value, types.FunctionType) else type(value)
-    return repr((_source(kind), [_text(part, inside) for part in parts]))
+    return repr((_source(kind), [text_of(part, inside) for part in parts]))
 
 
 def _content(cell: types.CellType) -> Any:

@@ -34,7 +34,10 @@ PUBLIC = {
     "torchair._ge_concrete_graph.supported_declaration": "Support T _TypedTensor F32 BF16 I64 BOOL",
     "torchair.ge_concrete_graph.supported_declaration": "Support _TypedTensor F32",
     "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph declare_supported register_fx_node_ge_converter",
-    "torchair.experimental.inference": "npu_format_cast_via_cpu use_internal_format_weight",
+    "torchair.inference": "cache_compile readable_cache",
+    "torchair.experimental.inference": (
+        "cache_compile npu_format_cast_via_cpu readable_cache use_internal_format_weight"
+    ),
     "torchair.npu_export": "dynamo_export",
 }
 # Modules that a program may read as attributes after ``import torchair``.
@@ -158,12 +161,6 @@ def test_constants_become_tensors() -> None:
 
 def test_the_export_is_that_of_torchair() -> None:
     assert importlib.import_module("torchair.npu_export").dynamo_export is torchair.dynamo_export
-
-
-def test_the_old_path_of_the_cache_says_why_it_is_not_here() -> None:
-    text = r"torchair\.experimental\.inference\.cache_compile is not here: compiled graphs of GE are not cached"
-    with pytest.raises(torchair.NotHereError, match=text):
-        torchair.experimental.inference.cache_compile  # noqa: B018
 
 
 @pytest.mark.feature("6.39")

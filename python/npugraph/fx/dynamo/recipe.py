@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import torch
 
 from npugraph.fx.dynamo import restricted
+from npugraph.fx.windows import lying_so
 
 
 class NotDescribed(Exception):
@@ -81,7 +82,7 @@ def device(text: str) -> torch.device:
 
 _FUNCTIONS = (
     *(new, construct, make_tuple, find_class, dtype, device, set_attribute),
-    *(setattr, collections.OrderedDict),
+    *(setattr, collections.OrderedDict, lying_so),
 )
 HELPERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _FUNCTIONS}
 

@@ -39,15 +39,20 @@ def get_npu_backend(
     ``custom_decompositions`` maps operators to functions that compute the same by others. Later changes of the
     configuration do not count. Raises ``TypeError`` for a configuration of another kind, ``ValueError`` for options
     that contradict each other. Gives one ``UserWarning`` that names all options without effect."""
-    config, target = _settled(compiler_config)
-    return configured_backend(_options(config), custom_decompositions, target)
+    config = _settled(compiler_config)
+    return backend_of(config, custom_decompositions)
+
+
+def backend_of(config: CompilerConfig, decompositions: Decompositions, *, at_once: bool = False) -> Callable[..., Any]:
+    """Returns the backend with a configuration that does not change any more. ``at_once`` is that of ``ge_target``."""
+    return configured_backend(_options(config), decompositions, _target(config, at_once=at_once))
 
 
 def get_compiler(compiler_config: CompilerConfig | None = None) -> Callable[..., Any]:
     """Returns a function that compiles a graph of ATen operators, in the form of a ``fw_compiler`` of
     ``torch._functorch.aot_autograd``. Raises and warns as ``get_npu_backend`` does."""
-    config, target = _settled(compiler_config)
-    return configured_compiler(_options(config), target)
+    config = _settled(compiler_config)
+    return configured_compiler(_options(config), _target(config))
 
 
 def patch_for_hcom() -> None:
@@ -91,14 +96,19 @@ def _options(config: CompilerConfig) -> options.CompilerConfig:
     return checked(_with_dumps(npugraph_options(config), config), backend="torchair")
 
 
-def _settled(given: CompilerConfig | None) -> tuple[CompilerConfig, Target[Any]]:
-    """A copy of the configuration, and the target of its mode. That of npugraph_ex also runs graphs eagerly."""
+def _settled(given: CompilerConfig | None) -> CompilerConfig:
+    """A copy of the configuration."""
     if given is not None and not isinstance(given, CompilerConfig):
         raise TypeError(f"compiler_config is a torchair.CompilerConfig, got {given!r} ({type(given).__name__})")
     config = CompilerConfig() if given is None else copy.copy(given)
     warn_of_irrelevant(config, stacklevel=4)
+    return config
+
+
+def _target(config: CompilerConfig, *, at_once: bool = False) -> Target[Any]:
+    """The target of the mode. That of npugraph_ex also runs graphs eagerly."""
     is_converted = config.mode.value == GE and not config.debug.run_eagerly.value
-    return config, ge_target(config) if is_converted else GRAPH
+    return ge_target(config, at_once=at_once) if is_converted else GRAPH
 
 
 _BEFORE, _AFTER = "post_grad_custom_pre_pass", "post_grad_custom_post_pass"

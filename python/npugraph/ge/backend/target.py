@@ -152,8 +152,9 @@ class OneByOne(NamedTuple):
 Converted = Built | Partition | OneByOne
 
 
-def ge_target(config: CompilerConfig) -> Target[Converted]:
-    """The target with the options of ``config``."""
+def ge_target(config: CompilerConfig, *, at_once: bool = False) -> Target[Converted]:
+    """The target with the options of ``config``. The engine compiles graphs at their first calls. With ``at_once`` it
+    compiles one that has no eager parts when its function is made."""
     return Target(
         "GE model",
         # Operators of Ascend are converted whole, so they are not expanded.
@@ -162,8 +163,8 @@ def ge_target(config: CompilerConfig) -> Target[Converted]:
             Step("correct", graph_target.correct_fake_values, "Parts of the graph take over values of its nodes."),
         ),
         (),
-        functools.partial(_convert, config),  # the engine compiles at the first call
-        functools.partial(_function, config),
+        functools.partial(_convert, config),
+        functools.partial(_function, config, at_once),
         lambda operator: find(operator) is not None,
     )
 
@@ -226,10 +227,12 @@ class _Late:
         return self.run
 
 
-def _function(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> CompiledGraph:
+def _function(config: CompilerConfig, at_once: bool, graph: OperatorGraph, converted: Converted) -> CompiledGraph:
     """The function of a graph of operators. The first call compiles all graphs of GE before any of them runs, so that
     an error leaves the inputs as they are. Operators that the engine refuses then run eagerly."""
     late = _Late(functools.partial(_compiled, config, graph, _compiling(config, graph, converted)))
+    if at_once and isinstance(converted, Built):
+        late.compile()
 
     def call(*args: Any) -> Any:
         return (late.run or late.compile())(*args)
@@ -290,13 +293,20 @@ def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig) -> Compil
     eager = eagerly(graph.entry.gm) if is_recorded else None
     if graph.route in (Route.INFERENCE, Route.FORWARD) and written_inputs(graph):
         graph.entry.depends_on_places = True
+    tie = _tied(graph, built, graph.inputs)
+
+    def noted(artifact: Artifact, function: Any) -> None:
+        artifact.outputs = built.outputs.texts([info.source for info in graph.inputs])
+        artifact.needs_python = artifact.outputs is None
+        tie(artifact, function)
+
     model = GeConcreteGraph(
         config,
         graph=built.graph,
         request=compile_request(graph.config, built.graph.name, graph.route.kind),
         boxed=not is_recorded,
         fallback=eager if built.is_plain else None,
-        noted=_tied(graph, built, graph.inputs),
+        noted=noted,
         observer=graph.observer,
     )
     run: Callable[..., Any] = model

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of FX graphs: which of them the engine computes, and how the host makes the others."""
+"""Outputs of FX graphs: which of them the engine computes, and how the host makes the others: by functions of this
+process, or by texts, in which other processes read an expression of the inputs and of ``out``, the engine's results."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -16,11 +18,34 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from npugraph.fx.nodes import base_of
 from npugraph.fx.values import expressions, is_row_major
+from npugraph.fx.windows import lying_so
 from npugraph.ge.data_types import TensorSpec
 from npugraph.ge.fx.values import constant, is_number, not_of_ge, spec_of
 
-Numbers = Callable[[Sequence[Any]], tuple[Any, ...]]  # a function of the inputs of a call
 Finish = Callable[[Sequence[Any]], Any]  # from the results of the engine in a call to an output, or to all
+
+
+class Numbers:
+    """Numbers as a function of the inputs of a call. ``values`` are expressions of names, and ``places`` says where in
+    ``inputs`` each name is found."""
+
+    def __init__(self, values: Sequence[str], places: Mapping[str, str]) -> None:
+        self._values, self._places = values, places
+        made = "".join(f"{value}, " for value in values)
+        text = f"lambda inputs: (lambda {', '.join(places)}: ({made}))({', '.join(places.values())})"
+        self._function: Callable[[Sequence[Any]], tuple[Any, ...]] = eval(text, _NAMES)
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return self._function(inputs)
+
+    def texts(self, inputs: Sequence[str]) -> list[str]:
+        """The numbers as expressions of the inputs, which are given as texts."""
+        named = {name: _INPUT.sub(lambda found: inputs[int(found[1])], place) for name, place in self._places.items()}
+        return [_NAME.sub(lambda found: named.get(found[0], found[0]), value) for value in self._values]
+
+
+_NAMES = {"math": math, "torch": torch}  # what a text of PythonPrinter uses
+_INPUT, _NAME = re.compile(r"\binputs\[(\d+)\]"), re.compile(r"\b[A-Za-z_]\w*\b")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +56,9 @@ class Fixed:
 
     def __call__(self, inputs: Sequence[Any]) -> Finish:
         return lambda results: self.value
+
+    def text(self, inputs: Sequence[str]) -> str:
+        return repr(self.value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +71,10 @@ class Computed:
         (number,) = self.numbers(inputs)
         return lambda results: number
 
+    def text(self, inputs: Sequence[str]) -> str:
+        (text,) = self.numbers.texts(inputs)
+        return text
+
 
 @dataclasses.dataclass(frozen=True)
 class Window:
@@ -54,6 +86,11 @@ class Window:
     def of(self, inputs: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         numbers = self.numbers(inputs)
         return numbers[: self.rank], numbers[self.rank : -1], numbers[-1]
+
+    def texts(self, inputs: Sequence[str]) -> tuple[str, str]:
+        """The strides and the offset as expressions of the inputs."""
+        *strides, offset = self.numbers.texts(inputs)[self.rank :]
+        return f"({''.join(f'{stride}, ' for stride in strides)})", offset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +107,9 @@ class Given:
             tensor = tensor.as_strided(sizes, strides, tensor.storage_offset() + offset)
         return lambda results: tensor
 
+    def text(self, inputs: Sequence[str]) -> str | None:
+        return inputs[self.index] if self.view is None else None
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:
@@ -83,22 +123,13 @@ class Result:
         if self.layout is None:
             return operator.itemgetter(self.index)
         _, strides, offset = self.layout.of(inputs)
-        return lambda results: _lying_so(results[self.index], strides, offset)
+        return lambda results: lying_so(results[self.index], strides, offset)
 
-
-def _lying_so(tensor: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
-    lies_so = tensor.stride() == strides and tensor.storage_offset() == offset
-    return tensor if lies_so else _laid_out(tensor, strides, offset)
-
-
-def _laid_out(tensor: torch.Tensor, strides: Sequence[int], offset: int) -> torch.Tensor:
-    """A copy with these strides and this offset in a new storage. Elements of a dimension of stride 0 are one
-    element."""
-    sizes = [min(size, 1) if stride == 0 else size for size, stride in zip(tensor.shape, strides, strict=True)]
-    behind = offset + 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
-    memory = tensor.new_empty(behind)
-    memory.as_strided(sizes, strides, offset).copy_(tensor[tuple(slice(size) for size in sizes)])
-    return memory.as_strided(tensor.shape, strides, offset)
+    def text(self, inputs: Sequence[str]) -> str:
+        if self.layout is None:
+            return f"out[{self.index}]"
+        strides, offset = self.layout.texts(inputs)
+        return f"lying_so(out[{self.index}], {strides}, {offset})"
 
 
 # A function of the inputs of a call. What it returns keeps no input alive but one that is an output.
@@ -131,6 +162,12 @@ class OutputPlan:
             return lambda results: [output(results) for output in outputs]
 
         return finish
+
+    def texts(self, inputs: Sequence[str]) -> list[str] | None:
+        """The outputs as expressions of the inputs, which are given as texts, and of ``out``. None if one is a view of
+        an input."""
+        texts = [entry.text(inputs) for entry in self.entries]
+        return None if None in texts else texts
 
 
 def plan_outputs(
@@ -193,21 +230,16 @@ class NumbersOfCall:
                 if isinstance(expr, sympy.Symbol):
                     self._sources.setdefault(expr.name, source)
 
-    def function(self, numbers: Sequence[Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-        """A function of the inputs of a call that returns these numbers. Raises ``NotImplementedError`` if the inputs
-        do not say them."""
+    def function(self, numbers: Sequence[Any]) -> Numbers:
+        """These numbers as a function of the inputs of a call. Raises ``NotImplementedError`` if the inputs do not say
+        them."""
         exprs = [sympy.sympify(expr) for expr in expressions(numbers)]
         names = sorted({symbol.name for expr in exprs for symbol in expr.free_symbols})
         unknown = [name for name in names if name not in self._sources]
         if unknown:
             raise NotImplementedError(f"no input has the size {unknown[0]}")
-        values = "".join(f"{PythonPrinter().doprint(expr)}, " for expr in exprs)
-        sources = ", ".join(self._sources[name] for name in names)
-        text = f"lambda inputs: (lambda {', '.join(names)}: ({values}))({sources})"
-        return eval(text, _NAMES)
-
-
-_NAMES = {"math": math, "torch": torch}  # what a text of PythonPrinter uses
+        values = [PythonPrinter().doprint(expr) for expr in exprs]
+        return Numbers(values, {name: self._sources[name] for name in names})
 
 
 def _numbers_of(value: Any, place: str) -> Sequence[tuple[Any, str]]:
