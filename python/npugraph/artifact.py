@@ -61,6 +61,7 @@ class Artifact:
     needs_python = False  # whether each call runs Python code around its Program that ``outputs`` does not describe
     # The outputs of its graph as expressions of inputs and of ``out``, the outputs of its Program, where these differ.
     outputs: Sequence[str] | None = None
+    condition = ""  # of calls, beside Dynamo's guards, as an expression of inputs
     caller: Any = None  # the function around the graph, a ``Caller``; None if more than the Program runs in its calls
 
     def __init__(

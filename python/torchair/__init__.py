@@ -36,6 +36,7 @@ _MODULES = (
     "ge",
     "ge_concrete_graph",
     "inference",
+    "llm_datadist",
     "npu_export",
     "npu_fx_compiler",
     "patterns",

@@ -105,7 +105,7 @@ SECTIONS = {
         "5.07": "The first call of a loaded function checks sizes and strides.",
         "5.08": "A loaded graph finds its process groups by their ranks.",
         "5.09": "`readable_cache` shows a cache file as text.",
-        "5.10": "`ge_cache` also keeps the model that GE compiled.",
+        "5.10": "What GE compiled is kept, with or without `ge_cache`.",
         "5.11": "`set_dim_gears` lists the sizes, called gears, that a dimension may have.",
         "5.12": "Gears of several dimensions are combined in pairs or as a product.",
         "5.13": "One compile makes a static plan for each gear.",
@@ -272,8 +272,8 @@ SECTIONS = {
 
 _GE_MODE = "Not built yet. GE mode does not have it."
 _NOT_IN_GE_MODE = (
-    *("4.05", "4.06", "4.09", "4.12", "4.13", "4.14", "5.02", "5.10", "5.11", "5.12", "5.13"),
-    *("9.07", "10.06", "11.15", "11.16"),
+    *("4.05", "4.06", "4.09", "4.12", "4.13", "4.14"),
+    *("9.07", "10.06", "11.15"),
 )
 
 
@@ -315,7 +315,6 @@ REMARKS = {
     "6.19": _recorded("ge.exec.enableEngineParallel"),
     "6.20": _recorded("ge.exec.static_model_ops_lower_limit"),
     "6.22": _granted("ge.tiling_schedule_optimize"),
-    "6.26": _recorded(),
     "6.30": _recorded(),
     "2.08d": "Not built yet. The rules for joint graphs need the option `npu_fx_pass` of GE mode, and "
     "`_pattern_pass_dlrm` is a private pass for one kind of model. Rules of the user can act on joint graphs "
@@ -328,7 +327,6 @@ REMARKS = {
     "4.11": "Partly built. Scopes work in `npugraph_ex` "
     "(`test_npu_super_kernels::test_tasks_between_the_marks_become_one`, "
     "`test_super_kernels::test_a_strict_scope_that_is_cut_is_an_error`). There is no `torchair.scope`.",
-    "5.14": "Not built yet. There is no module `torchair.llm_datadist`.",
     "6.07": "Partly built. The commands in `torchair.tools.gegraph_check` examine a file "
     "(`test_deadlock::test_modules_are_commands`), and the option acts in the other modes "
     "(`test_config_options::test_options_of_the_backend`). In GE mode it is accepted, and a warning says that it has "
@@ -356,9 +354,6 @@ REMARKS = {
     "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
     "GE mode random operators run eagerly, in the order of the program "
     "(`test_missing::test_random_operators_keep_their_order`).",
-    "6.44": "Partly built. One executor runs graphs of known and of unknown sizes on cpu "
-    "(`test_backend::test_one_compile_serves_all_sizes`) and on npu "
-    "(`test_ge_graphs_on_npu::test_results_are_where_the_executor_is`). There are no gears.",
     "6.45": "Partly built. Devices of inputs are checked "
     "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`), and so are streams (11.13). Results are "
     "not compared with the FX graph.",

@@ -74,6 +74,7 @@ class Entry:
         self.depends_on_places = False  # on where inputs lie in memory, relative to each other or in their storages
         self.owners = Owners()
         self.joint_notes = Notes()
+        self.noted = target.note_inputs(example_inputs)
         self.weights = _weights_by_position(example_inputs) if config.release_original_weights.value else {}
 
     def describe_inputs(self, gm: fx.GraphModule) -> list[InputInfo]:
@@ -140,7 +141,8 @@ class Target(Generic[Built]):
     """A form that graphs are compiled to. ``build`` makes it of a graph that has gone through ``steps`` and does not
     change any more, and ``function`` makes the compiled function. Graphs that control flow of the graph runs go through
     ``nested_steps`` before they are built with it. ``computes`` says whether the target computes an operator of the
-    user without a kernel of it."""
+    user without a kernel of it. ``note_inputs`` makes what the target needs to know of the inputs of Dynamo's graph,
+    which become ``Entry.noted``."""
 
     name: str
     steps: tuple[Step, ...]
@@ -148,6 +150,7 @@ class Target(Generic[Built]):
     build: Callable[[OperatorGraph], Built]
     function: Callable[[OperatorGraph, Built], CompiledGraph]
     computes: Callable[[Any], bool] = lambda operator: False
+    note_inputs: Callable[[Sequence[Any]], Any] = lambda inputs: None
 
 
 def describe_input(node: fx.Node) -> InputInfo:

@@ -136,6 +136,8 @@ def _record(
         raise NotCacheable(str(reason)) from None
     of_owner = conditions.Condition("type", source_of_owner(method), plain_values.of_class(type(method.__self__)))
     found = [of_owner, *found]
+    if artifact.condition:
+        found.append(conditions.Condition("holds", artifact.condition, True))
     texts = [result, *(f"{condition.source} {condition.detail}" for condition in found)]
     record = {
         "conditions": [condition.as_json() for condition in found],

@@ -17,6 +17,8 @@ from torchair.ge._ge_graph import DataType, Tensor, TensorSpec, TensorType, auto
 from torchair.ge._ge_graph import torch_dtype_value_to_ge_type
 from torchair import use_internal_format_weight, npu_format_cast_via_cpu
 from torchair.experimental.inference import use_internal_format_weight, npu_format_cast_via_cpu
+from torchair.inference import cache_compile, readable_cache, set_dim_gears
+from torchair.llm_datadist import create_npu_tensors
 from torchair.npu_export import dynamo_export
 from torchair.npu_fx_compiler import get_compiler, get_npu_backend, _unpack_meta_list
 from torchair._ge_concrete_graph import ge_apis as ge

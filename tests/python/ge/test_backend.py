@@ -51,6 +51,7 @@ def only(graph: Any, op_type: str) -> Any:
     return op
 
 
+@pytest.mark.feature("6.44")
 @torch.no_grad()
 def test_one_compile_serves_all_sizes(graphs: list[Any]) -> None:
     torch.manual_seed(0)

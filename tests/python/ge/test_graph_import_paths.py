@@ -34,9 +34,9 @@ PUBLIC = {
     "torchair._ge_concrete_graph.supported_declaration": "Support T _TypedTensor F32 BF16 I64 BOOL",
     "torchair.ge_concrete_graph.supported_declaration": "Support _TypedTensor F32",
     "torchair.ge_concrete_graph.fx2ge_converter": "GeConcreteGraph declare_supported register_fx_node_ge_converter",
-    "torchair.inference": "cache_compile readable_cache",
+    "torchair.inference": "cache_compile readable_cache set_dim_gears",
     "torchair.experimental.inference": (
-        "cache_compile npu_format_cast_via_cpu readable_cache use_internal_format_weight"
+        "cache_compile npu_format_cast_via_cpu readable_cache set_dim_gears use_internal_format_weight"
     ),
     "torchair.npu_export": "dynamo_export",
 }

@@ -24,6 +24,7 @@ from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.config.effects import settings_of_torch
 from npugraph.ge.dumps.files import normalise_and_show
 from npugraph.ge.executor import LoadStream, start_engine
+from npugraph.ge.gears import Gears
 from npugraph.ge.graph import GeGraph, Tensor
 from npugraph.ge.normalise import data_inputs, inputs_of, normalise
 from npugraph.log import EVENT, logger
@@ -73,7 +74,8 @@ class GeConcreteGraph:
     list of the inputs, which it empties, any other one takes them one by one. ``fallback`` is called with a reason and
     the inputs, in place of the graph, if an input that the graph writes overlaps another one. ``noted`` is called once,
     with the artifact and the C++ function of the inputs. ``observer`` sees the graph before and after its passes.
-    Graphs with the same ``load_streams``, which has one for each device of npu, warn once of another stream. The graph
+    Graphs with the same ``load_streams``, which has one for each device of npu, warn once of another stream. ``gears``
+    are those of its unknown sizes. The graph
     outlives its compile, because users look at ``graph`` and ``dump`` after calls; it is small, because weights are
     inputs of graphs of torch.compile."""
 
@@ -89,6 +91,7 @@ class GeConcreteGraph:
         noted: Callable[[Artifact, Any], None] | None = None,
         observer: CompileObserver = NO_OBSERVER,
         load_streams: dict[torch.device, LoadStream] | None = None,
+        gears: Gears | None = None,
     ) -> None:
         self._config = config
         self._graph = GeGraph(name=name) if graph is None else graph
@@ -98,6 +101,7 @@ class GeConcreteGraph:
         self._fallback = fallback
         self._noted = noted
         self._observer = observer
+        self._gears = gears
         self._load_streams = {} if load_streams is None else load_streams
         self._is_shown = False
         self._lock = threading.Lock()
@@ -200,6 +204,8 @@ class GeConcreteGraph:
 
     @property
     def _kind(self) -> str:
+        if self._gears is not None:
+            return "geared"
         return "dynamic" if self.is_dynamic else "static"
 
     def _log_compiled(self) -> None:
@@ -237,6 +243,9 @@ class GeConcreteGraph:
         self._run_passes()
         on_device = bool(self._graph.attr["_executor_type"].i)
         local_options, global_options = ge_options(self._config, on_device=on_device)
+        if self._gears is not None:
+            shapes = {op.name: list(op.output_desc[0].shape.dim) for op in inputs_of(self._graph)}
+            local_options |= self._gears.engine_options(shapes)
         logger.debug("global compile options: %s", global_options)
         logger.debug("local compile options: %s", local_options)
         self._options = npugraph_options(self._config)

@@ -28,6 +28,7 @@ from npugraph.ge.fx import summary
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
+from npugraph.ge.gears import Gears, of_inputs
 from npugraph.log import logger
 from npugraph.request import compile_request
 
@@ -96,7 +97,9 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + (last + 1) * tensor.element_size()
 
 
-def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig) -> Compiling:
+def in_parts(
+    graph: OperatorGraph, partition: Partition, config: CompilerConfig, gears: Gears | None
+) -> Compiling:
     """The function of a graph that was converted to ``partition``."""
     gm = partition.gm
     is_recorded = graph.route is Route.RECORDED
@@ -106,7 +109,7 @@ def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig)
     load_streams: dict[torch.device, LoadStream] = {}
     models: list[tuple[GeConcreteGraph, NodeOf]] = []
     for index, converted in enumerate(partition.parts):
-        part = _part(converted.built, converted.part.inputs, graph, config, load_streams)
+        part = _part(converted.built, converted.part.inputs, graph, config, load_streams, gears)
         setattr(gm, part_name(index), function_of(converted.built, part))
         models.append((part, converted.node_of))
     return Compiling(eager_while_overlapping(run, graph), models)
@@ -118,14 +121,16 @@ def _part(
     whole: OperatorGraph,
     config: CompilerConfig,
     load_streams: dict[torch.device, LoadStream],
+    gears: Gears | None,
 ) -> GeConcreteGraph:
     return GeConcreteGraph(
         config,
         graph=built.graph,
-        request=compile_request(whole.config, built.graph.name, whole.route.kind),
+        request=_request(whole, built.graph.name, gears),
         noted=_tied(whole, built, inputs),
         observer=whole.observer,
         load_streams=load_streams,
+        gears=gears,
     )
 
 
@@ -166,10 +171,18 @@ def ge_target(config: CompilerConfig, *, at_once: bool = False) -> Target[Conver
         functools.partial(_convert, config),
         functools.partial(_function, config, at_once),
         lambda operator: find(operator) is not None,
+        of_inputs,
     )
 
 
+def _gears(config: CompilerConfig, graph: OperatorGraph) -> Gears | None:
+    policy = config.inference_config.dynamic_gears_merge_policy.value
+    return Gears.of(graph.entry.placeholders, graph.entry.noted, policy)
+
+
 def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.Node, str] | None = None) -> Converted:
+    if (gears := _gears(config, graph)) is not None:
+        gears.drop_assertions(graph.gm.graph)
     debug = config.debug
     if debug.fx_summary.type.value and refused is None:
         _sum_up(config, graph)
@@ -231,13 +244,17 @@ def _function(config: CompilerConfig, at_once: bool, graph: OperatorGraph, conve
     """The function of a graph of operators. The first call compiles all graphs of GE before any of them runs, so that
     an error leaves the inputs as they are. Operators that the engine refuses then run eagerly."""
     late = _Late(functools.partial(_compiled, config, graph, _compiling(config, graph, converted)))
+    gears = _gears(config, graph)
+    placeholders = graph.gm.graph.find_nodes(op="placeholder")
     if at_once and isinstance(converted, Built):
         late.compile()
 
     def call(*args: Any) -> Any:
         return (late.run or late.compile())(*args)
 
-    return CompiledGraph(call if graph.route is Route.RECORDED else boxed_call(call))
+    boxed = graph.route is not Route.RECORDED
+    run = call if gears is None else gears.checked(call, placeholders, boxed=boxed)
+    return CompiledGraph(boxed_call(run) if boxed else run)
 
 
 def _compiled(config: CompilerConfig, graph: OperatorGraph, compiling: Compiling) -> Callable[..., Any]:
@@ -266,7 +283,8 @@ def _compile(compiling: Compiling) -> tuple[fx.Node | None, Exception] | None:
 def _compiling(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> Compiling:
     if isinstance(converted, OneByOne):
         return Compiling(_one_by_one(graph, converted.gm, config), ())
-    return (in_parts if isinstance(converted, Partition) else _whole)(graph, converted, config)
+    compiling = in_parts if isinstance(converted, Partition) else _whole
+    return compiling(graph, converted, config, _gears(config, graph))
 
 
 def _one_by_one(graph: OperatorGraph, gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
@@ -287,27 +305,41 @@ def _taken(args: list[Any]) -> list[Any]:
     return taken
 
 
-def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig) -> Compiling:
+def _request(graph: OperatorGraph, name: str, gears: Gears | None) -> Any:
+    """What the compiler is asked for. The plans of all gears are kept."""
+    request = compile_request(graph.config, name, graph.route.kind)
+    if gears is not None:
+        calls = request.run.calls
+        calls.max_instances = max(calls.max_instances, len(gears.combinations))
+    return request
+
+
+def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig, gears: Gears | None) -> Compiling:
     """The function of a graph that was converted to one graph of GE."""
     is_recorded = graph.route is Route.RECORDED
     eager = eagerly(graph.entry.gm) if is_recorded else None
     if graph.route in (Route.INFERENCE, Route.FORWARD) and written_inputs(graph):
         graph.entry.depends_on_places = True
     tie = _tied(graph, built, graph.inputs)
+    values = [node.meta.get("val") for node in graph.gm.graph.find_nodes(op="placeholder")]
+    places = gears.places(values) if gears is not None else None
 
     def noted(artifact: Artifact, function: Any) -> None:
         artifact.outputs = built.outputs.texts([info.source for info in graph.inputs])
         artifact.needs_python = artifact.outputs is None
+        if gears is not None and places is not None:
+            artifact.condition = gears.condition(places, [info.source for info in graph.inputs])
         tie(artifact, function)
 
     model = GeConcreteGraph(
         config,
         graph=built.graph,
-        request=compile_request(graph.config, built.graph.name, graph.route.kind),
+        request=_request(graph, built.graph.name, gears),
         boxed=not is_recorded,
         fallback=eager if built.is_plain else None,
         noted=noted,
         observer=graph.observer,
+        gears=gears,
     )
     run: Callable[..., Any] = model
     if not built.is_plain:

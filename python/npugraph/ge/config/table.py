@@ -469,7 +469,6 @@ _EXPERIMENTAL = (
         "zip",
         Choice("zip", "product"),
         "How gears of several dimensions are combined: 'zip' pairs them, 'product' takes all combinations.",
-        no_effect="Dimensions have no gears.",
     ),
 )
 

@@ -36,6 +36,7 @@ def loaded() -> GeGraph:
     return graph
 
 
+@pytest.mark.feature("6.44")
 def test_results_are_where_the_executor_is(loaded: GeGraph) -> None:
     (result,) = loaded.run([X.npu(), Y.npu()])
     assert result.device == torch.device("npu:0") and torch.equal(result.cpu(), X + Y)
