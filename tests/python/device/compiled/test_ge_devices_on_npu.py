@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import torch_npu  # noqa: F401
 
 import torchair
 from torchair.core._torchair import GetSocName
+from torchair.llm_datadist import create_npu_tensors
 
 X = torch.tensor([1.0, 2.0, 3.0, 4.0])
 STRICT = torchair.CompilerConfig()
@@ -93,3 +95,33 @@ def test_a_warning_says_what_is_on_the_wrong_device(caplog: pytest.LogCaptureFix
 
 def test_the_engine_names_the_device() -> None:
     assert GetSocName() == torch.npu.get_device_name(0)
+
+
+@pytest.mark.feature("5.14")
+def test_tensors_over_memory_of_others() -> None:
+    memory = [(ctypes.c_float * 12)(*range(12)) for _ in range(2)]
+    tensors = create_npu_tensors([3, 4], torch.float32, [ctypes.addressof(block) for block in memory])
+    assert [(t.device.type, t.dtype, t.shape) for t in tensors] == [("npu", torch.float32, (3, 4))] * 2
+    torch.testing.assert_close(tensors[0].cpu(), torch.arange(12.0).reshape(3, 4))
+    tensors[1].add_(tensors[0])
+    memory[0][0] = 7.0
+    torch.npu.synchronize()
+    assert list(memory[1]) == [2.0 * index for index in range(12)]
+    assert tensors[0][0, 0].item() == 7.0
+    del tensors
+    assert memory[0][1] == 1.0  # they did not own it
+
+
+@pytest.mark.feature("5.14")
+def test_tensors_over_memory_of_others_that_are_refused() -> None:
+    for error, message, arguments in (
+        (TypeError, "takes a torch.dtype, got 'float32'", ([2], "float32", [64])),
+        (TypeError, "takes a list of ints as shape, got 2", (2, torch.int8, [64])),
+        (TypeError, r"takes a list of ints as addresses, got \['x'\]", ([2], torch.int8, ["x"])),
+        (ValueError, r"takes sizes of 0 or more, got \[-1, 2\]", ([-1, 2], torch.int8, [64])),
+        (ValueError, "takes addresses of elements of 4 bytes, got 0x42 for torch.float32", ([2], torch.float32, [66])),
+        (ValueError, "takes addresses of elements of 1 bytes, got 0x0", ([2], torch.int8, [0])),
+    ):
+        with pytest.raises(error, match=message):
+            create_npu_tensors(*arguments)
+    assert create_npu_tensors([0, 2], torch.int8, [64])[0].shape == (0, 2)
