@@ -11,6 +11,7 @@ from npugraph.ge.converters import (
     ascend,
     ascend_rows,
     attention,
+    collectives,
     creation,
     gradients,
     images,
@@ -31,8 +32,8 @@ from npugraph.ge.converters.table import register_rows, register_rows_of_ascend
 __all__ = ["Missing", "MissingConverters", "find", "register_fx_node_ge_converter", "registered"]
 
 _FUNCTIONS = (
-    *(ascend, attention, creation, gradients, images, indexing, layout, losses),
-    *(normalisation, order, pointwise, products, reductions, sizes),
+    *(ascend, attention, collectives, creation, gradients, images, indexing, layout),
+    *(losses, normalisation, order, pointwise, products, reductions, sizes),
 )
 
 register_rows(rows.ROWS)

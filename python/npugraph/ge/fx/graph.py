@@ -339,7 +339,7 @@ class _Builder:
         """Says of an operator that the engine has no rule for, among those that the converter of a node has added,
         what computes it: its parts if it is one of Ascend that has parts, or else the operator of the node. ``given``
         are the operands of the node by the names of its arguments."""
-        without_rule = [op for op in added if not is_computed(op, node)]
+        without_rule = [op for op in added if OPERATOR not in op.attr and not is_computed(op, node)]
         is_composed = len(without_rule) == 1 and has_parts(node)
         if is_composed and self.operator_parts.add(without_rule[0], node, self.values, results):
             return

@@ -95,8 +95,9 @@ def is_computed(op: Any, node: fx.Node) -> bool:
 
 
 def has_parts(node: fx.Node) -> bool:
-    """Whether a node calls an operator of Ascend that is composed of others."""
-    return is_of_ascend(node.target) and is_composed(node.target, node.args, node.kwargs)
+    """Whether a node calls an operator of Ascend, or one of its collectives, that is composed of others."""
+    is_known = is_of_ascend(node.target) or getattr(node.target, "namespace", "") == "npu_define"
+    return is_known and is_composed(node.target, node.args, node.kwargs)
 
 
 def alone(node: fx.Node) -> fx.GraphModule:
