@@ -58,8 +58,9 @@ class Artifact:
     modules: dict[str, str]  # from the name of an FX node to the module that it came from, such as "blocks.2.attn"
     asleep = False  # whether its model is gone
     is_kept = False  # whether it keeps its memory after its model is gone, see Registry.keep
-    needs_python = False  # whether each call runs Python code around its Program that ``outputs`` does not describe
-    # The outputs of its graph as expressions of inputs and of ``out``, the outputs of its Program, where these differ.
+    needs_python = False  # whether each call runs Python code around its Program
+    # The outputs of its graph as expressions of inputs and of ``out``, the outputs of its Program: what Python code
+    # around it makes. None if nobody has said it.
     outputs: Sequence[str] | None = None
     condition = ""  # of calls, beside Dynamo's guards, as an expression of inputs
     caller: Any = None  # the function around the graph, a ``Caller``; None if more than the Program runs in its calls

@@ -64,7 +64,7 @@ def capture(
     for artifact in made:
         _refuse_random_operators(method, artifact)
     is_plain = isinstance(compiled, _C.Callable) or (len(made) == 1 and _is_plain(context.fw_metadata))
-    if not is_plain or made[0].needs_python:
+    if not is_plain or (made[0].needs_python and made[0].outputs is None):
         raise NotCacheable("its graph needs Python at each call, as eager parts do, or returns views of its inputs")
     texts = made[0].outputs
     outputs = [value if isinstance(value, str) else texts[value] if texts else f"out[{value}]" for value in outputs]

@@ -353,7 +353,7 @@ def test_what_is_not_here_says_why() -> None:
     captured = torchair_class("_acl_concrete_graph.fx2acl_converter", "AclConcreteGraph")
     with pytest.raises(torchair.NotHereError, match=r"captured by the compiler .* torchair\.get_npu_backend compiles"):
         captured(torchair.CompilerConfig())
-    for name in ("inference", "ops", "scope"):
+    for name in ("ops", "scope"):
         with pytest.raises(torchair.NotHereError, match=rf"torchair\.{name} is not here: \w"):
             getattr(torchair, name)
     for module in ("torchair._torchair", "torchair.core._torchair"):
@@ -362,7 +362,7 @@ def test_what_is_not_here_says_why() -> None:
     assert not hasattr(torchair, "scope")
 
 
-@pytest.mark.parametrize("name", ["inference", "ops", "scope"])
+@pytest.mark.parametrize("name", ["ops", "scope"])
 def test_an_import_of_what_is_not_here_says_why(name: str) -> None:
     for _ in range(2):
         for line in (f"from torchair import {name}", f"from torchair.{name} import x", f"import torchair.{name}.x"):

@@ -224,7 +224,7 @@ class GeConcreteGraph:
 
     def _note(self, function: Any) -> None:
         artifact = Artifact(self._graph.executor.core, self._options)
-        artifact.needs_python = True  # between the operators around a part, unless ``noted`` knows better
+        artifact.needs_python = True  # calls come from ``__call__``, or from the operators around a part
         artifact.runs_as(function)
         function.owner = artifact  # which lives as long as the function
         registry.add(artifact)

@@ -326,7 +326,6 @@ def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig, gears: Ge
 
     def noted(artifact: Artifact, function: Any) -> None:
         artifact.outputs = built.outputs.texts([info.source for info in graph.inputs])
-        artifact.needs_python = artifact.outputs is None
         if gears is not None and places is not None:
             artifact.condition = gears.condition(places, [info.source for info in graph.inputs])
         tie(artifact, function)
