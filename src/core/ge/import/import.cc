@@ -98,10 +98,12 @@ class Importer {
     for (size_t i = 0; i < ops_.order.size(); ++i) {
       const OpDef& op = *ops_.order[i];
       named(op, [&] {
+        if (op.type == "Assign" || op.type == "NetOutput") write_references();
         if (op.type == "Assign") keep_views_of_written(i);
         add(op);
       });
     }
+    write_references();
     for (const ir::Symbol& symbol : context_.graph().symbols) require_source(Expr::symbol(symbol.name));
   }
 
@@ -193,6 +195,7 @@ class Importer {
     } else {
       input.value = graph.add_value(type, op.name);
       results_[&op] = {Operand::of(input.value)};
+      if (op.type == "RefData") references_[{&op, 0}] = &op;
     }
     graph.inputs.push_back(std::move(input));
   }
@@ -200,10 +203,44 @@ class Importer {
   void add(const OpDef& op) {
     context_.set_origin(op.name, text_attr(op, attr::kSource));
     if (is_input(op)) return;
-    if (op.type == "NetOutput")
-      add_outputs(op);
-    else
-      results_[&op] = results_of(op);
+    if (op.type == "NetOutput") return add_outputs(op);
+    results_[&op] = results_of(op);
+    note_written(op);
+  }
+
+  // An output with the name of an input is that tensor with a new value. Readers that come later read this value if the
+  // input is one of the graph which the graph may write.
+  void note_written(const OpDef& op) {
+    if (op.type == "Assign") return;
+    std::vector<Operand>& results = results_.at(&op);
+    size_t place = 0;
+    for (const InputRef& input : op.inputs) {
+      if (!input.is_absent() && input.is_control()) continue;
+      const size_t described = place++;
+      if (input.is_absent() || described >= op.input_descs.size()) continue;
+      const auto reference = references_.find({ops_.by_name.find(input.producer)->second, input.index});
+      const auto output = std::ranges::find(op.output_descs, op.input_descs[described].name, &TensorDesc::name);
+      const auto index = static_cast<size_t>(output - op.output_descs.begin());
+      if (reference == references_.end() || index >= results.size() || !results[index].is_set()) continue;
+      const OpDef* data = reference->second;
+      Operand& current = results_.at(data)[0];
+      const ir::ValueId before = context_.value_of(current);
+      context_.require_broadcast(context_.sizes(before), context_.sizes(context_.value_of(results[index])));
+      written_.try_emplace(data, Written{before}).first->second.by = &op;
+      references_[{&op, static_cast<int32_t>(index)}] = data;
+      current = results[index];
+    }
+  }
+
+  // Writes the values that inputs of the graph have got by now into their memory.
+  void write_references() {
+    for (const auto& [data, written] : written_) {
+      const ir::ValueId value = context_.value_of(results_.at(data)[0]);
+      context_.set_origin(written.by->name, text_attr(*written.by, attr::kSource));
+      context_.add(aten::copy_::op(), {TensorRef{written.memory}, TensorRef{value}});
+      results_.at(data)[0] = Operand::of(written.memory);
+    }
+    written_.clear();
   }
 
   std::vector<Operand> results_of(const OpDef& op) {
@@ -227,45 +264,25 @@ class Importer {
   std::vector<Operand> apply_rule(const OpDef& op) {
     const std::vector<Operand*> operands = operands_of(op);
     const Rule rule = find_rule(op.type);
-    if (const auto schema = schema_of(op, rule != nullptr, host_)) {
-      refuse_written_inputs(op);
+    if (const auto schema = schema_of(op, rule != nullptr, host_))
       return call_operator(context_, op, *schema, operands);
-    }
     const IrOperator* ir = find_operator(op.type);
     const auto* parts = find_attr<std::shared_ptr<const GraphDef>>(op.attrs, attr::kParts);
-    if (ir == nullptr && parts != nullptr) return add_parts(op, **parts, operands);
+    if (ir == nullptr && parts != nullptr) return add_parts(**parts, operands);
     if (ir == nullptr)
       throw UserError(cat("Ascend IR has no operator of this type, and no library that is loaded has a kernel for it; ",
                           libraries::kHowToLoad));
     const Call call(context_, op, *ir, operands);
-    if (parts != nullptr) return add_parts(op, **parts, operands);
+    if (parts != nullptr) return add_parts(**parts, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
     if (rule == nullptr) throw UserError("the engine does not compute operators of this type");
-    if (op.type == "StridedSliceAssign" || op.type == "ViewCopy") refuse_written_inputs(op);
     return rule(call);
   }
 
   // Parts come before the rule, which may compute less than the operator can say.
-  std::vector<Operand> add_parts(const OpDef& op, const GraphDef& parts, const std::vector<Operand*>& operands) {
-    refuse_written_inputs(op);
+  std::vector<Operand> add_parts(const GraphDef& parts, const std::vector<Operand*>& operands) {
     const OrderedGraph ordered = order_operators(parts);
     return Importer(ordered, context_, host_).run_parts(operands);
-  }
-
-  // Operators of users and those that write parts write copies, and only Assign writes what the graph is given.
-  void refuse_written_inputs(const OpDef& op) const {
-    size_t place = 0;
-    for (const InputRef& input : op.inputs) {
-      if (!input.is_absent() && input.is_control()) continue;
-      const size_t described = place++;
-      if (input.is_absent() || described >= op.input_descs.size()) continue;
-      const std::string& name = op.input_descs[described].name;
-      const bool is_written = std::ranges::count(op.output_descs, name, &TensorDesc::name) > 0;
-      if (is_written && ops_.by_name.find(input.producer)->second->type == "RefData")
-        throw UserError(cat("it writes '", input.producer,
-                            "', an input of the graph, which only Assign does: let it write "
-                            "a TensorMove of that input, and assign its output"));
-    }
   }
 
   std::vector<Operand*> operands_of(const OpDef& op) {
@@ -312,6 +329,13 @@ class Importer {
   Context& context_;
   const HostSchemas& host_;
   std::map<const OpDef*, std::vector<Operand>> results_;
+  using Result = std::pair<const OpDef*, int32_t>;  // an operator, and the number of an output
+  struct Written {
+    ir::ValueId memory;
+    const OpDef* by = nullptr;  // the last one
+  };
+  std::map<Result, const OpDef*> references_;  // results that are an input of the graph, and this input
+  std::map<const OpDef*, Written> written_;    // inputs with a new value that is not in their memory yet
 };
 
 // Every symbol of `known` that `solved` names is replaced, so that no replacement names another one.

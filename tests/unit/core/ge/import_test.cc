@@ -164,6 +164,32 @@ TEST(Import, PartsStandInThePlaceOfTheirOperator) {
   EXPECT_TRUE(contains(text, "f32[d0, 2]")) << text;
 }
 
+// An output with the name of an input is the new value of that input, which is in its memory when the graph has run. It
+// is what later operators read, and not what those before have read.
+TEST(Import, OperatorsWriteTheInputsOfWhichTheyHaveAnOutput) {
+  const auto var = desc("var", WireType::kFloat, {4});
+  const auto update = [&](const char* name, const char* written) {
+    const Message parts = parts_of(
+        {data("a", 0, {4}), data("b", 2, {4}), Op("Add", "sum", {"a:0", "b:0"}), Op("NetOutput", "end", {"sum:0"})});
+    return Op("ScatterNdUpdate", name, {written, "i:0", "u:0"})
+        .attr_message("_npugraph_parts", parts)
+        .input(var)
+        .input(desc("indices", WireType::kInt64, {4, 1}))
+        .input(desc("updates", WireType::kFloat, {4}))
+        .output(var);
+  };
+  const std::string text =
+      imported({Op("RefData", "cache").attr("index", int64_t{0}).output(desc("y", WireType::kFloat, {4})),
+                data("i", 1, {4, 1}, WireType::kInt64), data("u", 2, {4}), Op("Neg", "before", {"cache:0"}),
+                update("first", "cache:0"), update("second", "first:0"), Op("Exp", "behind", {"cache:0"}),
+                Op("NetOutput", "out", {"before:0", "behind:0"})});
+  EXPECT_TRUE(contains(text, "%before : f32[4]{1} = aten.neg(%cache)")) << text;
+  EXPECT_TRUE(contains(text, "%second : f32[4]{1} = aten.add.Tensor(%first, %u)")) << text;
+  EXPECT_TRUE(contains(text, "%behind : f32[4]{1} = aten.exp(%second)")) << text;
+  EXPECT_TRUE(contains(text, "aten.copy_(%cache, %second) @ \"second\"")) << text;
+  EXPECT_EQ(text.find("aten.copy_"), text.rfind("aten.copy_")) << text;
+}
+
 TEST(Import, PartsThatDoNotFitAreRefused) {
   const auto with_parts = [](const std::vector<Op>& ops, const std::string& read = "y:0") {
     return refusal({data("x", 0, {2, 4}),
