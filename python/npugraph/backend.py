@@ -105,7 +105,7 @@ def compile_directly(
     refuse_release_with_gradients(config)
     check_scopes(gm)
     hints.check_operators(gm, target.computes)
-    with _garbage_left_alone(), kept_whole():
+    with _garbage_left_alone(), kept_whole(target.kept()):
         entry = Entry(gm, example_inputs, config, target)
         streams = mark_streams(gm) if has_streams(gm) else []
         run, parts = compile_entry(entry, example_inputs, decompositions)

@@ -348,8 +348,9 @@ REMARKS = {
     "passed to the engine as `ge.featureBaseRefreshable` (`test_config_options::test_options_of_the_engine`). The "
     "others are accepted and checked. Like it, they have no effect here, and a warning says so "
     "(`test_config_options::test_options_that_are_recorded`).",
-    "6.29": "Partly built. Normalisation is the only one "
-    "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`).",
+    "6.29": "Partly built. Graphs are normalised "
+    "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`), and have no copies around operators of Ascend "
+    "that write inputs (`test_ge_writes_of_ascend::test_a_drawn_call`).",
     "6.38": "Partly built. Graphs of `npugraph_ex` draw the numbers of eager mode "
     "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
     "GE mode random operators run eagerly, in the order of the program "

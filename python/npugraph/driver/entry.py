@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import enum
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -142,7 +142,8 @@ class Target(Generic[Built]):
     change any more, and ``function`` makes the compiled function. Graphs that control flow of the graph runs go through
     ``nested_steps`` before they are built with it. ``computes`` says whether the target computes an operator of the
     user without a kernel of it. ``note_inputs`` makes what the target needs to know of the inputs of Dynamo's graph,
-    which become ``Entry.noted``."""
+    which become ``Entry.noted``. ``kept`` are functions that are called while torch traces a graph, in the place of
+    operators that torch would take apart."""
 
     name: str
     steps: tuple[Step, ...]
@@ -151,6 +152,7 @@ class Target(Generic[Built]):
     function: Callable[[OperatorGraph, Built], CompiledGraph]
     computes: Callable[[Any], bool] = lambda operator: False
     note_inputs: Callable[[Sequence[Any]], Any] = lambda inputs: None
+    kept: Callable[[], Mapping[Any, Callable[..., Any]]] = dict
 
 
 def describe_input(node: fx.Node) -> InputInfo:

@@ -42,10 +42,19 @@ def is_of_ascend(operator: Any) -> bool:
     their namespaces."""
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _ASCEND:
         return False
+    return operator.name() in _all_of_ascend()
+
+
+def add_of_ascend(form: Any) -> None:
+    """Makes ``form``, another form of one of Ascend's operators, one of them."""
+    _all_of_ascend().add(form.name())
+
+
+def _all_of_ascend() -> set[str]:
     if not _names_of_ascend:
         for row in host_device.operators():
             _names_of_ascend.update(filter(None, (row.name, row.graph_form)))
-    return operator.name() in _names_of_ascend
+    return _names_of_ascend
 
 
 # Namespaces whose operators are those of torch, Ascend and npugraph.
@@ -106,6 +115,11 @@ def attribute_kind(argument: Any) -> str:
 def new_results(operator: Any) -> list[Any]:
     """The results of ``operator``, an OpOverload, that are new tensors, as its schema declares them."""
     return [result for result in operator._schema.returns if result.alias_info is None]
+
+
+def new_tensors(operator: Any, results: Sequence[Any]) -> Sequence[Any]:
+    """``results`` as what a call of ``operator``, an OpOverload, returns: none of them if it returns nothing."""
+    return results if operator._schema.returns else ()
 
 
 def listed(results: Any) -> list[Any]:

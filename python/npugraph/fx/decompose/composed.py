@@ -15,10 +15,11 @@ from npugraph.fx.schema import arguments_by_name, is_composite, is_foreach, is_o
 from npugraph.python_operators import kernels
 
 
-def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, also_writers: bool = False) -> bool:
     """Whether a call of ``op``, the target of a node, becomes the operators that the kernel of ``op`` calls.
 
-    A call stays whole if it reads values of its arguments, or writes some elements of an argument and not all of them.
+    A call stays whole if it reads values of its arguments, or, unless ``also_writers``, writes some elements of an
+    argument and not all of them.
     """
     if getattr(op, "namespace", None) == "npu_define":  # these are composed of torch's collectives
         return True
@@ -28,7 +29,7 @@ def is_composed(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
         return True
     if not is_of_ascend(op) or (row := _composed().get(op.name())) is None:
         return False
-    if op._schema.is_mutable and not row.overwrites:
+    if op._schema.is_mutable and not (row.overwrites or also_writers):
         return False
     given = arguments_by_name(op, args, kwargs)
     return all(given.get(name) is None for name in row.whole_with)

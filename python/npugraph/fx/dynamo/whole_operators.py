@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -70,21 +70,38 @@ _RULES: dict[torch._ops.OpOverload, Callable[..., Any] | None] = {
     **{whole.overloadpacket.vec: _enlarged(whole) for whole in _DIFFERENTIATED_WHOLE},
 }
 _KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+# Operators of Ascend have kernels for the last two, which come before the first one.
+_KEYS_OF_ASCEND = (
+    DispatchKey.CompositeImplicitAutograd,
+    DispatchKey.AutogradCPU,
+    DispatchKey.AutogradPrivateUse1,
+)
 
 
 @contextlib.contextmanager
-def kept_whole() -> Iterator[None]:
-    """Makes tracing follow ``_RULES`` inside the ``with``."""
-    before = {op: {key: op.py_kernels.pop(key) for key in _KEYS if key in op.py_kernels} for op in _RULES}
-    for op, rule in _RULES.items():
-        _set(op, dict.fromkeys(_KEYS, rule) if rule is not None else {})
+def kept_whole(of_ascend: Mapping[torch._ops.OpOverload, Callable[..., Any]]) -> Iterator[None]:
+    """Makes tracing follow ``_RULES`` inside the ``with``, and call the functions ``of_ascend`` for these operators of
+    Ascend."""
+    with _decomposed(_RULES, _KEYS), _decomposed(of_ascend, _KEYS_OF_ASCEND):
+        yield
+
+
+@contextlib.contextmanager
+def _decomposed(
+    rules: Mapping[torch._ops.OpOverload, Callable[..., Any] | None], keys: Sequence[DispatchKey]
+) -> Iterator[None]:
+    before = {op: {key: op.py_kernels[key] for key in keys if key in op.py_kernels} for op in rules}
+    for op, rule in rules.items():
+        _set(op, keys, dict.fromkeys(keys, rule) if rule is not None else {})
     try:
         yield
     finally:
         for op, kernels in before.items():
-            _set(op, kernels)
+            _set(op, keys, kernels)
 
 
-def _set(op: torch._ops.OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]) -> None:
+def _set(op: torch._ops.OpOverload, keys: Sequence[DispatchKey], kernels: Mapping[DispatchKey, Any]) -> None:
+    for key in keys:
+        op.py_kernels.pop(key, None)
     op.py_kernels.update(kernels)
     op._dispatch_cache.clear()

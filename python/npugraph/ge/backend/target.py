@@ -24,7 +24,7 @@ from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import Missing, MissingConverters, find
 from npugraph.ge.dumps import values
 from npugraph.ge.executor import LoadStream
-from npugraph.ge.fx import summary
+from npugraph.ge.fx import graph_forms, summary
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
@@ -172,6 +172,7 @@ def ge_target(config: CompilerConfig, *, at_once: bool = False) -> Target[Conver
         functools.partial(_function, config, at_once),
         lambda operator: find(operator) is not None,
         of_inputs,
+        graph_forms.rules,
     )
 
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converters: how each operator of FX graphs becomes operators of Ascend IR.
 
-``rows.py`` has those that are one call of an operator, as text, ``ascend_rows.py`` has those of Ascend's operators, and
-the other modules have functions for the rest. What all give is a function of the operands of an FX node, which adds
-operators to the current graph and returns results."""
+``rows.py`` has those that are one call of an operator, as text, ``ascend_rows.py`` and ``ascend_writes.py`` have those
+of Ascend's operators, and the other modules have functions for the rest. What all give is a function of the operands of
+an FX node, which adds operators to the current graph and returns results."""
 
 from __future__ import annotations
 
 from npugraph.ge.converters import (
     ascend,
     ascend_rows,
+    ascend_writes,
     attention,
     collectives,
     creation,
@@ -38,3 +39,4 @@ _FUNCTIONS = (
 
 register_rows(rows.ROWS)
 register_rows_of_ascend(ascend_rows.ROWS)
+ascend_writes.register_writers()

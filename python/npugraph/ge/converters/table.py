@@ -136,12 +136,12 @@ def register_rows_of_ascend(rows: Iterable[str]) -> None:
 
 
 def _convert_of_ascend(text: str, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
-    row = _row_of_ascend(text)
+    row = row_of_ascend(text)
     return add_operator(row, all_arguments(row.target, args, kwargs), meta_outputs)
 
 
 @functools.cache
-def _row_of_ascend(text: str) -> Row:
+def row_of_ascend(text: str) -> Row:
     return parse(text)
 
 
@@ -154,7 +154,7 @@ def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any) -> Any:
     """Adds the operator of a row for the arguments ``given``, by name."""
     spec = meta_outputs[0] if isinstance(meta_outputs, (list, tuple)) else meta_outputs
     values = {
-        name: spec.dtype if source.name == _RESULT_TYPE else _value(source, given) for name, source in row.sources
+        name: spec.dtype if source.name == _RESULT_TYPE else value_of(source, given) for name, source in row.sources
     }
     marks = {name: source.mark for name, source in row.sources if source.mark}
     exact = all(is_exact(values[name], spec.dtype) for name, mark in marks.items() if mark == "^^")
@@ -176,7 +176,7 @@ def _results(row: Row, made: Any) -> Any:
     return results if len(results) > 1 else results[0]
 
 
-def _value(source: Source, given: Mapping[str, Any]) -> Any:
+def value_of(source: Source, given: Mapping[str, Any]) -> Any:
     value = given[source.name] if source.name else source.value
     return integers([value]) if source.is_list else value
 

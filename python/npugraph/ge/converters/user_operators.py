@@ -214,9 +214,9 @@ def name_operator(target: Any, made: Sequence[Any], given: dict[str, Any], resul
 
 def call_host(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
     """Says that the host's operator ``target`` computes ``op``, an operator of Ascend IR that has other inputs,
-    attributes and outputs than the schema. ``given`` are the arguments of the call by name, ``results`` are those of
-    the converter. Raises ``NotImplementedError`` if an argument is no input of ``op``, or a result none of its
-    outputs."""
+    attributes and outputs than the schema. ``given`` are the arguments of the call by name, ``results`` the new
+    tensors that it returns. Raises ``NotImplementedError`` if an argument is no input of ``op``, or a result none of
+    its outputs."""
     inputs, arguments = data_inputs(op), [""] * len(op.input_desc)
     for argument in target._schema.arguments:
         value = given.get(argument.name)
@@ -230,11 +230,10 @@ def call_host(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[
                 raise NotImplementedError(f"its argument {argument.name} is no input of {op.type}")
             of_name = (i for i in places if _stem(op.input_desc[i].name, given) == argument.name)
             arguments[next(of_name, places[0])] = argument.name
-    new = results if target._schema.returns else ()
-    if any(not isinstance(result, Tensor) or result.node.name != op.name for result in new):
+    if any(not isinstance(result, Tensor) or result.node.name != op.name for result in results):
         raise NotImplementedError(f"one of its results is no output of {op.type}")
     attr.ListStr(arguments).write(op.attr[ARGUMENTS])
-    attr.ListInt([result.index for result in new]).write(op.attr[RESULTS])
+    attr.ListInt([result.index for result in results]).write(op.attr[RESULTS])
     op.attr[OPERATOR].s = core_name(target).encode()
 
 

@@ -23,6 +23,7 @@ from npugraph.ge.config import CompilerConfig, npugraph_options, warn_of_irrelev
 from npugraph.ge.config.row import GE
 from npugraph.ge.dumps.files import normalise_and_show
 from npugraph.ge.export.files import ExportFiles, files_of, make_constants, weights_of
+from npugraph.ge.fx import graph_forms
 from npugraph.ge.fx.graph import SOURCE, Built, build
 from npugraph.ge.fx.outputs import Fixed, Result
 from npugraph.ge.normalise import DEVICE, INPUTS_OF_GRAPH
@@ -71,7 +72,7 @@ def dynamo_export(
         context.tensor_to_context = traced.tensor_to_context
         with tracing(context):
             # Errors of all but the last function would be defects of npugraph.
-            target = Target("GE file", (), (), lambda graph: None, export)
+            target = Target("GE file", (), (), lambda graph: None, export, kept=graph_forms.rules)
             options = checked(npugraph_options(config), backend="torchair")
             compile_dynamo_graph(traced.graph_module, traced.example_inputs, options, target=target)
 

@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from npugraph.fx.nodes import base_of
-from npugraph.fx.schema import arguments_by_name, is_of_ascend, is_of_user, written_arguments
+from npugraph.fx.schema import arguments_by_name, is_of_ascend, is_of_user, new_tensors, written_arguments
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute, is_dense, is_row_major
@@ -27,6 +27,7 @@ from npugraph.ge.converters.registry import Converter, code_of
 from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Late, Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType, TensorSpec
+from npugraph.ge.fx.in_place import written_inputs
 from npugraph.ge.fx.operator_parts import PARTS, Converted, OperatorParts, has_parts, is_computed
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.values import (
@@ -122,6 +123,7 @@ class _Builder:
         self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves, and strides
         self.written: list[Any] = []  # OpDefs that write inputs
         self.origins: dict[str, fx.Node] = {}
+        self.in_place = written_inputs(gm.graph, self.positions)
         self.operator_parts = OperatorParts(self.convert_parts)
 
     def planned_outputs(self) -> OutputPlan:
@@ -162,11 +164,14 @@ class _Builder:
         return Converted(self.graph.proto, data, tuple(results))
 
     def add_calls(self) -> None:
+        dropped = {node for written in self.in_place for node in written.dropped}
+        self.values |= {written.copy: self.values[written.placeholder] for written in self.in_place}
         for node in self.gm.graph.nodes:
             if node.op == "get_attr":
                 self.add_attribute(node)
-            elif node in self.calls and not is_number(node.meta.get("val")):
+            elif node in self.calls and node not in dropped and not is_number(node.meta.get("val")):
                 self.add_call(node)
+        self.written += [self.values[written.copy].node for written in self.in_place]
 
     # Inputs
 
@@ -340,13 +345,14 @@ class _Builder:
         what computes it: its parts if it is one of Ascend that has parts, or else the operator of the node. ``given``
         are the operands of the node by the names of its arguments."""
         without_rule = [op for op in added if OPERATOR not in op.attr and not is_computed(op, node)]
-        is_composed = len(without_rule) == 1 and has_parts(node)
-        if is_composed and self.operator_parts.add(without_rule[0], node, self.values, results):
-            return
+        if len(without_rule) == 1 and has_parts(node):
+            made = [*new_tensors(node.target, results), *_written_outputs(without_rule[0], node.target, given)]
+            if self.operator_parts.add(without_rule[0], node, self.values, made):
+                return
         if is_of_user(node.target):
             user_operators.name_operator(node.target, added, given, results)
         elif len(without_rule) == 1:
-            user_operators.call_host(node.target, without_rule[0], given, results)
+            user_operators.call_host(node.target, without_rule[0], given, new_tensors(node.target, results))
 
     def convert_parts(self, gm: fx.GraphModule) -> Converted:
         """Converts the parts of a call, a graph with the results of the call as its outputs."""
@@ -512,6 +518,13 @@ def _write_texts(desc: Any, name: str, numbers: Sequence[Any]) -> None:
     words for them, it is left out."""
     if numbers and (words := texts(numbers)):
         attr.ListStr(words).write(desc.attr[name])
+
+
+def _written_outputs(op: Any, target: Any, given: Mapping[str, Any]) -> list[Tensor]:
+    """The outputs of ``op`` that are the arguments which ``target`` writes, with their new values."""
+    inputs = {tensor: desc.name for tensor, desc in zip(data_inputs(op), op.input_desc, strict=False)}
+    outputs = [desc.name for desc in op.output_desc]
+    return [Tensor(op, outputs.index(inputs[given[name].tensor])) for name in written_arguments(target)]
 
 
 def _tensors_of(arguments: Mapping[str, Any]) -> list[tuple[fx.Node, str]]:

@@ -8,6 +8,7 @@ it calls. Calls that differ only in the tensors they read share one trace."""
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
@@ -18,12 +19,13 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from npugraph.fx.decompose.composed import is_composed
+from npugraph.fx.decompose.composed import is_composed, run_kernel
 from npugraph.fx.decompose.expand import expand
 from npugraph.fx.decompose.parts import fake_mode_of
-from npugraph.fx.schema import is_mutable, is_of_ascend
+from npugraph.fx.schema import arguments_by_name, is_mutable, is_of_ascend, listed, written_arguments
 from npugraph.ge import ir, proto
 from npugraph.ge.converters import MissingConverters
+from npugraph.ge.fx.graph_forms import kernel_of
 from npugraph.ge.fx.values import Symbolic, constant
 from npugraph.ge.graph import Tensor
 from npugraph.ge.normalise import UNFED, data_inputs, normalise
@@ -36,7 +38,7 @@ _PARTLY_COMPUTED = {"GroupedMatmul", "MatMul", "PromptFlashAttention"}
 
 class Converted(NamedTuple):
     """A graph of the parts of a call, without its end. ``data`` has the ``Data`` for an operand of the call, by the
-    place of the operand among ``all_input_nodes``; ``results`` has the tensors for the results of the call."""
+    place of the operand among ``all_input_nodes``; ``results`` has the tensors for what ``alone`` says."""
 
     graph: Any  # GraphDef
     data: Mapping[int, str]
@@ -58,8 +60,9 @@ class OperatorParts:
 
     def add(self, op: Any, node: fx.Node, operands: Mapping[fx.Node, Any], results: list[Any]) -> bool:
         """Writes the parts of the call ``node`` into ``op``, the operator that stands for it. ``operands`` are the
-        values of its operands in the graph of ``op``, ``results`` those of its results. Returns False if a part has no
-        converter. Raises ``NotImplementedError`` if an operand is no input of ``op``."""
+        values of its operands in the graph of ``op``, ``results`` those of its results and of the tensors that it
+        writes. Returns False if a part has no converter. Raises ``NotImplementedError`` if an operand is no input of
+        ``op``."""
         converted = self._converted(node)
         if converted is None:
             return False
@@ -95,13 +98,17 @@ def is_computed(op: Any, node: fx.Node) -> bool:
 
 
 def has_parts(node: fx.Node) -> bool:
-    """Whether a node calls an operator of Ascend, or one of its collectives, that is composed of others."""
-    is_known = is_of_ascend(node.target) or getattr(node.target, "namespace", "") == "npu_define"
-    return is_known and is_composed(node.target, node.args, node.kwargs)
+    """Whether a node calls an operator of Ascend, or one of its collectives, that is composed of others, whether it
+    writes arguments or not."""
+    if not is_of_ascend(node.target) and getattr(node.target, "namespace", "") != "npu_define":
+        return False
+    is_form = kernel_of(node.target) is not None
+    return is_form or is_composed(node.target, node.args, node.kwargs, also_writers=True)
 
 
 def alone(node: fx.Node) -> fx.GraphModule:
-    """The parts of a call as a graph of its operands, whose outputs are the results of the call."""
+    """The parts of a call as a graph of its operands, whose outputs are the results of the call, and behind them the
+    new values of the tensors that it writes."""
     graph = fx.Graph()
     copies: dict[fx.Node, Any] = {}
     for operand in node.all_input_nodes:
@@ -111,14 +118,40 @@ def alone(node: fx.Node) -> fx.GraphModule:
         else:
             copies[operand] = graph.placeholder(operand.name)
             copies[operand].meta["val"] = value
-    call = graph.call_function(node.target, *fx.map_arg((node.args, node.kwargs), copies.__getitem__))  # type: ignore[arg-type]
-    call.meta["val"] = node.meta["val"]
-    graph.output(_results(graph, call))
-    gm = expand(fx.GraphModule({}, graph))
+    args, kwargs = fx.map_arg((node.args, node.kwargs), copies.__getitem__)
+    if is_mutable(node.target):
+        gm = _parts_of_writer(node.target, graph, args, kwargs)
+    else:
+        call = graph.call_function(node.target, args, kwargs)  # type: ignore[arg-type]
+        call.meta["val"] = node.meta["val"]
+        graph.output(_results(graph, call))
+        gm = expand(fx.GraphModule({}, graph))
     if any(is_mutable(part.target) for part in gm.graph.nodes):
         gm = _without_writes(gm)
     gm.graph.eliminate_dead_code()
     return gm
+
+
+def _parts_of_writer(op: Any, graph: fx.Graph, args: Any, kwargs: Any) -> fx.GraphModule:
+    """The parts of a call of ``op`` with these arguments, in which nodes of ``graph`` are the operands."""
+    inputs = graph.find_nodes(op="placeholder")
+    kernel = kernel_of(op) or functools.partial(run_kernel, op)
+
+    def call(*values: Any) -> Any:
+        known = dict(zip(inputs, values, strict=True))
+        own_args, own_kwargs = fx.map_arg((args, kwargs), known.__getitem__)
+        given = arguments_by_name(op, own_args, own_kwargs)
+        written = {name: given[name].clone() for name in written_arguments(op)}
+        results = listed(kernel(**given | written))
+        return (*results, *written.values())
+
+    with torch.no_grad(), fake_mode_of(inputs):
+        gm = make_fx(functionalize(call))(*(node.meta["val"] for node in inputs))
+    for part in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.clone.default):
+        copied = part.args[0]
+        if copied.op == "placeholder" and copied.meta["val"].stride() == part.meta["val"].stride():
+            part.replace_all_uses_with(copied)  # values of the functional graph need no copy
+    return expand(gm)
 
 
 def _results(graph: fx.Graph, call: fx.Node) -> Any:

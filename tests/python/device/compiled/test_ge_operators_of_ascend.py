@@ -108,7 +108,7 @@ def check_equal(got: Any, want: Any) -> None:
 
 def test_rows_name_arguments_inputs_and_attributes() -> None:
     for text in ascend_rows.ROWS:
-        row = table._row_of_ascend(text)
+        row = table.row_of_ascend(text)
         schema = table.schema_of(row.target)
         assert {*table.argument_names(row)} <= {argument.name for argument in schema.arguments}, text
 
