@@ -24,11 +24,15 @@ bool is_injective(std::vector<Dim> dims, const std::vector<Symbol>& symbols) {
     const auto y = b.stride.as_int();
     return x && (!y || *x < *y);
   });
+  std::erase_if(dims, [](const Dim& dim) { return dim.size.is_int(1) || dim.stride.is_int(0); });
   Expr reach;  // largest address of the dimensions seen
-  for (const Dim& dim : dims) {
-    if (dim.size.is_int(1) || dim.stride.is_int(0)) continue;
-    if (!is_nonnegative(dim.stride - reach - 1, symbols)) return false;
-    reach = reach + (dim.size - 1) * dim.stride;
+  while (!dims.empty()) {
+    // One that lies behind those without a gap, as in transposed tensors that are dense; otherwise the next.
+    auto next = std::find_if(dims.begin(), dims.end(), [&](const Dim& dim) { return dim.stride == reach + 1; });
+    if (next == dims.end()) next = dims.begin();
+    if (!is_nonnegative(next->stride - reach - 1, symbols)) return false;
+    reach = reach + (next->size - 1) * next->stride;
+    dims.erase(next);
   }
   return true;
 }

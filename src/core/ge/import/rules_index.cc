@@ -73,6 +73,16 @@ std::vector<Operand> index_by_tensor(const Call& call) {
   return one(call.context().add(aten::index_Tensor::op(), {TensorRef{call.value("x")}, places(call, mask)}));
 }
 
+// Sizes of the value are those of what the indices select, or 1. A gather that nobody reads, which the compiler drops,
+// tells these sizes.
+void require_selected(Context& context, TensorRef x, const std::vector<TensorRef>& at, TensorRef value) {
+  const auto is_known = [](const Expr& size) { return size.as_int().has_value(); };
+  if (std::ranges::all_of(context.sizes(value.id), is_known) && std::ranges::all_of(context.sizes(x.id), is_known))
+    return;
+  const ir::ValueId selected = context.add(aten::index_Tensor::op(), {x, at});
+  context.require_broadcast(context.sizes(selected), context.sizes(value.id));
+}
+
 // Writes `value` at the places of the indices.
 std::vector<Operand> index_put(const Call& call) {
   Context& context = call.context();
@@ -82,6 +92,7 @@ std::vector<Operand> index_put(const Call& call) {
   if (at.size() > context.sizes(x.id).size())
     call.fail(
         cat("its input 'indexed_sizes' has ", at.size(), " entries for ", context.sizes(x.id).size(), " dimensions"));
+  require_selected(context, x, at, value);
   return one(context.add(aten::index_put::op(), {x, at, value, flag(accumulates)}));
 }
 

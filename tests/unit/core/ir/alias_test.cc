@@ -175,10 +175,10 @@ TEST(Alias, OpaqueValuesOfOneRootMayOverlap) {
 
 TEST(Alias, DistinctIndicesNameDistinctElements) {
   const auto distinct = [](std::vector<Expr> sizes, std::vector<Expr> strides) {
-    const std::vector<Symbol> symbols = {{.name = "s0", .min = 2, .max = 64}};
+    const std::vector<Symbol> symbols = {{.name = "s0", .min = 2, .max = 64}, {.name = "s1", .min = 2, .max = 64}};
     return has_distinct_elements({.sizes = std::move(sizes), .strides = std::move(strides)}, symbols);
   };
-  const Expr s0 = Expr::symbol("s0");
+  const Expr s0 = Expr::symbol("s0"), s1 = Expr::symbol("s1");
   EXPECT_TRUE(distinct({4, 4}, {1, 4}));
   EXPECT_TRUE(distinct({4, 4, 2}, {1, 8, 4}));
   EXPECT_TRUE(distinct({8, 1}, {1, 0}));
@@ -187,6 +187,7 @@ TEST(Alias, DistinctIndicesNameDistinctElements) {
   // Known strides beside symbolic ones, in any order of dimensions.
   EXPECT_TRUE(distinct({4, s0, 3}, {3 * s0, 3, 1}));
   EXPECT_TRUE(distinct({3, 4, s0}, {1, 3 * s0, 3}));
+  EXPECT_TRUE(distinct({4, s1, s0, 3}, {3 * s0 * s1, 3, 3 * s1, 1}));
   EXPECT_FALSE(distinct({3, 4, s0}, {1, s0, 3}));
 }
 
