@@ -32,6 +32,10 @@ COMMANDS = {
         "npugraph.commands.new_op",
         "make a project for an operator of your own, which builds and passes its tests",
     ),
+    "parts": (
+        "npugraph.ge.export.parts_command",
+        "add to a model of Ascend IR of which parts its operators of Ascend are made",
+    ),
     "paths": (
         "npugraph.commands.paths",
         "print the directories of the headers and of the CMake package, to build kernels with",

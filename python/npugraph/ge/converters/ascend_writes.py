@@ -10,7 +10,7 @@ or return what they write. Graphs hold a second form of them (``fx/graph_forms.p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from npugraph.ge import ir
@@ -38,17 +38,11 @@ ROWS = tuple(_TABLE.splitlines())
 _SUFFIX = "_in_graphs"
 
 
-def _with_quant_mode(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"quant_mode": ("static", "dynamic")[given["quant_mode"]]}
-
-
 # Arguments of which Ascend IR has other values, by the target.
-_OF_IR: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "npu.npu_apply_rotary_pos_emb.default": lambda given: {
-        "layout": ("BSND", "SBND", "BNSD", "TND").index(given["layout"]) + 1
-    },
-    "npu.npu_dequant_rope_quant_kvcache.default": _with_quant_mode,
-    "npu.npu_rope_quant_kvcache.default": _with_quant_mode,
+VALUES_OF_IR: Mapping[str, Mapping[str, Mapping[Any, Any]]] = {
+    "npu.npu_apply_rotary_pos_emb.default": {"layout": {"BSND": 1, "SBND": 2, "BNSD": 3, "TND": 4}},
+    "npu.npu_dequant_rope_quant_kvcache.default": {"quant_mode": {0: "static", 1: "dynamic"}},
+    "npu.npu_rope_quant_kvcache.default": {"quant_mode": {0: "static", 1: "dynamic"}},
 }
 
 
@@ -77,7 +71,8 @@ def _convert(text: str, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
     operator = ir.find(row.op_type)
     assert operator is not None
     given = all_arguments(row.target, args, kwargs)
-    given |= _OF_IR.get(row.target, lambda _: {})(given)
+    for name, values in VALUES_OF_IR.get(row.target, {}).items():
+        given[name] = values[given[name]]
     made = ge_op(row.op_type, **fitting(operator, {name: value_of(source, given) for name, source in row.sources}))
     outputs = made if isinstance(made, tuple) else (made,)
     new = [output for output, argument in zip(outputs, results_of(row), strict=True) if not argument]

@@ -39,7 +39,7 @@ from npugraph.ge.graph import Tensor
 
 # Arguments that say where and how the result lies in memory.
 _OF_MEMORY = frozenset(("layout", "device", "pin_memory", "non_blocking", "memory_format"))
-_RESULT_TYPE = "meta_outputs.dtype"
+RESULT_TYPE = "meta_outputs.dtype"
 _MARKS = ("^^", "^", "~")
 _ROW = re.compile(r"([\w.]+): (\w+)((?: \S+)*)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -110,7 +110,7 @@ def _source(text: str, operator: ir.Operator, word: str) -> tuple[str, Source]:
         raise ValueError(f"{text!r}: {word!r} has a mark, but {name!r} is an attribute, which is not converted")
     is_list = value[:1] == "[" and _NAME.fullmatch(value[1:-1]) is not None
     inner = value[1:-1] if is_list else value
-    if inner == _RESULT_TYPE or (_NAME.fullmatch(inner) and inner not in ("True", "False", "None")):
+    if inner == RESULT_TYPE or (_NAME.fullmatch(inner) and inner not in ("True", "False", "None")):
         return name, Source(inner, None, mark, is_list)
     try:
         return name, Source("", ast.literal_eval(value), mark, False)
@@ -154,7 +154,7 @@ def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any) -> Any:
     """Adds the operator of a row for the arguments ``given``, by name."""
     spec = meta_outputs[0] if isinstance(meta_outputs, (list, tuple)) else meta_outputs
     values = {
-        name: spec.dtype if source.name == _RESULT_TYPE else value_of(source, given) for name, source in row.sources
+        name: spec.dtype if source.name == RESULT_TYPE else value_of(source, given) for name, source in row.sources
     }
     marks = {name: source.mark for name, source in row.sources if source.mark}
     exact = all(is_exact(values[name], spec.dtype) for name, mark in marks.items() if mark == "^^")
@@ -207,7 +207,7 @@ def _arguments(row: Row, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
     defaults = {x.name: x.default_value for x in schema.arguments if x.has_default_value()}
     given = all_arguments(row.target, args, kwargs)
     named = {*argument_names(row), *row.ignored, *_OF_MEMORY}
-    if any(source.mark or source.name == _RESULT_TYPE for _, source in row.sources):
+    if any(source.mark or source.name == RESULT_TYPE for _, source in row.sources):
         named.add("dtype")  # the type of the result says it
     for name, value in given.items():
         if name not in named and (isinstance(value, Tensor) or value != defaults.get(name)):
@@ -224,7 +224,7 @@ def all_arguments(target: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
 def argument_names(row: Row) -> list[str]:
     """The arguments of the target that a row names, in its order."""
-    return [source.name for _, source in row.sources if source.name and source.name != _RESULT_TYPE]
+    return [source.name for _, source in row.sources if source.name and source.name != RESULT_TYPE]
 
 
 def schema_of(target: str) -> Any:

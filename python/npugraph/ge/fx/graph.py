@@ -99,6 +99,11 @@ def build(
     return built
 
 
+def convert_parts(gm: fx.GraphModule, *, is_run: bool = True) -> Converted:
+    """Converts the parts of a call, a graph with the results of the call as its outputs."""
+    return _Builder(gm, "parts", is_run, is_file=False, is_part=True).build_parts()
+
+
 class _Builder:
     """Asks first all that the FX graph says: of its calls, and of its outputs. Then it adds the inputs, converts the
     calls in their order, and adds the end."""
@@ -124,7 +129,7 @@ class _Builder:
         self.written: list[Any] = []  # OpDefs that write inputs
         self.origins: dict[str, fx.Node] = {}
         self.in_place = written_inputs(gm.graph, self.positions)
-        self.operator_parts = OperatorParts(self.convert_parts)
+        self.operator_parts = OperatorParts(functools.partial(convert_parts, is_run=is_run))
 
     def planned_outputs(self) -> OutputPlan:
         end = self.gm.graph.output_node()
@@ -353,11 +358,6 @@ class _Builder:
             user_operators.name_operator(node.target, added, given, results)
         elif len(without_rule) == 1:
             user_operators.call_host(node.target, without_rule[0], given, new_tensors(node.target, results))
-
-    def convert_parts(self, gm: fx.GraphModule) -> Converted:
-        """Converts the parts of a call, a graph with the results of the call as its outputs."""
-        parts = _Builder(gm, "parts", self.is_run, is_file=False, is_part=True)
-        return parts.build_parts()
 
     def check_computed(self, node: fx.Node, first: int) -> None:
         """Raises ``NotImplementedError`` if the engine of this process has to compute what a node became, the operators

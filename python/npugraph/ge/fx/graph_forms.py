@@ -29,6 +29,7 @@ _RETURN_COPIES = {"npu.npu_apply_rotary_pos_emb.default"}
 _library = torch.library.Library("npu", "FRAGMENT")
 _rules: dict[Any, Rule] = {}
 _kernels: dict[Any, Rule] = {}
+_forms: dict[Any, Any] = {}
 
 
 def rules() -> Mapping[Any, Rule]:
@@ -38,6 +39,12 @@ def rules() -> Mapping[Any, Rule]:
         for text in ascend_writes.ROWS:
             _add_rules(text.partition(":")[0])
     return _rules
+
+
+def form_of(op: Any) -> Any:
+    """The second form of an operator, or the operator itself if it has none."""
+    rules()
+    return _forms.get(op, op)
 
 
 def kernel_of(target: Any) -> Rule | None:
@@ -78,7 +85,7 @@ def _form(target: str, op: Any, results: Sequence[str]) -> Any:
     _library.impl(name, kernel, "CompositeExplicitAutograd")
     register_op_impl(form)(fake)
     add_of_ascend(form)
-    _kernels[form] = kernel
+    _kernels[form], _forms[op] = kernel, form
     return form
 
 

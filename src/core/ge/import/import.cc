@@ -80,6 +80,11 @@ OrderedGraph order_operators(const GraphDef& graph) {
   return ordered;
 }
 
+// What to do about an operator without a rule, of a model that was not made here.
+constexpr std::string_view kHowToAddParts =
+    ", and the model does not say of which parts it is made: `python -m npugraph parts` adds those of Ascend's "
+    "operators";
+
 bool is_input(const OpDef& op) { return op.type == "Data" || op.type == "RefData"; }
 
 int64_t index_of(const OpDef& op) {
@@ -275,7 +280,7 @@ class Importer {
     const Call call(context_, op, *ir, operands);
     if (parts != nullptr) return add_parts(**parts, operands);
     if (std::optional<Operand> folded = fold_numbers(call, operands)) return {*folded};
-    if (rule == nullptr) throw UserError("the engine does not compute operators of this type");
+    if (rule == nullptr) throw UserError(cat("the engine does not compute operators of this type", kHowToAddParts));
     return rule(call);
   }
 

@@ -222,7 +222,7 @@ TEST(Engine, OperatorsWithoutCodeAreNamed) {
     Compiled({data("x", 0, {5}), Op("Abs", "a", {"x:0"}), Op("LRN", "y", {"a:0"}), Op("NetOutput", "out", {"y:0"})});
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "operator 'y' of type LRN: the engine does not compute operators of this type");
+    EXPECT_TRUE(contains(error.what(), "operator 'y' of type LRN: the engine does not compute operators of this type"));
   }
 }
 
