@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -16,6 +17,12 @@ def _module() -> Any:
 def operators() -> list[Any]:
     """The rows of Ascend's operators (``npugraph._ascend.Operator``)."""
     return [] if (module := _module()) is None else module.operators()
+
+
+@functools.cache
+def names_on_host(operator: str) -> tuple[str, ...]:
+    """The arguments of an operator of Ascend, "npu::name", that may be on the host beside tensors of npu."""
+    return next((tuple(row.on_host) for row in operators() if row.name == operator), ())
 
 
 def is_captured() -> bool:

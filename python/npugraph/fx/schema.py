@@ -33,14 +33,14 @@ def is_foreach(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.name().startswith("aten::_foreach_")
 
 
-_ASCEND = ("npu", "atb")
+_ASCEND = ("npu", "atb")  # and "air", to which users add none
 _names_of_ascend: set[str] = set()  # those of the device, since it is registered
 
 
 def is_of_ascend(operator: Any) -> bool:
     """Whether ``operator`` is one of Ascend's operators, which are the same on cpu and npu. Users may add others to
     their namespaces."""
-    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in _ASCEND:
+    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in (*_ASCEND, "air"):
         return False
     return operator.name() in _all_of_ascend()
 

@@ -171,6 +171,7 @@ void init_device(py::module_& module) {
       .def_readonly("whole_with", &npu::Operator::whole_with)
       .def_property_readonly("overwrites", [](const npu::Operator& row) { return row.traits.overwrites; })
       .def_property_readonly("has_effect", [](const npu::Operator& row) { return row.traits.has_effect; })
+      .def_property_readonly("on_host", [](const npu::Operator& row) { return row.traits.on_host; })
       .def_readonly("graph_form", &npu::Operator::graph_form);
   module.def("operators", &npu::operators, py::return_value_policy::reference);
   module.def("facts", &facts_dict);

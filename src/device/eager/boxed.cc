@@ -101,7 +101,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 BoxedKernel::BoxedKernel(const OperatorHandle& op) : name_(toString(op.operator_name())) {
   const c10::FunctionSchema& schema = op.schema();
   is_foreign_ = bridge::is_foreign(op.operator_name().getNamespace().value_or(""));
-  is_of_ascend_ = name_.starts_with("npu::") || name_.starts_with("atb::");
+  is_of_ascend_ = name_.starts_with("npu::") || name_.starts_with("atb::") || name_.starts_with("air::");
   own_ = own::own_kernel(op.operator_name(), /*as_compiled=*/true);
   arguments_ = schema.arguments().size();
   returns_ = schema.returns().size();

@@ -39,7 +39,7 @@ void register_device() {
     register_unboxed_kernels(aten);
     register_refusals();
     // Last: these take the operators that have no kernel yet.
-    for (const char* name_space : {"aten", "npu", "atb"}) register_boxed_kernels(name_space);
+    for (const char* name_space : {"aten", "npu", "atb", "air"}) register_boxed_kernels(name_space);
     register_boxed_fallback();
     register_attention_choice();
     register_autocast();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of the operators of Ascend's namespaces "npu" and "atb": what the device, capture and compiled graphs ask
-// about an operator. Its rows are written in device/npu_ops. The table is empty until npugraph._ascend, the module with
-// the operators, has registered them, and is only read afterwards.
+// The table of the operators of Ascend's namespaces "npu", "atb" and "air": what the device, capture and compiled
+// graphs ask about an operator. Its rows are written in device/npu_ops. The table is empty until npugraph._ascend, the
+// module with the operators, has registered them, and is only read afterwards.
 #pragma once
 
 #include <string>

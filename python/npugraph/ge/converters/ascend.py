@@ -90,12 +90,12 @@ def fusion_attention_grad(given: Given, meta_outputs: Any) -> Any:
     return [*gradients, *(None for _ in meta_outputs[4:])]
 
 
-@_converter("npu.npu_fused_infer_attention_score.default")
+@_converter("npu.npu_fused_infer_attention_score.default", "air.npu_fused_infer_attention_score.default")
 def fused_infer_attention_score(given: Given, meta_outputs: Any) -> Any:
     return _add("FusedInferAttentionScore", given, key=[given["key"]], value=[given["value"]])
 
 
-@_converter("npu.npu_fused_infer_attention_score_v2.default")
+@_converter("npu.npu_fused_infer_attention_score_v2.default", "air.npu_fused_infer_attention_score_v2.default")
 def fused_infer_attention_score_v2(given: Given, meta_outputs: Any) -> Any:
     return _add(
         "FusedInferAttentionScore",

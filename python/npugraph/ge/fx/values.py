@@ -14,9 +14,9 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from npugraph import _C
+from npugraph import _C, host_device
 from npugraph.fx.nodes import base_of
-from npugraph.fx.schema import arguments_by_name
+from npugraph.fx.schema import arguments_by_name, is_of_ascend
 from npugraph.fx.source_lines import frames_of, source_line
 from npugraph.fx.streams.stream_marks import is_mark
 from npugraph.fx.translate.importer import SETTLED_CHECKS
@@ -141,8 +141,9 @@ class Placement:
             is_kept = node in self._kept or node.target is aten.copy_.default
             if tensor.device != self._device and (is_kept or not _is_scalar_of_host(tensor)):
                 return f"it makes a tensor on {tensor.device} in a graph for {self._device}"
+        on_host = _read_on_host(node)
         for operand in node.all_input_nodes:
-            for tensor in _tensors_of(operand):
+            for tensor in _tensors_of(operand) if operand not in on_host else ():
                 if tensor.device != self._device and not _is_scalar_of_host(tensor):
                     return f"it reads a tensor on {tensor.device} in a graph for {self._device}"
         return ""
@@ -150,6 +151,14 @@ class Placement:
 
 def _is_scalar_of_host(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.dim() == 0
+
+
+def _read_on_host(node: fx.Node) -> list[Any]:
+    """Operands that an operator of Ascend reads on the host, such as lengths, and that may be there."""
+    if not is_of_ascend(node.target):
+        return []
+    given = arguments_by_name(node.target, node.args, node.kwargs)
+    return [given.get(name) for name in host_device.names_on_host(node.target.name())]
 
 
 def _tensors_of(node: fx.Node) -> Iterator[Any]:

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for inference: npu_fused_infer_attention_score and the older operators for its two halves.
+#include <string>
+#include <string_view>
+
 #include "device/npu_ops/attention/fused_infer_call.h"
 #include "device/npu_ops/attention/workspace.h"
 #include "device/npu_ops/families.h"
@@ -80,46 +83,64 @@ constexpr const char* kDefinition =
     "N, 1], or of size [0] without softmax_lse_flag. A query with all keys masked gives 0 and -inf. inner_precise and "
     "block_size are ignored.";
 
+constexpr const char* kInfer =
+    "npu::npu_fused_infer_attention_score(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None, "
+    "Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None, SymInt[]? actual_seq_lengths_kv=None, Tensor? "
+    "dequant_scale1=None, Tensor? quant_scale1=None, Tensor? dequant_scale2=None, Tensor? quant_scale2=None, "
+    "Tensor? quant_offset2=None, Tensor? antiquant_scale=None, Tensor? antiquant_offset=None, Tensor? "
+    "key_antiquant_scale=None, Tensor? key_antiquant_offset=None, Tensor? value_antiquant_scale=None, Tensor? "
+    "value_antiquant_offset=None, Tensor? block_table=None, Tensor? query_padding_size=None, Tensor? "
+    "kv_padding_size=None, Tensor? key_shared_prefix=None, Tensor? value_shared_prefix=None, SymInt[]? "
+    "actual_shared_prefix_len=None, Tensor? query_rope=None, Tensor? key_rope=None, Tensor? "
+    "key_rope_antiquant_scale=None, int num_heads=1, float scale=1.0, int pre_tokens=2147483647, int "
+    "next_tokens=2147483647, str input_layout=\"BSH\", int num_key_value_heads=0, int sparse_mode=0, int "
+    "inner_precise=0, int block_size=0, int antiquant_mode=0, int key_antiquant_mode=0, int "
+    "value_antiquant_mode=0, bool softmax_lse_flag=False) -> (Tensor, Tensor)";
+constexpr const char* kInferV2 =
+    "npu::npu_fused_infer_attention_score_v2(Tensor query, Tensor key, Tensor value, *, Tensor? query_rope=None, "
+    "Tensor? key_rope=None, Tensor? pse_shift=None, Tensor? atten_mask=None, SymInt[]? actual_seq_qlen=None, "
+    "SymInt[]? actual_seq_kvlen=None, Tensor? block_table=None, Tensor? dequant_scale_query=None, Tensor? "
+    "dequant_scale_key=None, Tensor? dequant_offset_key=None, Tensor? dequant_scale_value=None, Tensor? "
+    "dequant_offset_value=None, Tensor? dequant_scale_key_rope=None, Tensor? quant_scale_out=None, Tensor? "
+    "quant_offset_out=None, Tensor? quant_scale_p=None, Tensor? learnable_sink=None, int num_query_heads=1, int "
+    "num_key_value_heads=0, float softmax_scale=1.0, int pre_tokens=2147483647, int next_tokens=2147483647, str "
+    "input_layout=\"BSH\", int sparse_mode=0, int block_size=0, int query_quant_mode=0, int key_quant_mode=0, "
+    "int value_quant_mode=0, int inner_precise=0, bool return_softmax_lse=False, int? query_dtype=None, int? "
+    "key_dtype=None, int? value_dtype=None, int? query_rope_dtype=None, int? key_rope_dtype=None, int? "
+    "key_shared_prefix_dtype=None, int? value_shared_prefix_dtype=None, int? dequant_scale_query_dtype=None, "
+    "int? dequant_scale_key_dtype=None, int? dequant_scale_value_dtype=None, int? "
+    "dequant_scale_key_rope_dtype=None, int? out_dtype=None) -> (Tensor, Tensor)";
+
+// The schema of the same operator of torchair, whose lengths are tensors.
+std::string with_tensors_of_lengths(std::string schema) {
+  constexpr std::string_view kNamespace = "npu", kLengths = "SymInt[]?";
+  schema.replace(0, kNamespace.size(), "air");
+  for (size_t at = 0; (at = schema.find(kLengths, at)) != schema.npos;) schema.replace(at, kLengths.size(), "Tensor?");
+  return schema;
+}
+
+Kernel infer_kernel() {
+  return parts_unless({"actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_padding_size",
+                       "kv_padding_size", "actual_shared_prefix_len"},
+                      boxed<&infer>(), boxed<&infer_meta>());
+}
+
+Kernel infer_v2_kernel() {
+  return parts_unless({"actual_seq_qlen", "actual_seq_kvlen", "block_table"}, boxed<&infer>(), boxed<&infer_meta>());
+}
+
 }  // namespace
 
 void define_fused_infer_attention(OperatorLibrary& library) {
   library.add({
-      .schema =
-          "npu::npu_fused_infer_attention_score(Tensor query, Tensor key, Tensor value, *, Tensor? pse_shift=None, "
-          "Tensor? atten_mask=None, SymInt[]? actual_seq_lengths=None, SymInt[]? actual_seq_lengths_kv=None, Tensor? "
-          "dequant_scale1=None, Tensor? quant_scale1=None, Tensor? dequant_scale2=None, Tensor? quant_scale2=None, "
-          "Tensor? quant_offset2=None, Tensor? antiquant_scale=None, Tensor? antiquant_offset=None, Tensor? "
-          "key_antiquant_scale=None, Tensor? key_antiquant_offset=None, Tensor? value_antiquant_scale=None, Tensor? "
-          "value_antiquant_offset=None, Tensor? block_table=None, Tensor? query_padding_size=None, Tensor? "
-          "kv_padding_size=None, Tensor? key_shared_prefix=None, Tensor? value_shared_prefix=None, SymInt[]? "
-          "actual_shared_prefix_len=None, Tensor? query_rope=None, Tensor? key_rope=None, Tensor? "
-          "key_rope_antiquant_scale=None, int num_heads=1, float scale=1.0, int pre_tokens=2147483647, int "
-          "next_tokens=2147483647, str input_layout=\"BSH\", int num_key_value_heads=0, int sparse_mode=0, int "
-          "inner_precise=0, int block_size=0, int antiquant_mode=0, int key_antiquant_mode=0, int "
-          "value_antiquant_mode=0, bool softmax_lse_flag=False) -> (Tensor, Tensor)",
-      .kernel = parts_unless({"actual_seq_lengths", "actual_seq_lengths_kv", "block_table", "query_padding_size",
-                              "kv_padding_size", "actual_shared_prefix_len"},
-                             boxed<&infer>(), boxed<&infer_meta>()),
+      .schema = kInfer,
+      .kernel = infer_kernel(),
       .traits = {.on_host = {"query_padding_size", "kv_padding_size"}, .in_pool = true},
       .definition = kDefinition,
   });
   library.add({
-      .schema =
-          "npu::npu_fused_infer_attention_score_v2(Tensor query, Tensor key, Tensor value, *, Tensor? query_rope=None, "
-          "Tensor? key_rope=None, Tensor? pse_shift=None, Tensor? atten_mask=None, SymInt[]? actual_seq_qlen=None, "
-          "SymInt[]? actual_seq_kvlen=None, Tensor? block_table=None, Tensor? dequant_scale_query=None, Tensor? "
-          "dequant_scale_key=None, Tensor? dequant_offset_key=None, Tensor? dequant_scale_value=None, Tensor? "
-          "dequant_offset_value=None, Tensor? dequant_scale_key_rope=None, Tensor? quant_scale_out=None, Tensor? "
-          "quant_offset_out=None, Tensor? quant_scale_p=None, Tensor? learnable_sink=None, int num_query_heads=1, int "
-          "num_key_value_heads=0, float softmax_scale=1.0, int pre_tokens=2147483647, int next_tokens=2147483647, str "
-          "input_layout=\"BSH\", int sparse_mode=0, int block_size=0, int query_quant_mode=0, int key_quant_mode=0, "
-          "int value_quant_mode=0, int inner_precise=0, bool return_softmax_lse=False, int? query_dtype=None, int? "
-          "key_dtype=None, int? value_dtype=None, int? query_rope_dtype=None, int? key_rope_dtype=None, int? "
-          "key_shared_prefix_dtype=None, int? value_shared_prefix_dtype=None, int? dequant_scale_query_dtype=None, "
-          "int? dequant_scale_key_dtype=None, int? dequant_scale_value_dtype=None, int? "
-          "dequant_scale_key_rope_dtype=None, int? out_dtype=None) -> (Tensor, Tensor)",
-      .kernel =
-          parts_unless({"actual_seq_qlen", "actual_seq_kvlen", "block_table"}, boxed<&infer>(), boxed<&infer_meta>()),
+      .schema = kInferV2,
+      .kernel = infer_v2_kernel(),
       .traits = {.in_pool = true},
       .definition = "npu_fused_infer_attention_score with other argument names (num_query_heads, softmax_scale, "
                     "actual_seq_qlen, actual_seq_kvlen, dequant_scale_key, return_softmax_lse, ...) and a learnable "
@@ -128,6 +149,24 @@ void define_fused_infer_attention(OperatorLibrary& library) {
                     "of each head or, with query_quant_mode 7, one per block of rows of each head. out_dtype is the "
                     "type of the result. The other dtype arguments are compared with the types of the tensors, and "
                     "quant_scale_p is ignored.",
+  });
+  const std::string infer_by_tensors = with_tensors_of_lengths(kInfer);
+  library.add({
+      .schema = infer_by_tensors.c_str(),
+      .kernel = infer_kernel(),
+      .traits = {.on_host = {"actual_seq_lengths", "actual_seq_lengths_kv", "query_padding_size", "kv_padding_size",
+                             "actual_shared_prefix_len"},
+                 .in_pool = true},
+      .definition = "npu_fused_infer_attention_score with lengths in tensors of integers, so that they may change "
+                    "without another graph.",
+  });
+  const std::string infer_v2_by_tensors = with_tensors_of_lengths(kInferV2);
+  library.add({
+      .schema = infer_v2_by_tensors.c_str(),
+      .kernel = infer_v2_kernel(),
+      .traits = {.on_host = {"actual_seq_qlen", "actual_seq_kvlen"}, .in_pool = true},
+      .definition = "npu_fused_infer_attention_score_v2 with lengths in tensors of integers, so that they may change "
+                    "without another graph.",
   });
   library.add({
       .schema = "npu::npu_fused_infer_attention_score.out(Tensor query, Tensor key, Tensor value, *, Tensor? "

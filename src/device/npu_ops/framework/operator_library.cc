@@ -152,11 +152,11 @@ OperatorLibrary::Namespace::Namespace(const char* name)
       autograd(Library::IMPL, name, DispatchKey::Autograd, __FILE__, __LINE__),
       inplace(Library::IMPL, name, DispatchKey::ADInplaceOrView, __FILE__, __LINE__) {}
 
-OperatorLibrary::OperatorLibrary() : npu_("npu"), atb_("atb") {}
+OperatorLibrary::OperatorLibrary() : npu_("npu"), atb_("atb"), air_("air") {}
 
 void OperatorLibrary::add(OperatorRow row) {
   const std::string name(row.schema, std::string_view(row.schema).find('('));
-  Namespace& library = name.starts_with("npu::") ? npu_ : atb_;
+  Namespace& library = name.starts_with("npu::") ? npu_ : name.starts_with("air::") ? air_ : atb_;
   library.schemas.def(row.schema);
   const c10::OperatorHandle op = handle_of(name);
   npu::Operator facts{.name = name,

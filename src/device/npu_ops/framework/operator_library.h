@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of Ascend's namespaces "npu" and "atb". Each has one row, which holds all that is known of it, in the
-// file with its kernel:
+// The operators of Ascend's namespaces "npu", "atb" and "air". Each has one row, which holds all that is known of it,
+// in the file with its kernel:
 //
 //   void define_norms(OperatorLibrary& library) {
 //     library.add({.schema = "npu::npu_rms_norm(Tensor self, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
@@ -116,7 +116,7 @@ class OperatorLibrary {
     torch::Library schemas, cpu, npu, select, meta, autograd, inplace;
   };
 
-  Namespace npu_, atb_;
+  Namespace npu_, atb_, air_;
 };
 
 }  // namespace npugraph::npu_ops
