@@ -58,6 +58,10 @@ void Call::check_types() const {
     for (size_t k = 0; k < places_[i].size; ++k) {
       const Operand* operand = operands_[places_[i].begin + k];
       if (operand == nullptr) continue;
+      if (operand->text != nullptr) {
+        if (ir_.inputs[i].types.find("string") != std::string::npos) continue;
+        fail(cat("the type of its input '", ir_.inputs[i].name, "' is one of ", ir_.inputs[i].types, ", got a text"));
+      }
       const DType dtype = context_.type_of(*operand);
       if (ir_.inputs[i].allows(dtype)) continue;
       fail(cat("the type of its input '", ir_.inputs[i].name, "' is one of ", ir_.inputs[i].types, ", got ",
@@ -131,6 +135,12 @@ std::vector<Operand*> Call::list(std::string_view name) const {
 const Numbers* Call::find_numbers(std::string_view name) const {
   const Operand* found = operand(name);
   return found == nullptr || !found->numbers ? nullptr : &*found->numbers;
+}
+
+const Text& Call::text(std::string_view name) const {
+  const Operand* found = operand(name);
+  if (found == nullptr || found->text == nullptr) fail(cat("its input '", name, "' is not made by StringFormat"));
+  return *found->text;
 }
 
 const Numbers& Call::numbers(std::string_view name) const {

@@ -41,6 +41,8 @@ class Call {
   int64_t integer(std::string_view name) const;
   // All elements of an integer input as constants.
   std::vector<int64_t> integers(std::string_view name) const;
+  // An input of type string. UserError if it is a constant.
+  const Text& text(std::string_view name) const;
 
   // Attributes, or the defaults of the IR.
   int64_t attr_int(std::string_view name) const;

@@ -194,6 +194,7 @@ DType Context::type_of(const Operand& operand) const {
 
 ir::ValueId Context::value_of(Operand& operand) {
   if (operand.value != ir::kNone) return operand.value;
+  if (operand.text != nullptr) throw UserError("a text is read by PrintV2 alone");
   // Passes know the numbers of nodes, and loops need no memory for them.
   const bool is_number = operand.constant == nullptr || (operand.numbers && operand.numbers->is_scalar());
   operand.value = is_number ? from_numbers(*operand.numbers) : from_constant(*operand.constant, operand.dtype);

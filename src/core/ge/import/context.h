@@ -73,7 +73,7 @@ class Context {
   // A tensor of the model. Small ones are numbers, too: integers, and scalars of all types.
   Operand constant(const TensorValue& tensor, DType dtype);
   DType type_of(const Operand& operand) const;
-  // The tensor itself. Numbers become a tensor on the device, other constants one of the Graph.
+  // The tensor itself. Numbers become a tensor on the device, other constants one of the Graph. UserError for a text.
   ir::ValueId value_of(Operand& operand);
 
  private:

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +28,15 @@ struct Numbers {
 // Larger tensors are not followed as expressions.
 inline constexpr int64_t kMostNumbers = 64;
 
+// A text in which the elements of a tensor stand for each placeholder: `summarize` of them at both ends of a dimension,
+// all for -1.
+struct Text {
+  std::string format;
+  std::string placeholder;
+  int64_t summarize = 0;
+  std::vector<TensorRef> tensors;
+};
+
 // What the rules know of a tensor. At least one member is set; those that are set have the same elements. None is set
 // for a result that nothing computes.
 struct Operand {
@@ -33,8 +44,9 @@ struct Operand {
   std::optional<Numbers> numbers;
   const TensorValue* constant = nullptr;  // bytes of the model
   DType dtype = DType::kF32;              // of the constant
+  std::shared_ptr<const Text> text;       // for a tensor of type string, which the Graph does not have
 
-  bool is_set() const { return value != ir::kNone || numbers || constant != nullptr; }
+  bool is_set() const { return value != ir::kNone || numbers || constant != nullptr || text != nullptr; }
 
   static Operand of(ir::ValueId value) { return {.value = value}; }
 };

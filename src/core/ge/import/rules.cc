@@ -13,9 +13,9 @@ namespace {
 const std::map<std::string_view, Rule>& rules() {
   static const auto rules = [] {
     std::map<std::string_view, Rule> rules;
-    for (const auto rows :
-         {pointwise_rules(), layout_rules(), product_rules(), norm_rules(), reduction_rules(), index_rules(),
-          number_rules(), attention_rules(), order_rules(), activation_rules(), image_rules(), loss_rules()}) {
+    for (const auto rows : {pointwise_rules(), layout_rules(), product_rules(), norm_rules(), reduction_rules(),
+                            index_rules(), number_rules(), attention_rules(), order_rules(), activation_rules(),
+                            image_rules(), loss_rules(), text_rules()}) {
       for (const RuleRow& row : rows) rules.emplace(row.type, row.rule);
     }
     return rules;

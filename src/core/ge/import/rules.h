@@ -40,6 +40,7 @@ std::span<const RuleRow> order_rules();
 std::span<const RuleRow> activation_rules();
 std::span<const RuleRow> image_rules();
 std::span<const RuleRow> loss_rules();
+std::span<const RuleRow> text_rules();
 
 inline Attr flag(bool value) { return Expr::constant(Scalar::of_bool(value)); }
 inline Attr number(double value) { return Expr::constant(Scalar::of_float(value)); }
