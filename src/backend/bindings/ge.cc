@@ -49,6 +49,7 @@ std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileReque
     return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device), schema_of_torch);
   });
   request.generate = true;
+  request.super_kernels.merges = true;
   static const ForeignOperators operators;
   const compiler::CompileHost host{
       .catalog = &operators, .make_task = bridge::make_task, .facts = bridge::torch_facts()};

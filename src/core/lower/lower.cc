@@ -563,7 +563,8 @@ void Lowering::lower_node(const ir::Node& node, const Decision& decision) {
   if (decision.kernel) return lower_kernel(node, *decision.kernel, decision.reason);
   const ir::Op& op = *node.op;
   if (op.is(ir::Trait::kCollective)) return lower_collective(node);
-  if (!op.is(Trait::kOpaque) && !catalog_.can_run(op) && !keep_rest_) {
+  const bool is_mark = op.is(Trait::kBeginsScope) || op.is(Trait::kEndsScope);  // merge_scopes() removes it
+  if (!op.is(Trait::kOpaque) && !is_mark && !catalog_.can_run(op) && !keep_rest_) {
     const std::string& place = node.origin.source.empty() ? node.origin.node : node.origin.source;
     throw ir::OperatorRefused(node.origin.node, cat("operator ", op.name, place.empty() ? "" : cat(" (", place, ")"),
                                                     " cannot run on this host: ", decision.reason));

@@ -34,6 +34,7 @@ compiler::CompileResult compile_imported(ir::Graph graph) {
   compiler::CompileRequest request;
   request.name = graph.name;
   request.generate = true;
+  request.super_kernels.merges = true;
   return compiler::compile(std::move(graph), request, host_without_operators());
 }
 

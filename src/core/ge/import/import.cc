@@ -18,6 +18,7 @@
 #include "ge/import/context.h"
 #include "ge/import/inputs.h"
 #include "ge/import/rules.h"
+#include "ge/import/streams.h"
 #include "ge/import/user_operator.h"
 #include "ge/ir/registry.h"
 #include "ge/model.h"
@@ -104,11 +105,14 @@ class Importer {
       const OpDef& op = *ops_.order[i];
       named(op, [&] {
         if (op.type == "Assign" || op.type == "NetOutput") write_references();
+        const ir::NodeId first = context_.graph().num_nodes();
         if (op.type == "Assign") keep_views_of_written(i);
         add(op);
+        streams_.add(op, first, context_.graph().num_nodes());
       });
     }
     write_references();
+    streams_.settle(context_.graph());
     for (const ir::Symbol& symbol : context_.graph().symbols) require_source(Expr::symbol(symbol.name));
   }
 
@@ -333,6 +337,7 @@ class Importer {
   const OrderedGraph& ops_;
   Context& context_;
   const HostSchemas& host_;
+  Streams streams_;
   std::map<const OpDef*, std::vector<Operand>> results_;
   using Result = std::pair<const OpDef*, int32_t>;  // an operator, and the number of an output
   struct Written {
