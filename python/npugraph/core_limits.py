@@ -22,9 +22,7 @@ class limit_core_num:
     """
 
     def __init__(self, op_aicore_num: int, op_vectorcore_num: int, stream: Any = None) -> None:
-        cubes, vectors = _cores()
-        _check("op_aicore_num", op_aicore_num, cubes)
-        _check("op_vectorcore_num", op_vectorcore_num, vectors)
+        check_limits(op_aicore_num, op_vectorcore_num)
         self.cube, self.vector = op_aicore_num, op_vectorcore_num
         self.stream = stream
         self.before: dict[str, int] | None = None
@@ -51,6 +49,14 @@ class limit_core_num:
             self.stream = npu.current_stream()
         self.before = npu.get_stream_limit(self.stream)
         npu.set_stream_limit(self.stream, self.cube, self.vector)
+
+
+def check_limits(op_aicore_num: int, op_vectorcore_num: int) -> None:
+    """Raises TypeError for numbers that are not integers, and ValueError for those below 1 and, with ``torch_npu``,
+    above the cores of a device."""
+    cubes, vectors = _cores()
+    _check("op_aicore_num", op_aicore_num, cubes)
+    _check("op_vectorcore_num", op_vectorcore_num, vectors)
 
 
 def _cores() -> tuple[int | None, int | None]:

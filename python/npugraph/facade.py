@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -37,13 +36,3 @@ def lazy_names(
 def submodules(package: str, *names: str) -> dict[str, str]:
     """The homes of submodules, for ``lazy_names``: ``package.name`` can then be read after ``import package`` alone."""
     return {name: f"{package}.{name}" for name in names}
-
-
-def refuse_import(name: str) -> None:
-    """For the body of the module ``name``, which is not here: raises ``ImportError`` with the reason that its package
-    gives, because ``from package import name`` drops that of an ``AttributeError``."""
-    package, _, attribute = name.rpartition(".")
-    try:
-        getattr(sys.modules[package], attribute)
-    except NotHereError as error:
-        raise ImportError(str(error), name=name) from None

@@ -18,9 +18,11 @@ __all__ = [
     "get_npu_backend",
     "logger",
     "npu_format_cast_via_cpu",
+    "ops",
     "patch_for_hcom",
     "register_fx_node_ge_converter",
     "register_replacement",
+    "scope",
     "use_internal_format_weight",
 ]
 
@@ -39,15 +41,11 @@ _MODULES = (
     "llm_datadist",
     "npu_export",
     "npu_fx_compiler",
+    "ops",
     "patterns",
+    "scope",
     "tools",
 )
-# Names that are not here, with the reasons.
-_ABSENT = {
-    "ops": "prints, records and waits are not converted to Ascend IR",
-    "scope": "streams, waits and limits of cores are not converted to Ascend IR; npugraph_ex.scope has them",
-}
-
 __getattr__ = lazy_names(
     "torchair",
     {
@@ -63,7 +61,6 @@ __getattr__ = lazy_names(
         "register_replacement": "npugraph.fx.passes.replacements",
         "use_internal_format_weight": "npugraph.ge.backend.npu_backend",
     },
-    _ABSENT,
 )
 
 

@@ -272,7 +272,6 @@ SECTIONS = {
 
 _GE_MODE = "Not built yet. GE mode does not have it."
 _NOT_IN_GE_MODE = (
-    *("4.05", "4.06", "4.09", "4.12", "4.13", "4.14"),
     *("9.07", "10.06", "11.15"),
 )
 
@@ -309,7 +308,6 @@ REMARKS = {
     "6.13": _recorded("ge.optimizationSwitch"),
     "6.14": _recorded("ge.oo.level", "ge.oo.constantFolding", "ge.oo.deadCodeElimination"),
     "6.15": _recorded("ge.exportCompileStat"),
-    "6.16": _granted("ge.enableSingleStream"),
     "6.17": _recorded("ge.aicoreNum"),
     "6.18": _recorded("ge.topoSortingMode"),
     "6.19": _recorded("ge.exec.enableEngineParallel"),
@@ -319,14 +317,11 @@ REMARKS = {
     "2.08d": "Not built yet. The rules for joint graphs need the option `npu_fx_pass` of GE mode, and "
     "`_pattern_pass_dlrm` is a private pass for one kind of model. Rules of the user can act on joint graphs "
     "(`test_replacements::test_a_rule_for_training`).",
-    "4.07": "Partly built. The operators `npugraph_ex::record` and `npugraph_ex::wait` work "
-    "(`test_streams::test_record_and_wait_of_a_custom_pass_give_order`, `test_streams::test_marks_that_are_refused`). "
-    "There is no `torchair.ops`.",
-    "4.08": "Partly built. The operators `npugraph_ex::tagged_event_record` and `npugraph_ex::tagged_event_wait` work "
-    "(`test_streams::test_every_mark_and_every_key_in_one_graph`). There is no `torchair.ops`.",
-    "4.11": "Partly built. Scopes work in `npugraph_ex` "
-    "(`test_npu_super_kernels::test_tasks_between_the_marks_become_one`, "
-    "`test_super_kernels::test_a_strict_scope_that_is_cut_is_an_error`). There is no `torchair.scope`.",
+    "4.12": "Partly built. The graph has the attribute (`test_scopes::test_further_scopes_are_attributes`). The engine "
+    "has no limit of the time of an operator.",
+    "4.13": "Partly built. The graph has the attribute (`test_scopes::test_further_scopes_are_attributes`). The engine "
+    "makes no dumps of tensors (6.11).",
+    "4.14": "Not built yet. Views are not folded at all (6.30).",
     "6.07": "Partly built. The commands in `torchair.tools.gegraph_check` examine a file "
     "(`test_deadlock::test_modules_are_commands`), and the option acts in the other modes "
     "(`test_config_options::test_options_of_the_backend`). In GE mode it is accepted, and a warning says that it has "
@@ -365,7 +360,6 @@ REMARKS = {
     "(`test_npu_refreshed_lengths::test_attention_of_changing_lengths`). `register_npu_graph_handler` registers other "
     "operators for graphs that are captured by hand (`test_graphs::test_update_issues_registered_calls_again`). "
     "`tiling_schedule_optimize` has no effect (6.22).",
-    "9.04": "Not built yet. GE mode does not have it. `npugraph_ex` prints with `print_npugraph_tensor` (3.15).",
     "11.13": "Partly built. Such a run works here, and the log warns of it once "
     "(`test_ge_graphs_on_npu::test_a_run_on_another_stream_than_that_of_the_load_is_told_once`, "
     "`test_ge_graphs_on_npu::test_a_call_on_another_stream_than_that_of_the_first_one_is_told_once`).",

@@ -28,7 +28,6 @@ FX_STEPS = (
     Step("places", fx_steps.give_places, "AOTAutograd describes its own graph, before passes change it."),
     Step("sections", fx_steps.mark_streams_and_scopes, "Passes ask whether nodes are of one stream and scope."),
     Step("passes", fx_steps.run_fx_passes, "They see operators as users wrote them; fx/passes/pipeline.py lists them."),
-    Step("scope keys", fx_steps.settle_scope_keys, "Passes match scopes as users wrote them."),
     Step("tensor dumps", fx_steps.add_dumps_after_passes, "Files name the results that the passes left."),
 )
 
@@ -42,6 +41,7 @@ _OPERATORS = (
 GRAPH = Target(
     "Graph",
     (
+        Step("scope keys", fx_steps.settle_scope_keys, "Passes match scopes as users wrote them."),
         *_OPERATORS,
         Step("new storages", graph_target.take_new_storages, "What they are made of are outputs from here on."),
         Step("weights", graph_target.derive_from_weights, "Constants are computed by the operators that remain."),

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -82,9 +82,14 @@ def refuse_cut_scopes(core: Any, config: CompilerConfig, gm: fx.GraphModule) -> 
     if not config.super_kernel_optimize.value:
         return
     all_strict = (config.super_kernel_optimize_options.value or {}).get("strict-scope-check") == "abort"
-    strict = strict_scopes(gm.graph)
+    refuse_cuts(core, None if all_strict else strict_scopes(gm.graph))
+
+
+def refuse_cuts(core: Any, strict: Collection[str] | None) -> None:
+    """Raises ``ScopeError`` if a super kernel scope among those of the names ``strict``, or of all for None, is not one
+    task."""
     for scope, tasks, _, cuts in core.scopes():
-        if cuts and (all_strict or scope in strict):
+        if cuts and (strict is None or scope in strict):
             raise ScopeError(
                 f"super kernel scope {scope!r} has strict-scope-check=abort, and {len(cuts)} of its {tasks} tasks "
                 f"cannot be part of a super kernel, because they are not generated code: {', '.join(cuts)}",

@@ -19,6 +19,10 @@ from torchair import use_internal_format_weight, npu_format_cast_via_cpu
 from torchair.experimental.inference import use_internal_format_weight, npu_format_cast_via_cpu
 from torchair.inference import cache_compile, readable_cache, set_dim_gears
 from torchair.llm_datadist import create_npu_tensors
+from torchair.scope import npu_stream_switch, npu_wait_tensor, super_kernel, limit_core_num, op_never_timeout, data_dump
+from torchair.ops import npu_fused_infer_attention_score, npu_fused_infer_attention_score_v2, record, wait, npu_print
+from torchair.ops import npu_create_tagged_event, npu_tagged_event_record, npu_tagged_event_wait
+from torchair.ops import npu_record_tagged_stream, NpuStreamSwitch, npu_wait_tensor
 from torchair.npu_export import dynamo_export
 from torchair.npu_fx_compiler import get_compiler, get_npu_backend, _unpack_meta_list
 from torchair._ge_concrete_graph import ge_apis as ge

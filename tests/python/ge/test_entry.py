@@ -353,19 +353,6 @@ def test_what_is_not_here_says_why() -> None:
     captured = torchair_class("_acl_concrete_graph.fx2acl_converter", "AclConcreteGraph")
     with pytest.raises(torchair.NotHereError, match=r"captured by the compiler .* torchair\.get_npu_backend compiles"):
         captured(torchair.CompilerConfig())
-    for name in ("ops", "scope"):
-        with pytest.raises(torchair.NotHereError, match=rf"torchair\.{name} is not here: \w"):
-            getattr(torchair, name)
     for module in ("torchair._torchair", "torchair.core._torchair"):
         with pytest.raises(torchair.NotHereError, match=r"_torchair\.as_torch_tensors is not here: results of the"):
             importlib.import_module(module).as_torch_tensors  # noqa: B018
-    assert not hasattr(torchair, "scope")
-
-
-@pytest.mark.parametrize("name", ["ops", "scope"])
-def test_an_import_of_what_is_not_here_says_why(name: str) -> None:
-    for _ in range(2):
-        for line in (f"from torchair import {name}", f"from torchair.{name} import x", f"import torchair.{name}.x"):
-            with pytest.raises(ImportError, match=rf"torchair\.{name} is not here: \w"):
-                exec(line)
-    assert not hasattr(torchair, name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from npugraph.fx.schema import core_name
 from npugraph.fx.streams.scopes import ScopeError, at
 from npugraph.fx.streams.stream_marks import LIMITS, STREAM, has_marks, marks
 
@@ -43,7 +44,7 @@ def _scope_of(node: fx.Node) -> dict[str, str]:
 
 
 def _unknown(node: fx.Node, key: str) -> str:
-    return f"npugraph_ex.scope_enter{at(node)}: nothing reads the key {key!r}; keys are {', '.join(_KEYS)}"
+    return f"{core_name(node.target)}{at(node)}: nothing reads the key {key!r}; keys are {', '.join(_KEYS)}"
 
 
 def _begin(node: fx.Node, scope: dict[str, str]) -> str | None:
@@ -54,7 +55,7 @@ def _begin(node: fx.Node, scope: dict[str, str]) -> str | None:
 
     options = scope.get(OPTIONS, "")
     try:
-        check_super_kernel_options(f"npugraph_ex.scope_enter{at(node)}: {OPTIONS}", options)
+        check_super_kernel_options(f"{core_name(node.target)}{at(node)}: {OPTIONS}", options)
     except RuntimeError as error:
         raise ScopeError(str(error), first_useful_frame=None) from None
     with node.graph.inserting_after(node):

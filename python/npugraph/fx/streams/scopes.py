@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import fx
 from torch._dynamo.exc import ShortenTraceback
@@ -42,6 +42,7 @@ _KINDS = (
     _Kind("super kernel scope", "npu.super_kernel_scope_begin", "npu.super_kernel_scope_end"),
     _Kind("super kernel scope", "npugraph_ex.super_kernel_scope_begin", "npugraph_ex.super_kernel_scope_end"),
     _Kind("stream or core limit scope", "npugraph_ex.scope_enter", "npugraph_ex.scope_exit"),
+    _Kind("scope of torchair", "air.scope_enter", "air.scope_exit"),
 )
 _OPERATORS = (OpOverload, OpOverloadPacket)
 _BEGINS = {kind.begin: kind for kind in _KINDS}
@@ -95,6 +96,21 @@ def strict_scopes(graph: fx.Graph) -> set[str]:
     return {node.args[0] for node in _marks(graph) if wanted in node.args[1:]}
 
 
+class SuperKernelMark(NamedTuple):
+    name: str
+    options: str
+    begins: bool
+
+
+def super_kernel_of(node: fx.Node) -> SuperKernelMark | None:
+    """What a mark of a super kernel scope says; None for another node."""
+    name = _name(node.target) if isinstance(node.target, _OPERATORS) else ""
+    if not name.endswith((".super_kernel_scope_begin", ".super_kernel_scope_end")):
+        return None
+    given = [*node.args, *(node.kwargs.get(key) for key in ("scope_name", "options")[len(node.args) :])]
+    return SuperKernelMark(given[0] or "", given[1] or "", name.endswith("begin"))
+
+
 def _marks(graph: fx.Graph) -> list[fx.Node]:
     marks = _BEGINS.keys() | _ENDS.keys()
     return [node for node in graph.nodes if isinstance(node.target, _OPERATORS) and _name(node.target) in marks]
@@ -108,7 +124,7 @@ def _name(target: OpOverload | OpOverloadPacket) -> str:
 
 def _label(node: fx.Node, kind: _Kind) -> Any:
     """The label that must be equal at both ends of a scope. None for the scope of a stream, whose end names none."""
-    if kind.begin == "npugraph_ex.scope_enter":
+    if kind.begin.endswith(".scope_enter"):
         return None
     return node.args[0] if node.args else node.kwargs.get("scope_name")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
-import torch
 from torch import fx
 
+from npugraph.fx.schema import core_name
 from npugraph.fx.streams.input_writes import epilogues as find_epilogues
 from npugraph.fx.streams.input_writes import write_before_records
 from npugraph.fx.streams.scopes import ScopeError, ScopeValueError, at, problem
@@ -73,8 +73,7 @@ class _Sections:
         self.awaited = {node for wait in self._nodes("wait") for node in wait.all_input_nodes}
 
     def _nodes(self, name: str) -> Iterable[fx.Node]:
-        target = getattr(torch.ops.npugraph_ex, name).default
-        return self.graph.find_nodes(op="call_function", target=target)
+        return (node for node in self.graph.nodes if is_mark(node) and marks()[node.target] == name)
 
     def assign(self) -> Strands | None:
         epilogues = find_epilogues(self.graph)
@@ -152,7 +151,7 @@ class _Sections:
 
     def _wait(self, node: fx.Node, tensors: list[fx.Node]) -> None:
         if not tensors:
-            text = f"npugraph_ex.wait{at(node)}: got an empty list; give the tensors to wait for"
+            text = f"{core_name(node.target)}{at(node)}: got an empty list; give the tensors to wait for"
             raise ScopeValueError(text, first_useful_frame=None)
         for tensor in tensors:
             self._await(self._here(), self.tokens.get(tensor, set()))
@@ -169,7 +168,7 @@ class _Sections:
     def _wait_event_on(self, node: fx.Node, tag: str, stream: str) -> None:
         if tag not in self.events:
             raise ScopeValueError(
-                f"npugraph_ex.{marks()[node.target]}: nothing records the event {tag!r} before the wait{at(node)}; "
+                f"{core_name(node.target)}: nothing records the event {tag!r} before the wait{at(node)}; "
                 f"recorded are {', '.join(map(repr, self.events)) or 'none'}",
                 first_useful_frame=None,
             )

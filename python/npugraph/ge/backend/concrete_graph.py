@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from npugraph.artifact import Artifact, registry
+from npugraph.driver.refusals import refuse_cuts
 from npugraph.facade import NotHereError
 from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.ge import dumps
@@ -24,6 +25,7 @@ from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.config.effects import settings_of_torch
 from npugraph.ge.dumps.files import normalise_and_show
 from npugraph.ge.executor import LoadStream, start_engine
+from npugraph.ge.fx.scopes import strict_scopes
 from npugraph.ge.gears import Gears
 from npugraph.ge.graph import GeGraph, Tensor
 from npugraph.ge.normalise import data_inputs, inputs_of, normalise
@@ -173,6 +175,7 @@ class GeConcreteGraph:
                 logger.info("start compile graph: %s.", self._graph.name)
                 executor = self._graph.executor
                 executor.compile(self._request, boxed=self._boxed)
+                refuse_cuts(executor.core, strict_scopes(self._graph))
                 function = executor.function
                 if self._fallback is not None:
                     function.fall_back_on(self._fallback)

@@ -28,6 +28,7 @@ from npugraph.ge.fx import graph_forms, summary
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
+from npugraph.ge.fx.scopes import forget_scopes, read_scopes
 from npugraph.ge.gears import Gears, of_inputs
 from npugraph.log import logger
 from npugraph.request import compile_request
@@ -166,6 +167,7 @@ def ge_target(config: CompilerConfig, *, at_once: bool = False) -> Target[Conver
         (
             Step("prepare", graph_target.prepare_graph, "Converters know no effects and no writes in wrappers."),
             Step("correct", graph_target.correct_fake_values, "Parts of the graph take over values of its nodes."),
+            Step("scopes", functools.partial(_read_scopes, config), "New nodes are in scopes, too."),
         ),
         (),
         functools.partial(_convert, config),
@@ -181,6 +183,13 @@ def _gears(config: CompilerConfig, graph: OperatorGraph) -> Gears | None:
     return Gears.of(graph.entry.placeholders, graph.entry.noted, policy)
 
 
+def _read_scopes(config: CompilerConfig, graph: OperatorGraph) -> None:
+    if graph.route is Route.BACKWARD:  # its marks have no order that the program defined
+        forget_scopes(graph.gm)
+    else:
+        graph.strands = read_scopes(graph.gm, single_stream=config.ge_config.enable_single_stream.value)
+
+
 def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.Node, str] | None = None) -> Converted:
     if (gears := _gears(config, graph)) is not None:
         gears.drop_assertions(graph.gm.graph)
@@ -193,7 +202,7 @@ def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.N
         graph.gm,
         graph.inputs,
         iter(next_name, None),
-        functools.partial(build, is_run=True),
+        functools.partial(build, is_run=True, strands=graph.strands),
         in_parts=config.debug.missing_converters.value != "error",
         boxed=graph.route is not Route.RECORDED,
         refused=refused,

@@ -347,7 +347,7 @@ _ENGINE = (
         _SWITCH,
         "Run a static graph on one stream.",
         engine=EngineOption("ge.enableSingleStream", _word),
-        no_effect="The engine runs a graph on one stream in any case.",
+        no_effect="A graph is on one stream, unless it has scopes of streams, which are then refused.",
         granted=(True,),
     ),
     Row(

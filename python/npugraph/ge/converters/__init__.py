@@ -8,6 +8,7 @@ an FX node, which adds operators to the current graph and returns results."""
 from __future__ import annotations
 
 from npugraph.ge.converters import (
+    air,
     ascend,
     ascend_rows,
     ascend_writes,
@@ -33,7 +34,7 @@ from npugraph.ge.converters.table import register_rows, register_rows_of_ascend
 __all__ = ["Missing", "MissingConverters", "find", "register_fx_node_ge_converter", "registered"]
 
 _FUNCTIONS = (
-    *(ascend, attention, collectives, creation, gradients, images, indexing, layout),
+    *(air, ascend, attention, collectives, creation, gradients, images, indexing, layout),
     *(losses, normalisation, order, pointwise, products, reductions, sizes),
 )
 

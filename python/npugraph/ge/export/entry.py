@@ -26,6 +26,7 @@ from npugraph.ge.export.files import ExportFiles, files_of, make_constants, weig
 from npugraph.ge.fx import graph_forms
 from npugraph.ge.fx.graph import SOURCE, Built, build
 from npugraph.ge.fx.outputs import Fixed, Result
+from npugraph.ge.fx.scopes import read_scopes
 from npugraph.ge.normalise import DEVICE, INPUTS_OF_GRAPH
 from npugraph.inference.capture import as_torch_compile_traces
 from npugraph.log import logger
@@ -125,13 +126,14 @@ class _Export:
     def __call__(self, graph: OperatorGraph, nothing: None) -> CompiledGraph:
         graph_target.prepare_graph(graph)
         graph_target.correct_fake_values(graph)
+        strands = read_scopes(graph.gm)
         if len(graph.inputs) != len(self._inputs):
             raise ValueError(
                 "dynamo_export takes no model whose inputs share memory, or that has effects such as prints: its graph "
                 f"has {len(graph.inputs)} inputs, and Dynamo's {len(self._inputs)}"
             )
         logger.info("dynamo_export: converting graph %s", self._name)
-        built = build(graph.gm, self._name, graph.inputs, is_file=True)
+        built = build(graph.gm, self._name, graph.inputs, is_file=True, strands=strands)
         self._write(built, graph)
         return CompiledGraph(graph.gm.forward)  # nobody calls it
 

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from npugraph.fx.nodes import base_of
 from npugraph.fx.schema import arguments_by_name, is_of_ascend, is_of_user, new_tensors, written_arguments
+from npugraph.fx.streams.sections import Strands
 from npugraph.fx.translate.importer import InputInfo
 from npugraph.fx.translate.symbolic import bounds
 from npugraph.fx.values import attribute, is_dense, is_row_major
@@ -30,6 +31,7 @@ from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.fx.in_place import written_inputs
 from npugraph.ge.fx.operator_parts import PARTS, Converted, OperatorParts, has_parts, is_computed
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
+from npugraph.ge.fx.scopes import Scopes
 from npugraph.ge.fx.values import (
     Call,
     Placement,
@@ -84,14 +86,20 @@ class Built:
 
 
 def build(
-    gm: fx.GraphModule, name: str, inputs: Sequence[InputInfo], *, is_run: bool = False, is_file: bool = False
+    gm: fx.GraphModule,
+    name: str,
+    inputs: Sequence[InputInfo],
+    *,
+    is_run: bool = False,
+    is_file: bool = False,
+    strands: Strands | None = None,
 ) -> Built:
     """Converts a functional graph of operators, with a ``copy_`` for each input that it writes, after
     ``correct_values``. ``inputs`` describes its placeholders in order. A graph that ``is_run`` consists of operators
     that the engine of this process computes. A graph that ``is_file`` has no host around it, which knows and computes
-    numbers: numbers among its inputs that are no sizes of tensors, and those among its outputs, are its own. Raises
-    ``MissingConverters`` with all nodes that cannot be converted."""
-    builder = _Builder(gm, name, is_run, is_file)
+    numbers: numbers among its inputs that are no sizes of tensors, and those among its outputs, are its own.
+    ``strands`` are those of ``read_scopes``. Raises ``MissingConverters`` with all nodes that cannot be converted."""
+    builder = _Builder(gm, name, is_run, is_file, strands=strands)
     with builder.graph.context():
         built = builder.build(inputs)
     if builder.missing:
@@ -108,7 +116,16 @@ class _Builder:
     """Asks first all that the FX graph says: of its calls, and of its outputs. Then it adds the inputs, converts the
     calls in their order, and adds the end."""
 
-    def __init__(self, gm: fx.GraphModule, name: str, is_run: bool, is_file: bool, *, is_part: bool = False) -> None:
+    def __init__(
+        self,
+        gm: fx.GraphModule,
+        name: str,
+        is_run: bool,
+        is_file: bool,
+        *,
+        is_part: bool = False,
+        strands: Strands | None = None,
+    ) -> None:
         self.gm = gm
         self.is_run = is_run
         self.is_file = is_file
@@ -130,6 +147,7 @@ class _Builder:
         self.origins: dict[str, fx.Node] = {}
         self.in_place = written_inputs(gm.graph, self.positions)
         self.operator_parts = OperatorParts(functools.partial(convert_parts, is_run=is_run))
+        self.scopes = Scopes(strands)
 
     def planned_outputs(self) -> OutputPlan:
         end = self.gm.graph.output_node()
@@ -266,10 +284,12 @@ class _Builder:
     # Calls
 
     def add_call(self, node: fx.Node) -> None:
+        before = len(self.graph.op)
         if node.target is operator.getitem:
             self.values[node] = self.item(node)
         else:
             self.values[node] = self.convert(node)
+        self.scopes.add(node, self.graph.op[before:])
         if logger.isEnabledFor(logging.DEBUG):
             self.log_call(node)
         if node.target is aten.copy_.default:
