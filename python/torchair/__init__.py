@@ -46,6 +46,7 @@ _MODULES = (
     "scope",
     "tools",
 )
+
 __getattr__ = lazy_names(
     "torchair",
     {

@@ -313,7 +313,6 @@ REMARKS = {
     "6.19": _recorded("ge.exec.enableEngineParallel"),
     "6.20": _recorded("ge.exec.static_model_ops_lower_limit"),
     "6.22": _granted("ge.tiling_schedule_optimize"),
-    "6.30": _recorded(),
     "2.08d": "Not built yet. The rules for joint graphs need the option `npu_fx_pass` of GE mode, and "
     "`_pattern_pass_dlrm` is a private pass for one kind of model. Rules of the user can act on joint graphs "
     "(`test_replacements::test_a_rule_for_training`).",
@@ -321,7 +320,6 @@ REMARKS = {
     "has no limit of the time of an operator.",
     "4.13": "Partly built. The graph has the attribute (`test_scopes::test_further_scopes_are_attributes`). The engine "
     "makes no dumps of tensors (6.11).",
-    "4.14": "Not built yet. Views are not folded at all (6.30).",
     "6.07": "Partly built. The commands in `torchair.tools.gegraph_check` examine a file "
     "(`test_deadlock::test_modules_are_commands`), and the option acts in the other modes "
     "(`test_config_options::test_options_of_the_backend`). In GE mode it is accepted, and a warning says that it has "

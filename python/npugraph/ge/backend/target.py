@@ -25,6 +25,7 @@ from npugraph.ge.converters import Missing, MissingConverters, find
 from npugraph.ge.dumps import values
 from npugraph.ge.executor import LoadStream
 from npugraph.ge.fx import graph_forms, summary
+from npugraph.ge.fx.fold_views import fold_views
 from npugraph.ge.fx.graph import Built, build
 from npugraph.ge.fx.partition import Partition, convert
 from npugraph.ge.fx.parts import part_name
@@ -168,6 +169,7 @@ def ge_target(config: CompilerConfig, *, at_once: bool = False) -> Target[Conver
             Step("prepare", graph_target.prepare_graph, "Converters know no effects and no writes in wrappers."),
             Step("correct", graph_target.correct_fake_values, "Parts of the graph take over values of its nodes."),
             Step("scopes", functools.partial(_read_scopes, config), "New nodes are in scopes, too."),
+            Step("views", functools.partial(_fold_views, config), "Scopes keep views apart."),
         ),
         (),
         functools.partial(_convert, config),
@@ -188,6 +190,11 @@ def _read_scopes(config: CompilerConfig, graph: OperatorGraph) -> None:
         forget_scopes(graph.gm)
     else:
         graph.strands = read_scopes(graph.gm, single_stream=config.ge_config.enable_single_stream.value)
+
+
+def _fold_views(config: CompilerConfig, graph: OperatorGraph) -> None:
+    if config.experimental_config.enable_view_optimize.value:
+        fold_views(graph.gm.graph)
 
 
 def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.Node, str] | None = None) -> Converted:

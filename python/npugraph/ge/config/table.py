@@ -424,7 +424,6 @@ _EXPERIMENTAL = (
         True,
         _SWITCH,
         "Make one operator of consecutive views and transposes.",
-        no_effect="Views and transposes are converted one by one.",
     ),
     Row(
         "experimental_config.keep_inference_input_mutations",

@@ -24,6 +24,7 @@ from npugraph.ge.config.row import GE
 from npugraph.ge.dumps.files import normalise_and_show
 from npugraph.ge.export.files import ExportFiles, files_of, make_constants, weights_of
 from npugraph.ge.fx import graph_forms
+from npugraph.ge.fx.fold_views import fold_views
 from npugraph.ge.fx.graph import SOURCE, Built, build
 from npugraph.ge.fx.outputs import Fixed, Result
 from npugraph.ge.fx.scopes import read_scopes
@@ -127,6 +128,8 @@ class _Export:
         graph_target.prepare_graph(graph)
         graph_target.correct_fake_values(graph)
         strands = read_scopes(graph.gm)
+        if self._config.experimental_config.enable_view_optimize.value:
+            fold_views(graph.gm.graph)
         if len(graph.inputs) != len(self._inputs):
             raise ValueError(
                 "dynamo_export takes no model whose inputs share memory, or that has effects such as prints: its graph "

@@ -96,6 +96,12 @@ def _merged(scopes: Sequence[dict[str, str]]) -> dict[str, str]:
     return merged
 
 
+def keeps_views(node: fx.Node) -> bool:
+    """Whether a node is in a scope that is not of super kernels alone: consecutive views in it stay apart, so that each
+    has its attributes."""
+    return not {SCOPE, OPTIONS}.issuperset(node.meta.get(_ATTRIBUTES, ()))
+
+
 class Scopes:
     """Writes attributes and order into the operators of a graph, in the order of its nodes. Sections are those of
     the metadata of nodes; there are none without ``strands``."""
