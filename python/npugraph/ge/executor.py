@@ -232,9 +232,12 @@ class TorchNpuGraphBase:
             )
         logger.debug("Load graph set_hint_shape input shape: %s, output shape: %s", inputs, outputs)
 
-    def compile(self, request: Any = None, *, boxed: bool = False) -> None:
+    def compile(
+        self, request: Any = None, *, boxed: bool = False, accept: Callable[[Any], None] = lambda core: None
+    ) -> None:
         """Compiles the graph. ``request`` is a ``_C.CompileRequest``. A ``boxed`` function takes a list of the inputs,
-        which it empties, any other one takes them one by one. Raises an error that names the operator and the line of
+        which it empties, any other one takes them one by one. ``accept`` gets the artifact of C++ and raises an error
+        if that is not as the graph asks for. Raises an error that names the operator and the line of
         the user's program if the graph is not well formed or has an operator that the engine lacks; the graph can then
         be loaded again."""
         self._expect("compile", "loaded")
@@ -243,7 +246,9 @@ class TorchNpuGraphBase:
         options = "".join(f"\n    {name} = {value}" for name, value in self._options.items())
         logger.info("Compiling concrete graph %s with options:%s", self._name, options)
         begun = time.perf_counter()
-        self._core = _C.ge.compile(self._model, request, self._device)
+        core = _C.ge.compile(self._model, request, self._device)
+        accept(core)
+        self._core = core
         self._function = self._core.callable(boxed=boxed)
         self._function.backend = "torchair"
         logger.info("Compile Graph %s consume: %d ms.", self._name, (time.perf_counter() - begun) * 1e3)

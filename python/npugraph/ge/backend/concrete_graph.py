@@ -174,8 +174,8 @@ class GeConcreteGraph:
                 self._load()
                 logger.info("start compile graph: %s.", self._graph.name)
                 executor = self._graph.executor
-                executor.compile(self._request, boxed=self._boxed)
-                refuse_cuts(executor.core, strict_scopes(self._graph))
+                strict = strict_scopes(self._graph)
+                executor.compile(self._request, boxed=self._boxed, accept=lambda core: refuse_cuts(core, strict))
                 function = executor.function
                 if self._fallback is not None:
                     function.fall_back_on(self._fallback)
