@@ -46,11 +46,11 @@ class BatchNormExpander {
     const ir::ValueId variance = widened(Norm::running_var(node));
     const ir::ValueId root =
         insert<aten::rsqrt>({of(insert<aten::add_Scalar>({of(variance), Norm::eps.attr(node), Expr(1)}))});
-    const ir::ValueId factor = weight == ir::kNone ? root : insert<aten::mul_Tensor>({of(root), of(weight)});
-    const ir::ValueId moved = insert<aten::mul_Tensor>({of(widened(Norm::running_mean(node))), of(factor)});
+    const ir::ValueId scale = weight == ir::kNone ? root : insert<aten::mul_Tensor>({of(root), of(weight)});
+    const ir::ValueId moved = insert<aten::mul_Tensor>({of(widened(Norm::running_mean(node))), of(scale)});
     const ir::ValueId summand =
         bias == ir::kNone ? insert<aten::neg>({of(moved)}) : insert<aten::sub_Tensor>({of(bias), of(moved), Expr(1)});
-    const ir::ValueId scaled = insert_image<aten::mul_Tensor>({of(x), of(by_channels(factor))});
+    const ir::ValueId scaled = insert_image<aten::mul_Tensor>({of(x), of(by_channels(scale))});
     put(node.results[0], insert_image<aten::add_Tensor>({of(scaled), of(by_channels(summand)), Expr(1)}));
     return true;
   }
@@ -75,7 +75,8 @@ class BatchNormExpander {
     };
     const ir::ValueId running_mean = moved(Step::running_mean(node), mean);
     const Expr unbiased = Expr::make(ExprOp::kTrueDiv, {count(), count() - 1});
-    const ir::ValueId running_var = moved(Step::running_var(node), insert<aten::mul_Tensor>({of(variance), unbiased}));
+    const ir::ValueId running_var =
+        moved(Step::running_var(node), insert<aten::mul_Tensor>({of(variance), factor(unbiased)}));
     const std::array made = {y, mean, rstd, running_mean, running_var};
     for (size_t i = 0; i < made.size(); ++i) put(node.results[i], made[i]);
     return true;
@@ -91,7 +92,9 @@ class BatchNormExpander {
     const ir::ValueId products = insert_image<aten::mul_Tensor>({of(grads), of(normal)});
     const ir::ValueId of_weight = insert<aten::sum_dim_IntList>(over_rows(products));
     const ir::ValueId of_bias = insert<aten::sum_dim_IntList>(over_rows(grads));
-    const auto mean_of = [&](ir::ValueId sum) { return by_channels(insert<aten::div_Tensor>({of(sum), count()})); };
+    const auto mean_of = [&](ir::ValueId sum) {
+      return by_channels(insert<aten::div_Tensor>({of(sum), factor(count())}));
+    };
     const ir::ValueId shifted = insert_image<aten::sub_Tensor>({of(grads), of(mean_of(of_bias)), Expr(1)});
     const ir::ValueId along = insert_image<aten::mul_Tensor>({of(normal), of(mean_of(of_weight))});
     const ir::ValueId inner = insert_image<aten::sub_Tensor>({of(shifted), of(along), Expr(1)});
@@ -161,6 +164,16 @@ class BatchNormExpander {
 
   // Elements of a channel.
   Expr count() const { return count_in(images_.sizes); }
+
+  // A number as an operand. Generated code reads one that only a run knows as a tensor.
+  Attr factor(const Expr& number) {
+    if (number.is_constant()) return number;
+    ir::Node node = with_defaults(aten::scalar_tensor::op());
+    aten::scalar_tensor::s.attr(node) = number;
+    aten::scalar_tensor::dtype.attr(node) = images_.dtype;
+    aten::scalar_tensor::device.attr(node) = images_.device;
+    return of(insert<aten::scalar_tensor>(std::move(node.args)));
+  }
 
   // Nodes of the sizes of x get the type of `result` in the compute type. Their rules cannot infer the strides for
   // symbolic sizes.
