@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of GE in this process: npugraph._C.ge.
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +21,8 @@
 #include "ge/import/import.h"
 #include "ge/ir/registry.h"
 #include "ge/wire.h"
+#include "lower/catalog.h"
+#include "ops/table.h"
 #include "tensor/format.h"
 
 namespace npugraph::bindings {
@@ -24,15 +32,31 @@ namespace {
 using compiler::Artifact;
 using compiler::CompileRequest;
 
-// The operators of torch that a graph of GE may name: those of users and of Ascend. All others become code of the
-// engine.
-class ForeignOperators final : public lower::OperatorCatalog {
+// The operators of torch that a graph of GE calls: those of users and of Ascend, and those of ATen that it names. All
+// others become code of the engine.
+class NamedOperators final : public lower::OperatorCatalog {
  public:
-  std::optional<lower::OutVariant> out_variant(const ir::Op&) const override { return std::nullopt; }
-  bool can_run(const ir::Op& op) const override {
-    return (op.id < 0 || op.is(ir::Trait::kForeign)) && bridge::aten_catalog().can_run(op);
+  explicit NamedOperators(std::set<std::string, std::less<>> named) : named_(std::move(named)) {}
+
+  std::optional<lower::OutVariant> out_variant(const ir::Op& op) const override {
+    return named_.contains(op.name) ? bridge::aten_catalog().out_variant(op) : std::nullopt;
   }
+  bool can_run(const ir::Op& op) const override {
+    const bool is_called = op.id < 0 || op.is(ir::Trait::kForeign) || named_.contains(op.name);
+    return is_called && bridge::aten_catalog().can_run(op);
+  }
+
+ private:
+  std::set<std::string, std::less<>> named_;
 };
+
+// Those for a graph that names these operators. They live as long as the process, because artifacts refer to them.
+const NamedOperators& operators_for(const std::set<std::string, std::less<>>& named) {
+  static std::mutex mutex;
+  static std::map<std::set<std::string, std::less<>>, NamedOperators> known;
+  const std::lock_guard lock(mutex);
+  return known.try_emplace(named, named).first->second;
+}
 
 std::string schema_of_torch(std::string_view name) {
   const auto op = bridge::find_operator(name);
@@ -44,15 +68,20 @@ std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileReque
   auto bytes = std::make_shared<const std::string>(model_def);
   const py::gil_scoped_release release;
   std::vector<compiler::PhaseTime> phases;
+  std::set<std::string, std::less<>> named;
+  const auto noting = [&](std::string_view name) {
+    std::string schema = schema_of_torch(name);
+    if (!schema.empty()) named.insert(ops::parse_schema(schema).name);
+    return schema;
+  };
   ir::Graph graph = run_phase(phases, "ge import", [&] {
     const ge::Model model = ge::parse_model(std::as_bytes(std::span(*bytes)), bytes, "the serialised ModelDef");
-    return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device), schema_of_torch);
+    return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device), noting);
   });
   request.generate = true;
   request.super_kernels.merges = true;
-  static const ForeignOperators operators;
   const compiler::CompileHost host{
-      .catalog = &operators, .make_task = bridge::make_task, .facts = bridge::torch_facts()};
+      .catalog = &operators_for(named), .make_task = bridge::make_task, .facts = bridge::torch_facts()};
   return std::make_shared<Artifact>(std::move(graph), std::move(request), host, bridge::TorchHost::instance(),
                                     std::vector<compiler::Partition>{}, std::move(phases));
 }

@@ -156,9 +156,8 @@ std::vector<ir::ValueId> Context::add_all(const ir::Op& op, std::vector<Attr> ar
   node.views = std::move(inferred->views);
   std::vector<ir::Type> types;
   for (const auto& type : inferred->types) {
-    NG_CHECK(type, op.name, " has an undefined result");
-    if (const auto* tensor = std::get_if<ir::TensorType>(&*type)) refuse_negative_sizes(op, *tensor);
-    types.push_back(*type);
+    types.push_back(type.value_or(ir::OpaqueType{}));
+    if (const auto* tensor = std::get_if<ir::TensorType>(&types.back())) refuse_negative_sizes(op, *tensor);
   }
   return graph_.node(graph_.append(std::move(node), std::move(types), origin_.node)).results;
 }

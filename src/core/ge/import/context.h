@@ -60,8 +60,8 @@ class Context {
   // Demands that two shapes can be broadcast together. A size that is not the constant 1 is never broadcast.
   void require_broadcast(const std::vector<Expr>& a, const std::vector<Expr>& b);
 
-  // Adds a node of the operator table. Types and views follow from its row. Arguments may be left out at the end, where
-  // the schema has defaults.
+  // Adds a node of the operator table. Types and views follow from its row; a result that its arguments do not ask for
+  // is no tensor. Arguments may be left out at the end, where the schema has defaults.
   std::vector<ir::ValueId> add_all(const ir::Op& op, std::vector<Attr> args);
   ir::ValueId add(const ir::Op& op, std::vector<Attr> args);
   // The same for an operator without a rule, with these types of results.

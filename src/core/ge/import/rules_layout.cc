@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ge/data_types.h"
 #include "ge/import/rules.h"
 #include "ir/alias.h"
 #include "ops/operators.h"
@@ -244,6 +245,14 @@ std::vector<Operand> view_copy(const Call& call) {
   return one(dst);
 }
 
+// The same bytes as elements of another type. The last dimension has as many as its bytes are.
+std::vector<Operand> bitcast(const Call& call) {
+  const auto* type = find_attr<TypeNumber>(call.def().attrs, "type");
+  const DataTypeRow* row = type == nullptr ? nullptr : find_type_by_number(type->number);
+  if (row == nullptr || !row->dtype) call.fail("its attribute 'type' is no element type");
+  return one(call.context().add(aten::view_dtype::op(), {TensorRef{call.value("x")}, *row->dtype}));
+}
+
 std::vector<TensorRef> refs(const Call& call, std::string_view name) {
   std::vector<TensorRef> refs;
   for (Operand* operand : call.list(name)) refs.push_back({call.context().value_of(*operand)});
@@ -435,6 +444,7 @@ std::vector<Operand> triangle(const Call& call) {
 constexpr auto kLayoutRules = std::to_array<RuleRow>({
     {"AsStrided", as_strided},
     {"Assign", assign},
+    {"Bitcast", bitcast},
     {"BroadcastTo", broadcast_to},
     {"ConcatD", concatenate_d},
     {"ConcatV2", concatenate_v2},

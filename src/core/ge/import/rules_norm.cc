@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisations and softmax.
 #include <array>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -43,20 +44,56 @@ std::vector<Operand> layer_norm_v3(const Call& call) {
   return layer_norm(call, {sizes.begin() + static_cast<std::ptrdiff_t>(begin), sizes.end()});
 }
 
-std::vector<Operand> batch_norm(const Call& call) {
+// The inputs of these names have one element for each channel of x.
+void require_of_channels(const Call& call, std::initializer_list<std::string_view> names) {
   Context& context = call.context();
   const std::vector<Expr>& sizes = context.sizes(call.value("x"));
   if (sizes.size() < 2) call.fail(cat("its input 'x' has at least 2 dimensions, got ", sizes.size()));
-  for (const std::string_view name : {"scale", "offset", "mean", "variance"}) {
+  for (const std::string_view name : names) {
     const std::vector<Expr>& parameter = context.sizes(call.value(name));
     if (parameter.size() != 1) call.fail(cat("its input '", name, "' has 1 dimension, got ", parameter.size()));
     context.require_equal(sizes[1], parameter[0]);
   }
+}
+
+std::vector<Operand> batch_norm(const Call& call) {
+  Context& context = call.context();
+  require_of_channels(call, {"scale", "offset", "mean", "variance"});
   const auto results = context.add_all(
       aten::_native_batch_norm_legit_no_training::op(),
       {TensorRef{call.value("x")}, call.argument("scale"), call.argument("offset"), TensorRef{call.value("mean")},
        TensorRef{call.value("variance")}, number(0.1), number(call.attr_float("epsilon"))});
   return one(results.front());
+}
+
+void require_training(const Call& call) {
+  if (!call.attr_bool("is_training")) call.fail("its attribute 'is_training' is true, got false; BNInfer infers");
+}
+
+// Results: y, the running statistics afterwards, and those of the batch.
+std::vector<Operand> batch_norm_v3(const Call& call) {
+  require_training(call);
+  require_of_channels(call, {"weight", "bias", "running_mean", "running_var"});
+  const auto results =
+      call.context().add_all(aten::_native_batch_norm_legit_functional::op(),
+                             {TensorRef{call.value("x")}, call.argument("weight"), call.argument("bias"),
+                              call.argument("running_mean"), call.argument("running_var"), flag(true),
+                              number(call.attr_float("momentum")), number(call.attr_float("epsilon"))});
+  return all({results[0], results[3], results[4], results[1], results[2]});
+}
+
+std::vector<Operand> batch_norm_grad_v3(const Call& call) {
+  require_training(call);
+  require_of_channels(call, {"weight", "running_mean", "running_var", "save_mean", "save_rstd"});
+  Context& context = call.context();
+  const ir::ValueId x = call.value("x"), dy = call.value("dy");
+  if (context.sizes(x).size() != context.sizes(dy).size()) call.fail("its inputs 'dy' and 'x' have the same sizes");
+  for (size_t d = 0; d < context.sizes(x).size(); ++d) context.require_equal(context.sizes(x)[d], context.sizes(dy)[d]);
+  return all(context.add_all(
+      aten::native_batch_norm_backward::op(),
+      {TensorRef{dy}, TensorRef{x}, call.argument("weight"), call.argument("running_mean"),
+       call.argument("running_var"), call.argument("save_mean"), call.argument("save_rstd"), flag(true),
+       number(call.attr_float("epsilon")), std::vector<Expr>(3, Expr::constant(Scalar::of_bool(true)))}));
 }
 
 // The groups of channels of x are normalised as the rows of [images, groups, elements of a group].
@@ -155,6 +192,8 @@ std::vector<Operand> log_softmax(const Call& call) { return softmax_of<aten::_lo
 
 constexpr auto kNormRules = std::to_array<RuleRow>({
     {"BNInfer", batch_norm},
+    {"BatchNormGradV3", batch_norm_grad_v3},
+    {"BatchNormV3", batch_norm_v3},
     {"GroupNorm", group_norm},
     {"GroupNormV2", group_norm_v2},
     {"LayerNormV3", layer_norm_v3},

@@ -211,6 +211,7 @@ constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"Div", divide},
     {"Equal", commutative<aten::eq_Tensor>},
     {"Erf", unary<aten::erf>},
+    {"Erfc", unary<aten::erfc>},
     {"Exp", unary<aten::exp>},
     {"Floor", unary<aten::floor>},
     {"FloorDiv", floor_divide},

@@ -2,6 +2,7 @@
 #include "ge/import/user_operator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,14 @@ std::optional<Attr> element_type(int64_t number) {
   return row == nullptr || !row->dtype ? std::nullopt : std::optional<Attr>(*row->dtype);
 }
 
+// The number that a text is. Attributes of Ascend IR have the precision of f32, and texts state doubles.
+std::optional<Attr> double_of(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return of_float(number);
+}
+
 // The value of an attribute as an argument of that type, without "?"; nullopt if it has another type.
 std::optional<Attr> argument(const AttrValue& value, std::string_view type) {
   const auto* whole = value.get<int64_t>();
@@ -40,7 +49,10 @@ std::optional<Attr> argument(const AttrValue& value, std::string_view type) {
     if (const auto* named = value.get<TypeNumber>()) return element_type(named->number);
     return whole == nullptr ? std::nullopt : element_type(*whole);
   }
-  if (const auto* text = value.get<std::string_view>(); text != nullptr && type == "str") return std::string(*text);
+  if (const auto* text = value.get<std::string_view>()) {
+    if (type == "str") return std::string(*text);
+    return type == "float" || type == "Scalar" ? double_of(*text) : std::nullopt;
+  }
   if (const auto* flag = value.get<bool>(); flag != nullptr && type != "str") return of_bool(*flag);
   if (whole != nullptr && type != "str" && type != "bool") return Expr(*whole);
   if (const auto* number = value.get<float>(); number != nullptr && (type == "float" || type == "Scalar"))
@@ -67,7 +79,12 @@ class UserCall {
       throw UserError(cat(schema_.name, " takes ", next_, " inputs, got ", operands_.size()));
     const ir::Op& op = *ops::registry().intern(schema_.text, static_cast<ir::Traits>(ir::Trait::kForeign));
     const std::vector<size_t> outputs = outputs_of_results();
-    const std::vector<ir::ValueId> made = context_.add_typed(op, std::move(args_), types_of_results(outputs));
+    // Most rows of the operator table say what they return. Of other operators only the graph knows it.
+    const bool says = op.id >= 0 && !op.is(ir::Trait::kForeign) && ops::infer_types(context_.graph(), op, args_);
+    const std::vector<ir::ValueId> made = says ? context_.add_all(op, std::move(args_))
+                                               : context_.add_typed(op, std::move(args_), types_of_results(outputs));
+    if (outputs.size() > made.size())
+      throw UserError(cat("it has ", outputs.size(), " outputs, and ", op.name, " makes ", made.size()));
     std::vector<Operand> results(op_.output_descs.size());
     for (size_t i = 0; i < results.size(); ++i) {
       if (const ir::ValueId* written = find_written(op_.output_descs[i].name)) results[i] = Operand::of(*written);
@@ -82,6 +99,7 @@ class UserCall {
     const std::string_view type = std::string_view(arg.type).substr(0, arg.type.size() - (is_optional ? 1 : 0));
     if (type == "Tensor") return tensor(arg, is_optional);
     if (type.starts_with("Tensor")) return tensors(arg);
+    if (type == "Device") return context_.device();
     if (arguments_ != nullptr && place_of(arg.name) < operands_.size()) return numbers(arg);
     const std::string name = arguments_ != nullptr ? cat(attr::kArgumentPrefix, arg.name) : arg.name;
     if (const AttrValue* stated = find_attr(op_.attrs, name)) {

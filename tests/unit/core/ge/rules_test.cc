@@ -82,6 +82,18 @@ TEST(Rules, WrittenPartsAreInsideOfTheirTensor) {
   EXPECT_TRUE(contains(view_copy({2}, {3}, 2, "x:0"), "aten.copy_(%x, ")) << view_copy({2}, {3}, 2, "x:0");
 }
 
+TEST(Rules, BytesOfAnotherType) {
+  const auto seen_as = [](int64_t number, int64_t size) {
+    return graph_or_refusal({data("x", 0, {size}, WireType::kInt32),
+                             Op("Bitcast", "y", {"x:0"}).attr_message("type", Message().integer(15, number))});
+  };
+  constexpr int64_t kFloat = 0, kInt64 = 9, kNone = 1000;
+  EXPECT_TRUE(contains(seen_as(kFloat, 4), "aten.view.dtype(")) << seen_as(kFloat, 4);
+  EXPECT_FALSE(contains(seen_as(kInt64, 3), "aten.view.dtype("));
+  EXPECT_TRUE(contains(seen_as(kNone, 4), "its attribute 'type' is no element type"));
+  EXPECT_TRUE(contains(graph_or_refusal({data("x", 0, {4}), Op("Bitcast", "y", {"x:0"})}), "type"));
+}
+
 TEST(Rules, CallsThatAreNotAllowed) {
   EXPECT_TRUE(contains(graph_or_refusal({data("x", 0, {2}), Op("Log", "y", {"x:0"}).attr("base", 1.0f)}),
                        "its attribute 'base' is -1, or above 0 and not 1, got 1"));
@@ -123,6 +135,22 @@ TEST(Rules, OperandsHaveTheSizesThatTheirReadersNeed) {
       contains(graph_or_refusal({data("x", 0, {1, 4, 2}), data("p", 1, {2}),
                                  Op("BNInfer", "y", {"x:0", "p:0", "p:0", "p:0", "p:0"}).attr("epsilon", 1e-5f)}),
                "sizes 4 and 2 have to be equal"));
+  const auto trained = [](int64_t parameters, bool training) {
+    return graph_or_refusal({data("x", 0, {1, 4, 2}), data("p", 1, {parameters}),
+                             Op("BatchNormV3", "y", {"x:0", "p:0", "p:0", "p:0", "p:0"})
+                                 .attr("is_training", training)
+                                 .output(desc("y", WireType::kFloat, {1, 4, 2}))});
+  };
+  EXPECT_TRUE(contains(trained(4, true), "aten._native_batch_norm_legit_functional(")) << trained(4, true);
+  EXPECT_TRUE(contains(trained(2, true), "sizes 4 and 2 have to be equal"));
+  EXPECT_TRUE(contains(trained(4, false), "its attribute 'is_training' is true, got false; BNInfer infers"));
+  const auto untrained = [](const std::vector<int64_t>& grad) {
+    return graph_or_refusal({data("g", 0, grad), data("x", 1, {1, 4, 2}), data("p", 2, {4}),
+                             Op("BatchNormGradV3", "y", {"g:0", "x:0", "p:0", "p:0", "p:0", "p:0", "p:0"})});
+  };
+  EXPECT_TRUE(contains(untrained({1, 4, 2}), "aten.native_batch_norm_backward(")) << untrained({1, 4, 2});
+  EXPECT_TRUE(contains(untrained({1, 4, 3}), "sizes 2 and 3 have to be equal"));
+  EXPECT_TRUE(contains(untrained({1, 4}), "its inputs 'dy' and 'x' have the same sizes"));
   const auto gather = [](const std::vector<int64_t>& index) {
     return graph_or_refusal({data("x", 0, {2, 3}), data("i", 1, index, WireType::kInt64),
                              Op("GatherElements", "y", {"x:0", "i:0"}).attr("dim", int64_t{1})});
