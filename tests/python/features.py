@@ -344,10 +344,6 @@ REMARKS = {
     "6.29": "Partly built. Graphs are normalised "
     "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`), and have no copies around operators of Ascend "
     "that write inputs (`test_ge_writes_of_ascend::test_a_drawn_call`).",
-    "6.38": "Partly built. Graphs of `npugraph_ex` draw the numbers of eager mode "
-    "(`test_random::test_same_numbers_as_eager`, `test_compiled::test_random_numbers_are_those_of_eager_on_npu`). In "
-    "GE mode random operators run eagerly, in the order of the program "
-    "(`test_missing::test_random_operators_keep_their_order`).",
     "6.45": "Partly built. Devices of inputs are checked "
     "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`), and so are streams (11.13). Results are "
     "not compared with the FX graph.",

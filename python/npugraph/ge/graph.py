@@ -116,6 +116,10 @@ class GeGraph:
         self._next: dict[str, Iterator[int]] = collections.defaultdict(itertools.count)
         self._origins: dict[str, tuple[str, ...]] = {}  # by name of operator
         self._origin: tuple[str, ...] = ()
+        # What computes operators without a rule (``converters.computations``), and the numbers of lists of sizes, by
+        # tensor.
+        self.computations: list[Any] = []
+        self.size_lists: dict[str, list[Any]] = {}
 
     @property
     def name(self) -> str:

@@ -233,7 +233,6 @@ def test_images_have_a_format() -> None:
 @pytest.mark.parametrize(
     ("function", "inputs", "reason"),
     [
-        (lambda x, w: functional.conv3d(x, w), [t(1, 3, 8, 8, 8), t(4, 3, 3, 3, 3)], "its images have 3 dimensions"),
         (
             lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.5)[0],
             [QUERY, KEY, KEY],

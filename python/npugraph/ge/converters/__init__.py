@@ -2,8 +2,9 @@
 """Converters: how each operator of FX graphs becomes operators of Ascend IR.
 
 ``rows.py`` has those that are one call of an operator, as text, ``ascend_rows.py`` and ``ascend_writes.py`` have those
-of Ascend's operators, and the other modules have functions for the rest. What all give is a function of the operands of
-an FX node, which adds operators to the current graph and returns results."""
+of Ascend's operators, and the other modules have functions for the rest. ``computations`` says what computes operators
+without a rule, by the functions in ``part_functions``, and ``absent.py`` names what has no converter. What all give is
+a function of the operands of an FX node, which adds operators to the current graph and returns results."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ from npugraph.ge.converters import (
     normalisation,
     order,
     pointwise,
+    pooling,
     products,
+    random,
     reductions,
     rows,
     sizes,
@@ -34,8 +37,8 @@ from npugraph.ge.converters.table import register_rows, register_rows_of_ascend
 __all__ = ["Missing", "MissingConverters", "find", "register_fx_node_ge_converter", "registered"]
 
 _FUNCTIONS = (
-    *(air, ascend, attention, collectives, creation, gradients, images, indexing, layout),
-    *(losses, normalisation, order, pointwise, products, reductions, sizes),
+    *(air, ascend, attention, collectives, creation, gradients, images, indexing, layout, losses),
+    *(normalisation, order, pointwise, pooling, products, random, reductions, sizes),
 )
 
 register_rows(rows.ROWS)

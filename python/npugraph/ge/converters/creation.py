@@ -10,7 +10,7 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge import data_types
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, is_size, operand, shape_of, typed
+from npugraph.ge.converters.values import cast, integers, is_size, operand, parts_of, shape_of, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -64,6 +64,19 @@ def full_like(self: Tensor, fill_value: Any, *, meta_outputs: Any, **of_memory: 
 @register_fx_node_ge_converter(aten.empty_like.default)
 def empty_like(self: Tensor, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
     return ge.Fill(shape_of(self), operand(0, meta_outputs.dtype))
+
+
+@register_fx_node_ge_converter(aten.new_empty_strided.default)
+def new_empty_strided(self: Tensor, size: Any, stride: Any, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
+    """Rows in the order of the dimensions in memory."""
+    if meta_outputs.order is None:
+        raise NotImplementedError("its result is no dense tensor")
+    sizes, order = parts_of(size), list(meta_outputs.order) or list(range(len(meta_outputs.size)))
+    rows = ge.Fill(integers([sizes[dim] for dim in order]), operand(0, meta_outputs.dtype))
+    if order == sorted(order):
+        return rows
+    typed(rows, meta_outputs.dtype, [meta_outputs.size[dim] for dim in order])
+    return ge.Transpose(rows, [order.index(dim) for dim in range(len(order))])
 
 
 @register_fx_node_ge_converter(aten.fill.Scalar)

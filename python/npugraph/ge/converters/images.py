@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
+from npugraph.ge.converters import part_functions
+from npugraph.ge.converters.computations import computed_by
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import images, integers, operand, parts_of
+from npugraph.ge.converters.values import images, integers, known, operand, parts_of
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -51,3 +53,92 @@ def upsample_nearest2d(
     result = ge.ResizeNearestNeighborV2(self, operand(integers(parts_of(output_size)), DataType.DT_INT32))
     images(result)
     return result
+
+
+@register_fx_node_ge_converter(aten.reflection_pad2d_backward.default)
+def reflection_pad2d_backward(grad_output: Tensor, self: Tensor, padding: Any, *, meta_outputs: Any) -> Tensor:
+    return _pad_backward(aten.reflection_pad2d_backward.default, "reflect", grad_output, self, padding)
+
+
+@register_fx_node_ge_converter(aten.replication_pad1d_backward.default)
+def replication_pad1d_backward(grad_output: Tensor, self: Tensor, padding: Any, *, meta_outputs: Any) -> Tensor:
+    return _pad_backward(aten.replication_pad1d_backward.default, "edge", grad_output, self, padding)
+
+
+def _pad_backward(operator: Any, mode: str, grad: Tensor, x: Tensor, padding: Any) -> Tensor:
+    pads = known("padding", padding)
+    result = ge.PadV3Grad(grad, pairs_from_first(x, pads), mode=mode)
+    return computed_by(result, part_functions.padding_gradient, operator, grad, pads, calls=[operator])
+
+
+@register_fx_node_ge_converter(aten.upsample_nearest2d_backward.default)
+def upsample_nearest2d_backward(
+    grad_output: Tensor,
+    output_size: Any,
+    input_size: Any,
+    scales_h: Any = None,
+    scales_w: Any = None,
+    *,
+    meta_outputs: Any,
+) -> Tensor:
+    sizes = parts_of(input_size)
+    result = ge.ResizeNearestNeighborV2Grad(grad_output, integers(sizes[2:]))
+    images(result)
+    operator = aten.upsample_nearest2d_backward.default
+    scales = (known("scales_h", scales_h), known("scales_w", scales_w))
+    return computed_by(result, operator, grad_output, parts_of(output_size), sizes, *scales)
+
+
+_INTERPOLATIONS, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def _sampling(interpolation_mode: int, padding_mode: int, align_corners: bool) -> dict[str, Any]:
+    return {
+        "interpolation_mode": _INTERPOLATIONS[known("interpolation_mode", interpolation_mode)],
+        "padding_mode": _PADDINGS[known("padding_mode", padding_mode)],
+        "align_corners": align_corners,
+    }
+
+
+@register_fx_node_ge_converter(aten.grid_sampler_2d.default)
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, *, meta_outputs: Any
+) -> Tensor:
+    how = (interpolation_mode, padding_mode, align_corners)
+    result = ge.GridSampler2D(input, grid, **_sampling(*how))
+    return computed_by(result, part_functions.grid_sample, input, grid, *how, calls=[aten.grid_sampler_2d.default])
+
+
+@register_fx_node_ge_converter(aten.grid_sampler_3d.default)
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, *, meta_outputs: Any
+) -> Tensor:
+    how = (interpolation_mode, padding_mode, align_corners)
+    result = ge.GridSampler3D(input, grid, **_sampling(*how))
+    return computed_by(result, aten.grid_sampler_3d.default, input, grid, *how)
+
+
+@register_fx_node_ge_converter(aten.grid_sampler_2d_backward.default)
+def grid_sampler_2d_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Any,
+    *,
+    meta_outputs: Any,
+) -> list[Tensor | None]:
+    how = (interpolation_mode, padding_mode, align_corners)
+    made = ge.GridSampler2DGrad(grad_output, input, grid, **_sampling(*how))
+    results = [result if asked else None for result, asked in zip(made, output_mask, strict=True)]
+    operator = aten.grid_sampler_2d_backward.default
+    return computed_by(results, operator, grad_output, input, grid, *how, list(output_mask))
+
+
+def along(dims: int, what: str, numbers: Any) -> list[int]:
+    """A number for each of ``dims`` dimensions, for all of which one may stand."""
+    every = known(what, numbers)
+    every = [every] if isinstance(every, int) else list(every)
+    return every * dims if len(every) == 1 else every

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
+from npugraph.ge.converters.computations import computed_by
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import cast, dimension, integers, known, operand, place_in, shape_of, size_at, typed
 from npugraph.ge.data_types import DataType
@@ -141,3 +142,33 @@ def _written(x: Tensor, mask: list[int], places: Sequence[Tensor], value: Tensor
     """A copy of ``x`` with ``value`` at the places."""
     every = mask + [0] * (x.rank - len(mask))
     return ge.IndexPutV2(ge.Clone(x), value, every, [0] * x.rank, list(places), accumulate=accumulate)
+
+
+@register_fx_node_ge_converter(aten._embedding_bag.default)
+@register_fx_node_ge_converter(aten._embedding_bag_forward_only.default)
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+    *,
+    meta_outputs: Any,
+) -> list[Tensor]:
+    results = ge.EmbeddingBag(
+        weight,
+        indices,
+        offsets,
+        per_sample_weights,
+        mode=("sum", "mean", "max")[known("mode", mode)],
+        scale_grad_by_freq=scale_grad_by_freq,
+        sparse=sparse,
+        include_last_offset=include_last_offset,
+        padding_idx=known("padding_idx", padding_idx),
+    )
+    how = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return computed_by(list(results), aten._embedding_bag.default, weight, indices, offsets, *how)

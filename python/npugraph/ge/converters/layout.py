@@ -226,3 +226,21 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 @register_fx_node_ge_converter(aten.constant_pad_nd.default)
 def constant_pad_nd(self: Tensor, pad: Any, value: Any = 0, *, meta_outputs: Any) -> Tensor:
     return ge.PadV3(self, pairs_from_first(self, pad), operand(value, meta_outputs.dtype))
+
+
+@register_fx_node_ge_converter(aten.as_strided_scatter.default)
+def as_strided_scatter(
+    self: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, *, meta_outputs: Any
+) -> Tensor:
+    """Places count in the row-major copy that is written."""
+    if self.order != () or not all(isinstance(part, int) for part in self.symsize or ()):
+        raise NotImplementedError("its input does not lie in rows, or its sizes are known only when the graph runs")
+    sizes, strides = known("size", size), known("stride", stride)
+    offset = 0 if storage_offset is None else known("storage_offset", storage_offset)
+    rows = [math.prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
+    return ge.ViewCopy(ge.TensorMove(self), sizes, strides, [offset], src, sizes, rows, [0])
+
+
+@register_fx_node_ge_converter(aten.view.dtype)
+def view_dtype(self: Tensor, dtype: Any, *, meta_outputs: Any) -> Tensor:
+    return ge.Bitcast(self, type=meta_outputs.dtype)

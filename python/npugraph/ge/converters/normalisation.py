@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
+from npugraph.ge.converters.images import along
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import images, integers, known, operand, shape_of, size_at
+from npugraph.ge.converters.values import images, integers, known, operand, shape_of, size_at, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -42,6 +43,49 @@ def batch_norm(
     result = ge.BNInfer(input, scale, offset, running_mean, running_var, epsilon=known("eps", eps))
     images(result)
     return [result, None, None]
+
+
+@register_fx_node_ge_converter(aten._native_batch_norm_legit_functional.default)
+def batch_norm_in_training(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+    *,
+    meta_outputs: Any,
+) -> list[Tensor | None]:
+    if not training:
+        y, *rest = batch_norm(*(input, weight, bias, running_mean, running_var, momentum, eps), meta_outputs=None)
+        return [y, *rest, ge.Identity(running_mean), ge.Identity(running_var)]
+    scale = _full_like(running_mean, 1) if weight is None else weight
+    offset = _full_like(running_mean, 0) if bias is None else bias
+    running = (ge.TensorMove(running_mean), ge.TensorMove(running_var))
+    how = {"momentum": known("momentum", momentum), "epsilon": known("eps", eps)}
+    y, new_mean, new_var, mean, rstd = ge.BatchNormV3(input, scale, offset, *running, **how)
+    images(y)
+    return [y, mean, rstd, new_mean, new_var]
+
+
+@register_fx_node_ge_converter(aten._native_batch_norm_legit.no_stats)
+def batch_norm_without_statistics(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+    *,
+    meta_outputs: Any,
+) -> list[Tensor | None]:
+    mean = meta_outputs[1]
+    sizes = integers([size_at(input, 1)])
+    start = [typed(ge.Fill(sizes, operand(value, mean.dtype)), mean.dtype, mean.size) for value in (0, 1)]
+    given = (weight, bias, *start, True, momentum, eps)
+    return batch_norm_in_training(input, *given, meta_outputs=None)[:3]
 
 
 def _full_like(x: Tensor, number: int) -> Tensor:
@@ -83,12 +127,12 @@ def avg_pool2d(
     *,
     meta_outputs: Any,
 ) -> Tensor:
-    window = _pair("kernel_size", kernel_size)
-    top, left = _pair("padding", padding)
+    window = along(2, "kernel_size", kernel_size)
+    top, left = along(2, "padding", padding)
     result = ge.AvgPoolV2(
         ge.Unsqueeze(self, axes=[0]) if self.rank == 3 else self,
         ksize=[1, 1, *window],
-        strides=[1, 1, *(_pair("stride", stride) if stride else window)],
+        strides=[1, 1, *(along(2, "stride", stride) if stride else window)],
         padding_mode="CALCULATED",
         pads=[top, top, left, left],
         data_format="NCHW",
@@ -111,14 +155,14 @@ def max_pool2d_with_indices(
     *,
     meta_outputs: Any,
 ) -> Sequence[Tensor]:
-    window = _pair("kernel_size", kernel_size)
+    window = along(2, "kernel_size", kernel_size)
     results = ge.MaxPoolWithArgmaxV3(
         ge.Unsqueeze(self, axes=[0]) if self.rank == 3 else self,
         ksize=window,
-        strides=_pair("stride", stride) if stride else window,
-        pads=_pair("padding", padding),
+        strides=along(2, "stride", stride) if stride else window,
+        pads=along(2, "padding", padding),
         dtype=int(DataType.DT_INT64),
-        dilation=_pair("dilation", dilation),
+        dilation=along(2, "dilation", dilation),
         ceil_mode=ceil_mode,
         data_format="NCHW",
     )
@@ -128,13 +172,6 @@ def max_pool2d_with_indices(
 
 @register_fx_node_ge_converter(aten._adaptive_avg_pool2d.default)
 def adaptive_avg_pool2d(self: Tensor, output_size: Sequence[int], *, meta_outputs: Any) -> Tensor:
-    result = ge.AdaptiveAvgPool2d(self, output_size=_pair("output_size", output_size))
+    result = ge.AdaptiveAvgPool2d(self, output_size=along(2, "output_size", output_size))
     images(result)
     return result
-
-
-def _pair(what: str, numbers: Any) -> list[int]:
-    """Height and width, for which one number may stand."""
-    every = known(what, numbers)
-    every = [every] if isinstance(every, int) else list(every)
-    return every * 2 if len(every) == 1 else every

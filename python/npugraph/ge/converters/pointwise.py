@@ -11,7 +11,7 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge import data_types
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, exactly, known, operand
+from npugraph.ge.converters.values import cast, exactly, known, operand, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -166,3 +166,8 @@ def _range(dtype: Any) -> tuple[float | int, float | int]:
         return -math.inf, math.inf
     info = torch.iinfo(of_torch)
     return info.min, info.max
+
+
+@register_fx_node_ge_converter(aten.frac.default)
+def frac(self: Tensor, *, meta_outputs: Any) -> Tensor:
+    return ge.Sub(self, typed(ge.Trunc(self), self.dtype, self.symsize or ()))

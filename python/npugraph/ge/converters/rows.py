@@ -14,11 +14,14 @@ aten.asin.default: Asin x=self^
 aten.asinh.default: Asinh x=self^
 aten.atan.default: Atan x=self^
 aten.atanh.default: Atanh x=self^
+aten.bitwise_right_shift.Tensor: RightShift x=self^ y=other^
 aten.ceil.default: Ceil x=self
 aten.cos.default: Cos x=self^
 aten.cosh.default: Cosh x=self^
 aten.elu.default: Elu x=self alpha=alpha scale=scale input_scale=input_scale
 aten.erf.default: Erf x=self^
+aten.erfc.default: Erfc x=self^
+aten.erfinv.default: Erfinv input_x=self^
 aten.exp.default: Exp x=self^
 aten.expm1.default: Expm1 x=self^
 aten.floor.default: Floor x=self
@@ -32,6 +35,7 @@ aten.hardtanh.default: ClipByValueV2 x=self^ clip_value_min=min_val^ clip_value_
 aten.isnan.default: NotEqual x1=self x2=self
 aten.leaky_relu.default: LeakyRelu x=self negative_slope=negative_slope
 aten.lerp.Scalar: Lerp start=self^ end=end^ weight=weight^^
+aten.lerp.Tensor: Lerp start=self^ end=end^ weight=weight^
 aten.log.default: Log x=self^
 aten.log10.default: Log x=self^ base=10.0
 aten.log1p.default: Log1p x=self^
@@ -156,6 +160,7 @@ aten.mm.default: MatMul x1=self x2=mat2
 """
 
 _GRADIENTS = """\
+aten._prelu_kernel_backward.default: PReluGrad grads=grad_output features=self weights=weight
 aten.elu_backward.default: EluGradV2 grads=grad_output activations=self_or_result alpha=alpha scale=scale \
 input_scale=input_scale is_result=is_result
 aten.embedding_dense_backward.default: EmbeddingDenseGrad grad=grad_output indices=indices num_weights=num_weights \
@@ -187,8 +192,45 @@ torch.sym_max: Maximum x1=self^ x2=other^
 torch.sym_min: Minimum x1=self^ x2=other^
 """
 
+# Operators on lists of tensors.
+_FOREACH = """\
+aten._foreach_add.List: ForeachAddList x1=self x2=other alpha=alpha^
+aten._foreach_addcdiv.Scalar: ForeachAddcdivScalar x=self x1=tensor1 x2=tensor2 scalar=value^
+aten._foreach_addcdiv.ScalarList: ForeachAddcdivScalarList x=self x1=tensor1 x2=tensor2 scalar=scalars^
+aten._foreach_addcmul.Scalar: ForeachAddcmulScalar x1=self x2=tensor1 x3=tensor2 scalar=value^
+aten._foreach_addcmul.ScalarList: ForeachAddcmulScalarList x1=self x2=tensor1 x3=tensor2 scalar=scalars^
+aten._foreach_ceil.default: ForeachRoundOffNumber x=self roundMode=3
+aten._foreach_div.List: ForeachDivList x1=self x2=other
+aten._foreach_floor.default: ForeachRoundOffNumber x=self roundMode=2
+aten._foreach_frac.default: ForeachRoundOffNumber x=self roundMode=7
+aten._foreach_lerp.List: ForeachLerpList x1=self x2=tensors1 weights=weights
+aten._foreach_lerp.Scalar: ForeachLerpScalar x1=self x2=tensors1 weight=weight^
+aten._foreach_maximum.List: ForeachMaximumList x1=self x2=other
+aten._foreach_minimum.List: ForeachMinimumList x1=self x2=other
+aten._foreach_mul.List: ForeachMulList x1=self x2=other
+aten._foreach_norm.Scalar: ForeachNorm x=self scalar=ord^
+aten._foreach_pow.List: ForeachPowList x1=self x2=exponent
+aten._foreach_pow.Scalar: ForeachPowScalar x=self scalar=exponent^
+aten._foreach_pow.ScalarAndTensor: ForeachPowScalarAndTensor x=exponent scalar=self^
+aten._foreach_pow.ScalarList: ForeachPowScalarList x=self scalar=exponent^
+aten._foreach_round.default: ForeachRoundOffNumber x=self roundMode=1
+aten._foreach_sub.List: ForeachSubList x1=self x2=other alpha=alpha^
+aten._foreach_trunc.default: ForeachRoundOffNumber x=self roundMode=5
+"""
+_FOREACH_OF_ONE = (
+    *("Abs", "ACos", "ASin", "ATan", "Cos", "Cosh", "Erf", "Erfc", "Exp", "Expm1", "Log", "Log10", "Log1p", "Log2"),
+    *("Sigmoid", "Sin", "Sinh", "Tan", "Tanh"),
+)
+_FOREACH_OF_NUMBERS = ("Add", "Div", "Maximum", "Minimum", "Mul", "Sub")
+_FOREACH += "".join(f"aten._foreach_{name.lower()}.default: Foreach{name} x=self\n" for name in _FOREACH_OF_ONE)
+_FOREACH += "".join(
+    f"aten._foreach_{name.lower()}.Scalar: Foreach{name}Scalar x=self scalar=scalar^\n"
+    f"aten._foreach_{name.lower()}.ScalarList: Foreach{name}ScalarList x=self scalars=scalars^\n"
+    for name in _FOREACH_OF_NUMBERS
+)
+
 _TABLES = (
     *(_POINTWISE, _ARITHMETIC, _COMPARISONS, _REDUCTIONS, _LAYOUT),
-    *(_INDEXING, _CREATION, _PRODUCTS, _GRADIENTS, _NUMBERS),
+    *(_INDEXING, _CREATION, _PRODUCTS, _GRADIENTS, _NUMBERS, _FOREACH),
 )
 ROWS = tuple(row for table in _TABLES for row in table.splitlines())

@@ -32,7 +32,7 @@ import torch
 
 from npugraph.ge import ir
 from npugraph.ge.builders import ge_op
-from npugraph.ge.converters import registry
+from npugraph.ge.converters import part_functions, registry
 from npugraph.ge.converters.values import cast, common_type, integers, is_exact, known, operand
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
@@ -146,11 +146,11 @@ def row_of_ascend(text: str) -> Row:
 
 
 def convert(row: Row, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
-    """Adds the operator of a row."""
-    return add_operator(row, _arguments(row, args, kwargs), meta_outputs)
+    """Adds the operator of a row. If the engine has no rule for it, the target computes it."""
+    return add_operator(row, _arguments(row, args, kwargs), meta_outputs, with_parts=True)
 
 
-def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any) -> Any:
+def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any, with_parts: bool = False) -> Any:
     """Adds the operator of a row for the arguments ``given``, by name."""
     spec = meta_outputs[0] if isinstance(meta_outputs, (list, tuple)) else meta_outputs
     values = {
@@ -164,8 +164,21 @@ def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any) -> Any:
     of_result = spec.dtype if exact else DataType.DT_FLOAT
     for name, mark in marks.items():
         values[name] = operand(values[name], common if mark == "~" else of_result)
-    result = _results(row, ge_op(row.op_type, **fitting(_operator(row), values)))
+    made = ge_op(row.op_type, **fitting(_operator(row), values), **_numbers_of_outputs(row, meta_outputs))
+    result = _results(row, made)
+    if with_parts and row.op_type not in ir.computed_types():
+        operands = {source.name: values[name] for name, source in row.sources if _has_tensors(given.get(source.name))}
+        part_functions.computed_by_target(result, row.target, {**given, **operands})
     return result if exact else cast(result, spec.dtype)
+
+
+def _numbers_of_outputs(row: Row, meta_outputs: Any) -> dict[str, int]:
+    """How many tensors the output has that is a list."""
+    return {f"size_of_{x.name}": len(meta_outputs) for x in _operator(row).outputs if x.is_dynamic}
+
+
+def _has_tensors(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and any(map(_has_tensors, value)))
 
 
 def _results(row: Row, made: Any) -> Any:

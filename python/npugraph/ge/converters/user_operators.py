@@ -11,6 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -34,6 +35,8 @@ from npugraph.ge.graph import Tensor
 from npugraph.ge.ir import Arity, Operand
 from npugraph.ge.normalise import data_inputs
 
+# Types of arguments that say where and how a result lies in memory.
+_OF_MEMORY = frozenset(f"Optional[{name}]" for name in ("Layout", "Device", "MemoryFormat"))
 # The attribute by which an operator of Ascend IR names the user's operator that computes it
 # (src/core/ge/import/inputs.h).
 OPERATOR = "_npugraph_operator"
@@ -222,7 +225,7 @@ def call_host(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[
         value = given.get(argument.name)
         if not is_tensor(argument) and not isinstance(value, Numbers):
             if value is not None:
-                _attribute(argument, known(argument.name, value)).write(op.attr[f"{ARGUMENT}{argument.name}"])
+                _exactly(argument, known(argument.name, value)).write(op.attr[f"{ARGUMENT}{argument.name}"])
             continue
         for leaf in (leaf for leaf in pytree.tree_leaves(value) if leaf is not None):
             places = [i for i, name in enumerate(inputs) if name == leaf.tensor and not arguments[i]]
@@ -235,6 +238,24 @@ def call_host(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[
     attr.ListStr(arguments).write(op.attr[ARGUMENTS])
     attr.ListInt([result.index for result in results]).write(op.attr[RESULTS])
     op.attr[OPERATOR].s = core_name(target).encode()
+
+
+def of_host(target: Any, *args: Any, meta_outputs: Any, **kwargs: Any) -> Any:
+    """Adds a call of an operator of the host that Ascend IR does not have. It stands among the parts of others."""
+    given = arguments_by_name(target, args, kwargs)
+    inputs = {}
+    for argument in target._schema.arguments:
+        value = given.get(argument.name)
+        if isinstance(value, Numbers) or (is_tensor(argument) and value is not None):
+            inputs[argument.name] = value
+        elif str(argument.real_type) in _OF_MEMORY:
+            given.pop(argument.name, None)
+    made = custom_op(_op_type(target), inputs=inputs, outputs=names_of_results(target))
+    results = made if isinstance(made, tuple) else (made,)
+    call_host(target, results[0].node, given, results)
+    if not isinstance(meta_outputs, list):
+        return made
+    return [None if spec is None else result for result, spec in zip(results, meta_outputs, strict=True)]
 
 
 def _compute_by(target: Any, made: Any, given: dict[str, Any]) -> None:
@@ -270,6 +291,12 @@ def _attribute(argument: Any, value: Any) -> attr.Attr:
     if kind == "Number":
         kind = "Bool" if isinstance(value, bool) else "Int" if isinstance(value, int) else "Float"
     return getattr(attr, kind)(value)
+
+
+def _exactly(argument: Any, value: Any) -> attr.Attr:
+    """As ``_attribute``, but a float that an attribute rounds is a text."""
+    made = _attribute(argument, value)
+    return attr.Str(repr(value)) if isinstance(made, attr.Float) and np.float32(value) != value else made
 
 
 def _check_places(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:

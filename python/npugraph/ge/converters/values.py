@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from npugraph.ge import apis as ge
 from npugraph.ge import attr, data_types
 from npugraph.ge.data_types import DataType
-from npugraph.ge.graph import Tensor
+from npugraph.ge.graph import Tensor, current_graph
 
 HALF_TYPES = (DataType.DT_FLOAT16, DataType.DT_BF16)
 LAST = 2**63 - 1  # a place behind the end of any tensor
@@ -27,6 +27,7 @@ class Late(Tensor):
         self._make = make
         self._made: Tensor | None = None
         self.symsize = list(size)
+        self.order = ()
 
     @property
     def made(self) -> Tensor:
@@ -68,7 +69,7 @@ class Numbers(Late):
 
     def _pack(self) -> Tensor:
         tensors = [cast(part, DataType.DT_INT64) if isinstance(part, Tensor) else ge.Const(part) for part in self.parts]
-        return typed(ge.Pack(tensors, N=len(tensors)), DataType.DT_INT64, [len(tensors)])
+        return _listed(ge.Pack(tensors, N=len(tensors)), [getattr(part, "value", part) for part in self.parts])
 
     def __repr__(self) -> str:
         return f"a list of numbers ({self.parts})"
@@ -172,7 +173,13 @@ def shape_of(x: Tensor) -> Any:
     """The sizes of ``x`` as an operand: a constant list, or the result of ``Shape``."""
     if all(isinstance(size, int) for size in x.symsize or ()):
         return list(x.symsize or ())
-    return typed(ge.Shape(x, dtype=int(DataType.DT_INT64)), DataType.DT_INT64, [x.rank])
+    return _listed(ge.Shape(x, dtype=int(DataType.DT_INT64)), x.symsize or ())
+
+
+def _listed(numbers: Tensor, values: Sequence[Any]) -> Tensor:
+    """``numbers``, a tensor that has these sizes as its elements."""
+    current_graph().size_lists[numbers.tensor] = list(values)
+    return typed(numbers, DataType.DT_INT64, [len(values)])
 
 
 def size_at(x: Tensor, dim: int) -> int | Tensor:
@@ -200,13 +207,12 @@ def _sum(a: int | Tensor, b: Tensor) -> Tensor:
     return typed(ge.Add(operand(a, DataType.DT_INT64), cast(b, DataType.DT_INT64)), DataType.DT_INT64, ())
 
 
-_FORMAT = "NCHW"
-
-
-def images(result: Tensor, inputs: Sequence[int] = (0,), outputs: Sequence[int] = (0,)) -> None:
-    """Says that these inputs and outputs of the operator of ``result`` are images, or filters for them, in the format
-    NCHW."""
+def images(
+    result: Tensor, inputs: Sequence[int] = (0,), outputs: Sequence[int] = (0,), data_format: str = "NCHW"
+) -> None:
+    """Says that these inputs and outputs of the operator of ``result`` are images, or filters for them, in this
+    format."""
     for side, numbers in (("input", inputs), ("output", outputs)):
         info = result.node.attr[f"{side}_layout_info"].list
-        attr.ListStr([_FORMAT] * len(numbers)).write(result.node.attr[f"{side}_layout_info"])
+        attr.ListStr([data_format] * len(numbers)).write(result.node.attr[f"{side}_layout_info"])
         info.i.extend(numbers)

@@ -29,7 +29,7 @@ from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.converters.values import Late, Number, Numbers, size_at, typed
 from npugraph.ge.data_types import DataType, TensorSpec
 from npugraph.ge.fx.in_place import written_inputs
-from npugraph.ge.fx.operator_parts import PARTS, Converted, OperatorParts, has_parts, is_computed
+from npugraph.ge.fx.operator_parts import PARTS, Converted, OperatorParts, Traced, has_parts, is_computed
 from npugraph.ge.fx.outputs import OutputPlan, plan_outputs
 from npugraph.ge.fx.scopes import Scopes
 from npugraph.ge.fx.values import (
@@ -107,9 +107,9 @@ def build(
     return built
 
 
-def convert_parts(gm: fx.GraphModule, *, is_run: bool = True) -> Converted:
+def convert_parts(traced: Traced, *, is_run: bool = True) -> Converted:
     """Converts the parts of a call, a graph with the results of the call as its outputs."""
-    return _Builder(gm, "parts", is_run, is_file=False, is_part=True).build_parts()
+    return _Builder(traced.gm, "parts", is_run, is_file=False, parts_of=traced).build_parts()
 
 
 class _Builder:
@@ -123,24 +123,29 @@ class _Builder:
         is_run: bool,
         is_file: bool,
         *,
-        is_part: bool = False,
+        parts_of: Traced | None = None,
         strands: Strands | None = None,
     ) -> None:
+        """``parts_of`` says of a graph of parts how they were traced."""
         self.gm = gm
+        self.parts_of = parts_of
         self.is_run = is_run
         self.is_file = is_file
         self.missing: dict[fx.Node, Missing] = {}
         self.placeholders = gm.graph.find_nodes(op="placeholder")
         self.device = device_of(gm.graph)
         self.placement = Placement(gm.graph, self.device)
-        self.calls = calls_of(gm.graph, self.placement)
+        self.calls = calls_of(gm.graph, self.placement, parts_of.of_host if parts_of else ())
         self.positions = {node: position for position, node in enumerate(gm.graph.nodes)}
-        self.plan = OutputPlan((), ()) if is_part else self.planned_outputs()
+        self.plan = OutputPlan((), ()) if parts_of else self.planned_outputs()
         self.graph = GeGraph(name=name)
         self.values: dict[fx.Node, Any] = {}  # of nodes that are no numbers: a tensor, a list of tensors, or an object
         # Numbers that an operator has asked for, by kind and expression.
         self.numbers: dict[tuple[type, sympy.Expr], Tensor] = {}
         self.sizes: dict[sympy.Expr, tuple[fx.Node, int]] = {}  # symbolic sizes of inputs
+        # Those in lists of sizes, with the number of the list and the place in it, and the inputs that are lists.
+        self.listed: dict[sympy.Expr, tuple[int, int]] = {}
+        self.lists: dict[int, Tensor] = {}
         self.size_symbols: set[sympy.Symbol] = set()  # of sizes and numbers that are inputs
         self.parts_of_sizes: set[sympy.Symbol] = set()  # of sizes of inputs that are no symbols themselves, and strides
         self.written: list[Any] = []  # OpDefs that write inputs
@@ -183,8 +188,13 @@ class _Builder:
             results = fx.map_arg(end.args[0], self.value)
         if self.missing:
             raise MissingConverters(self.graph.name, self.missing_in_order())
-        data = {place: self.values[self.placeholders[place]].node.name for place in fed}
-        return Converted(self.graph.proto, data, tuple(results))
+        data = {place: self.data_of(self.placeholders[place]).node.name for place in fed}
+        lists = {number: data.node.name for number, data in self.lists.items()}
+        return Converted(self.graph.proto, data, lists, tuple(results))
+
+    def data_of(self, node: fx.Node) -> Tensor:
+        value = node.meta["val"]
+        return self.numbers[type(value), value.node.expr] if isinstance(value, Symbolic) else self.values[node]
 
     def add_calls(self) -> None:
         dropped = {node for written in self.in_place for node in written.dropped}
@@ -215,6 +225,11 @@ class _Builder:
         return tuple(fed)
 
     def note_sizes(self) -> None:
+        for number, sizes in enumerate(self.parts_of.lists if self.parts_of else ()):
+            for place, size in enumerate(sizes):
+                if isinstance(size, torch.SymInt):
+                    self.listed.setdefault(size.node.expr, (number, place))
+                    self.size_symbols |= size.node.expr.free_symbols
         for node in self.placeholders:
             value = node.meta.get("val")
             sizes: Sequence[Any] = value.size() if isinstance(value, torch.Tensor) and self.is_fed(node) else ()
@@ -237,7 +252,9 @@ class _Builder:
             return
         values = [node.meta.get("val") for node in self.placeholders]
         numbers = [n for v in values for n in (v.size() if isinstance(v, torch.Tensor) else [v])]
-        environment = next(number.node.shape_env for number in numbers if isinstance(number, torch.SymInt))
+        environment = next((number.node.shape_env for number in numbers if isinstance(number, torch.SymInt)), None)
+        if environment is None:  # parts of an operator that reads sizes alone
+            return
         ranges = self.graph.attr[RANGES]
         attr.ListInt([bound for symbol in symbols for bound in bounds(environment, symbol)]).write(ranges)
         ranges.list.s.extend(symbol.name.encode() for symbol in symbols)
@@ -246,11 +263,19 @@ class _Builder:
         """Whether the engine gets the input: tensors of its device and of the host, and numbers that no tensor has as a
         size, if they are used or if sizes are made of them."""
         value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and self.parts_of and not self.has_elements_read(node):
+            return False
         if isinstance(value, torch.Tensor):
             return self.placement.is_input(value) and not node.meta.get("effect_token")
-        if not isinstance(value, Symbolic) or value.node.expr in self.sizes:
+        if not isinstance(value, Symbolic) or value.node.expr in self.sizes or value.node.expr in self.listed:
             return False
         return self.is_file or bool(node.users) or value.node.expr in self.parts_of_sizes
+
+    def has_elements_read(self, node: fx.Node) -> bool:
+        """Whether more is read of an operand of parts than sizes that a list of sizes says."""
+        exprs = {size.node.expr for size in node.meta["val"].size() if isinstance(size, torch.SymInt)}
+        are_listed = exprs <= self.listed.keys()
+        return any(not is_number(user.meta.get("val")) for user in node.users) or not are_listed
 
     def add_input(self, node: fx.Node, info: InputInfo, index: int, is_written: bool) -> None:
         value = node.meta["val"]
@@ -360,10 +385,24 @@ class _Builder:
             if call.why_no_specs:
                 raise NotImplementedError(call.why_no_specs)
             result = converter(*args, **kwargs, meta_outputs=call.specs)
+            self.trace_computations(node, result)
         if is_of_user(node.target) or is_of_ascend(node.target):
             given = arguments_by_name(node.target, args, kwargs)
             self.add_computation(node, self.graph.op[before:], given, _as_list(_listed(result)))
         return result
+
+    def trace_computations(self, node: fx.Node, result: Any) -> None:
+        """Adds the parts that the converter of a node has stated. Parts of other operators do without those that call
+        the host, because the host then computes the whole operator."""
+        noted, self.graph.computations = self.graph.computations, []
+        if not noted:
+            return
+        if self.parts_of and any(computation.calls for computation in noted):
+            raise NotImplementedError("it is an operator of the host")
+        pairs = zip(_as_list(_listed(result)), _as_list(_listed(node.meta.get("val"))), strict=True)
+        values = {made.tensor: value for made, value in pairs if type(made) is Tensor}
+        for computation in noted:
+            self.operator_parts.add_traced(computation, node, values, self.graph.size_lists)
 
     def add_computation(self, node: fx.Node, added: list[Any], given: dict[str, Any], results: list[Any]) -> None:
         """Says of an operator that the engine has no rule for, among those that the converter of a node has added,
@@ -469,8 +508,20 @@ class _Builder:
         key = type(value), value.node.expr
         if key not in self.numbers:
             of_input, dim = self.sizes.get(value.node.expr, (None, 0))
-            self.numbers[key] = self.convert(node) if of_input is None else self.size_of(of_input, dim)
+            if of_input is not None:
+                self.numbers[key] = self.size_of(of_input, dim)
+            elif value.node.expr in self.listed:
+                self.numbers[key] = self.number_in_list(*self.listed[value.node.expr])
+            else:
+                self.numbers[key] = self.convert(node)
         return self.numbers[key]
+
+    def number_in_list(self, number: int, place: int) -> Tensor:
+        if number not in self.lists:
+            assert self.parts_of is not None
+            size = [len(self.parts_of.lists[number])]
+            self.lists[number] = ge.Data(index=0, dtype=DataType.DT_INT64, shape=size, placement="CPU")
+        return typed(ge.Gather(self.lists[number], ge.Const(place)), DataType.DT_INT64, ())
 
     def size_of(self, node: fx.Node, dim: int) -> Any:
         return size_at(self.values[node], dim)

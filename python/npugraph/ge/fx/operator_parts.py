@@ -4,13 +4,14 @@
     z = npu.npu_swiglu(y)    ->    SwiGlu(y) with the attribute _npugraph_parts, a graph: Split, Swish, Mul
 
 A call of a composed operator is traced by itself (``npugraph.fx.decompose``), and the converters of ATen convert what
-it calls. Calls that differ only in the tensors they read share one trace."""
+it calls. Of an operator of ATen, its converter says what is traced (``npugraph.ge.converters.computations``). Calls
+that differ only in the tensors they read share one trace."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,12 +20,16 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from npugraph.fx.corrections import correct_values
 from npugraph.fx.decompose.composed import is_composed, run_kernel
 from npugraph.fx.decompose.expand import expand
 from npugraph.fx.decompose.parts import fake_mode_of
 from npugraph.fx.schema import arguments_by_name, is_mutable, is_of_ascend, listed, written_arguments
-from npugraph.ge import ir, proto
+from npugraph.fx.values import laid_out_as
+from npugraph.ge import data_types, ir, proto
 from npugraph.ge.converters import MissingConverters
+from npugraph.ge.converters.computations import Computation
+from npugraph.ge.converters.values import Number, Numbers
 from npugraph.ge.fx.graph_forms import kernel_of
 from npugraph.ge.fx.values import Symbolic, constant
 from npugraph.ge.graph import Tensor
@@ -38,16 +43,26 @@ _PARTLY_COMPUTED = {"GroupedMatmul", "MatMul", "PromptFlashAttention"}
 
 class Converted(NamedTuple):
     """A graph of the parts of a call, without its end. ``data`` has the ``Data`` for an operand of the call, by the
-    place of the operand among ``all_input_nodes``; ``results`` has the tensors for what ``alone`` says."""
+    place of the operand among the placeholders, and ``lists`` that for a list of sizes. ``results`` has the tensors for
+    the outputs of the call's graph."""
 
     graph: Any  # GraphDef
     data: Mapping[int, str]
+    lists: Mapping[int, str]
     results: tuple[Any, ...]
 
 
-# Converts the graph of a call, which has the operands of the call as its placeholders and its results as its outputs.
-# Raises ``MissingConverters``.
-Convert = Callable[[fx.GraphModule], Converted]
+class Traced(NamedTuple):
+    """The graph of a call, which has its operands as its placeholders and its results as its outputs. ``lists`` are
+    lists of sizes that the operator has as inputs. Calls of ``of_host`` are those of the host's operators."""
+
+    gm: fx.GraphModule
+    lists: Sequence[Sequence[Any]] = ()
+    of_host: frozenset[Any] = frozenset()
+
+
+# Converts the graph of a call. Raises ``MissingConverters``.
+Convert = Callable[[Traced], Converted]
 
 
 class OperatorParts:
@@ -63,32 +78,128 @@ class OperatorParts:
         values of its operands in the graph of ``op``, ``results`` those of its results and of the tensors that it
         writes. Returns False if a part has no converter. Raises ``NotImplementedError`` if an operand is no input of
         ``op``."""
-        converted = self._converted(node)
+        converted = self._converted(_key(node), lambda: Traced(alone(node)))
         if converted is None:
             return False
-        parts = op.attr[PARTS].g
-        parts.CopyFrom(converted.graph)
-        inputs = data_inputs(op)
-        places = {name: place for place, name in reversed(list(enumerate(inputs)))}
-        by_name = {part.name: part for part in parts.op}
-        for number, name in converted.data.items():
-            operand = operands[node.all_input_nodes[number]]
-            if operand.tensor not in places:
-                raise NotImplementedError(f"its operand {node.all_input_nodes[number]} is no input of {op.type}")
-            by_name[name].attr["index"].i = places[operand.tensor]
-        _add_end(parts, op, converted, results)
-        normalise(parts)
+        _write(op, converted, [operands[operand] for operand in node.all_input_nodes], (), results)
         return True
 
-    def _converted(self, node: fx.Node) -> Converted | None:
-        key = _key(node)
+    def add_traced(
+        self, computation: Computation, node: fx.Node, values: Mapping[str, Any], size_lists: Mapping[str, Any]
+    ) -> None:
+        """Writes the parts of an operator that the converter of ``node`` has added. ``values`` has those of the results
+        of the node, and ``size_lists`` the numbers of lists of sizes, both by tensor. Raises ``NotImplementedError`` if
+        it has no parts."""
+        made = [result for result in computation.results if result is not None]
+        op = made[0].node
+        lists = {name: size_lists[name] for name in dict.fromkeys(data_inputs(op)) if name in size_lists}
+        wanted = [None if result is None else values.get(result.tensor) for result in computation.results]
+        call = Operands(computation, node)
+        described = map(_description, wanted)
+        key = (computation.function, call.key, str(list(lists.values())), tuple(described))
+
+        def trace() -> Traced:
+            return Traced(call.trace(wanted), list(lists.values()), computation.calls)
+
+        converted = self._converted(key, trace)
+        if converted is None:
+            raise NotImplementedError(f"a part of {op.type} has no converter")
+        _write(op, converted, call.given, list(lists), list(computation.results))
+
+    def _converted(self, key: Hashable, trace: Callable[[], Traced]) -> Converted | None:
         if key not in self._known:
             self.traced += 1
             try:
-                self._known[key] = self._convert(alone(node))
+                self._known[key] = self._convert(trace())
             except MissingConverters:
                 self._known[key] = None
         return self._known[key]
+
+
+class Operands:
+    """Those of a computation. ``given`` are the tensors and numbers of the graph among them, each once."""
+
+    def __init__(self, computation: Computation, node: fx.Node) -> None:
+        self._computation, self._node = computation, node
+        lists = pytree.tree_map_only(
+            Numbers, lambda leaf: leaf.parts, computation.args, is_leaf=lambda leaf: isinstance(leaf, Tensor)
+        )
+        self._leaves, self._spec = pytree.tree_flatten(lists, is_leaf=lambda leaf: isinstance(leaf, Tensor))
+        by_name = {_name(leaf): leaf for leaf in self._leaves if isinstance(leaf, (Tensor, torch.SymInt))}
+        self._places = {name: place for place, name in enumerate(by_name)}
+        self.given = list(by_name.values())
+
+    @property
+    def key(self) -> Hashable:
+        return str(self._spec), tuple(map(self._described, self._leaves))
+
+    def _described(self, leaf: Any) -> Hashable:
+        if isinstance(leaf, (Number, torch.SymInt)):
+            return self._places[_name(leaf)], _name(leaf)
+        if not isinstance(leaf, Tensor):
+            return type(leaf), str(leaf)
+        return self._places[_name(leaf)], leaf.dtype, str(leaf.symsize), leaf.order
+
+    def trace(self, wanted: Sequence[Any]) -> fx.GraphModule:
+        """The graph of what the function calls. Its results lie in memory as those of ``wanted`` that are tensors."""
+
+        def call(*values: Any) -> Any:
+            known = [
+                values[self._places[_name(leaf)]] if isinstance(leaf, (Tensor, torch.SymInt)) else leaf
+                for leaf in self._leaves
+            ]
+            args = pytree.tree_unflatten(known, self._spec)
+            results = self._computation.function(*args)
+            return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+        with torch.no_grad(), _values_of(self._node)[0].fake_mode:
+            gm = make_fx(call)(*map(self._value, self.given))
+            gm = _settled(expand(gm))
+            correct_values(gm.graph)
+            end = gm.graph.output_node()
+            with gm.graph.inserting_before(end):
+                pairs = zip(end.args[0], wanted, strict=True)
+                end.args = (tuple(r if w is None or r is None else laid_out_as(gm.graph, r, w) for r, w in pairs),)
+        gm.graph.eliminate_dead_code()
+        return gm
+
+    def _value(self, operand: Any) -> Any:
+        if isinstance(operand, (Number, torch.SymInt)):
+            return getattr(operand, "value", operand)
+        dtype, sizes, order = data_types.to_torch(operand.dtype), operand.symsize, operand.order or range(operand.rank)
+        x = torch.empty([sizes[dim] for dim in order], dtype=dtype, device=_values_of(self._node)[0].device)
+        return x.permute([list(order).index(dim) for dim in range(len(sizes))])
+
+
+def _name(operand: Any) -> str:
+    """What tells operands apart."""
+    if isinstance(operand, (Number, torch.SymInt)):
+        return f"number {getattr(operand, 'value', operand)}"
+    return operand.tensor
+
+
+def _values_of(node: fx.Node) -> list[Any]:
+    """The tensors that a call returns and reads."""
+    values = pytree.tree_leaves([one.meta.get("val") for one in (node, *node.all_input_nodes)])
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _write(op: Any, converted: Converted, operands: Sequence[Any], lists: Sequence[str], results: list[Any]) -> None:
+    """Writes parts into ``op``. ``operands`` are those of the call, ``lists`` the inputs that are lists of sizes.
+    Raises ``NotImplementedError`` if an operand that the parts read is no input of ``op``."""
+    parts = op.attr[PARTS].g
+    parts.CopyFrom(converted.graph)
+    places = {name: place for place, name in reversed(list(enumerate(data_inputs(op))))}
+    by_name = {part.name: part for part in parts.op}
+    for number, name in converted.data.items():
+        operand = operands[number]
+        if not isinstance(operand, Tensor) or operand.tensor not in places:
+            raise NotImplementedError(f"its operand {operand!r} is no input of {op.type}")
+        by_name[name].attr["index"].i = places[operand.tensor]
+    for number, name in converted.lists.items():
+        by_name[name].attr["index"].i = places[lists[number]]
+    _add_end(parts, op, converted, results)
+    normalise(parts)
 
 
 def is_computed(op: Any, node: fx.Node) -> bool:
@@ -126,8 +237,7 @@ def alone(node: fx.Node) -> fx.GraphModule:
         call.meta["val"] = node.meta["val"]
         graph.output(_results(graph, call))
         gm = expand(fx.GraphModule({}, graph))
-    if any(is_mutable(part.target) for part in gm.graph.nodes):
-        gm = _without_writes(gm)
+    gm = _settled(gm)
     gm.graph.eliminate_dead_code()
     return gm
 
@@ -152,6 +262,10 @@ def _parts_of_writer(op: Any, graph: fx.Graph, args: Any, kwargs: Any) -> fx.Gra
         if copied.op == "placeholder" and copied.meta["val"].stride() == part.meta["val"].stride():
             part.replace_all_uses_with(copied)  # values of the functional graph need no copy
     return expand(gm)
+
+
+def _settled(gm: fx.GraphModule) -> fx.GraphModule:
+    return _without_writes(gm) if any(is_mutable(part.target) for part in gm.graph.nodes) else gm
 
 
 def _results(graph: fx.Graph, call: fx.Node) -> Any:

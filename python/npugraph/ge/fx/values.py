@@ -5,8 +5,9 @@ conversion asks of a call."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import sympy
@@ -179,13 +180,14 @@ class Call:
     refusal: str  # why a graph of GE cannot have it, "" if it can
 
 
-def calls_of(graph: fx.Graph, placement: Placement) -> dict[fx.Node, Call]:
-    """The calls of a graph that may be converted, by their nodes, in order."""
+def calls_of(graph: fx.Graph, placement: Placement, of_host: Collection[Any] = ()) -> dict[fx.Node, Call]:
+    """The calls of a graph that may be converted, by their nodes, in order. Those of the operators ``of_host`` are left
+    to the host."""
     nodes = [node for node in graph.nodes if node.op == "call_function" and node.target not in SETTLED_CHECKS]
-    return {node: _call(node, placement) for node in nodes if not is_mark(node)}
+    return {node: _call(node, placement, node.target in of_host) for node in nodes if not is_mark(node)}
 
 
-def _call(node: fx.Node, placement: Placement) -> Call:
+def _call(node: fx.Node, placement: Placement, is_of_host: bool) -> Call:
     refusal = placement.refusal(node)
     if not refusal and _names_places_of_input(node):
         refusal = "it counts places from the start of memory in which an input may lie anywhere"
@@ -195,7 +197,10 @@ def _call(node: fx.Node, placement: Placement) -> Call:
     except NotImplementedError as error:
         why_no_specs = str(error)
     stack = [f'File "{file}", line {line}, in {function}' for file, line, function in frames_of(node)]
-    converter = find(node.target) or user_operators.converter(node.target)
+    if is_of_host:
+        converter = functools.partial(user_operators.of_host, node.target)
+    else:
+        converter = find(node.target) or user_operators.converter(node.target)
     return Call(node, code_of(node), source_line(node), stack, converter, specs, why_no_specs, refusal)
 
 
