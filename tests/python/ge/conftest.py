@@ -10,7 +10,7 @@ import pytest
 
 from npugraph.ge.backend import target
 from npugraph.ge.converters import registry
-from npugraph.ge.fx import partition
+from npugraph.ge.fx import graph, partition
 
 
 @pytest.fixture
@@ -52,3 +52,17 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
 
     monkeypatch.setattr(target, "convert", convert)
     return noted
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The graphs of GE that are made from now on."""
+    made: list[Any] = []
+
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        result = graph.build(*args, **kwargs)
+        made.append(result.graph)
+        return result
+
+    monkeypatch.setattr(target, "build", noting)
+    return made

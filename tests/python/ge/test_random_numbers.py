@@ -10,8 +10,6 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from npugraph.ge.backend import target
-from npugraph.ge.fx import graph
 from tests.python.ge.converted import random_tensor as t
 from torchair import CompilerConfig, get_npu_backend
 
@@ -33,20 +31,6 @@ DRAWS: dict[str, Callable[[torch.Tensor], Any]] = {
     "MultinomialWithReplacement of few": lambda x: torch.multinomial(x.softmax(-1), 2) + 1,
     "StatelessDropOutGenMask": lambda x: functional.dropout(x, 0.3) * 2,
 }
-
-
-@pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The graphs of GE that are made from now on."""
-    made: list[Any] = []
-
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        result = graph.build(*args, **kwargs)
-        made.append(result.graph)
-        return result
-
-    monkeypatch.setattr(target, "build", noting)
-    return made
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from npugraph.ge.backend import target
-from npugraph.ge.fx import graph
 from torchair import CompilerConfig, get_npu_backend
 
 TOKENS = torch.arange(24).reshape(2, 12) * 7 % 99
@@ -83,20 +81,6 @@ def mixture() -> Step:
 
 
 STEPS: tuple[Callable[[], Step], ...] = (bert, gpt2, vit, resnet, llama, convnext, t5, mixture)
-
-
-@pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The graphs of GE that are made from now on."""
-    made: list[Any] = []
-
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        result = graph.build(*args, **kwargs)
-        made.append(result.graph)
-        return result
-
-    monkeypatch.setattr(target, "build", noting)
-    return made
 
 
 def compiled(model: Any, **how: Any) -> Any:
