@@ -271,9 +271,7 @@ SECTIONS = {
 }
 
 _GE_MODE = "Not built yet. GE mode does not have it."
-_NOT_IN_GE_MODE = (
-    *("9.07", "10.06", "11.15"),
-)
+_NOT_IN_GE_MODE = ("9.07", "10.06", "11.15")
 
 
 def _granted(engine: str) -> str:

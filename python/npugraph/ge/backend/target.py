@@ -99,9 +99,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + (last + 1) * tensor.element_size()
 
 
-def in_parts(
-    graph: OperatorGraph, partition: Partition, config: CompilerConfig, gears: Gears | None
-) -> Compiling:
+def in_parts(graph: OperatorGraph, partition: Partition, config: CompilerConfig, gears: Gears | None) -> Compiling:
     """The function of a graph that was converted to ``partition``."""
     gm = partition.gm
     is_recorded = graph.route is Route.RECORDED

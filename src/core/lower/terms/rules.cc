@@ -20,14 +20,16 @@ using loop::Value;
 
 namespace {
 
-// Whether all numbers among the arguments are constants or symbols.
-bool has_simple_numbers(const ir::Node& node) {
-  const auto is_simple = [](const Attr& attr) {
+// Whether loops can read all numbers among the arguments: constants, symbols, and integers made of symbols.
+bool has_readable_numbers(const ir::Node& node) {
+  const auto is_readable = [](const Attr& attr) {
     const auto* e = std::get_if<Expr>(&attr);
-    return e == nullptr || e->is_constant() || e->op() == ExprOp::kSymbol;
+    if (e == nullptr || e->is_constant() || e->op() == ExprOp::kSymbol) return true;
+    return e->kind() == ScalarKind::kInt && loop::is_index(*e);
   };
-  return std::all_of(node.args.begin(), node.args.end(), is_simple);
+  return std::all_of(node.args.begin(), node.args.end(), is_readable);
 }
+Value value_of_number(Builder& b, const Expr& e) { return e.op() == ExprOp::kSymbol ? b.read(e) : b.index(e); }
 // Whether the operator's choice between 0.0 and -0.0 depends, in torch, on where an element lies.
 bool chooses_zeros(const ir::Op& op) {
   return ops::is_any<aten::fmax, aten::fmin, aten::clamp_Tensor, aten::clamp_min_Tensor, aten::clamp_max_Tensor>(op);
@@ -49,7 +51,7 @@ bool fits_broadcast(const ir::Graph& graph, const ir::Node& node, const ir::Tens
   });
 }
 bool fits_any_scalar(const ir::Graph& graph, const ir::Node& node) {
-  return has_simple_numbers(node) && ops::has_scalar_meaning(graph, node);
+  return has_readable_numbers(node) && ops::has_scalar_meaning(graph, node);
 }
 // Formulas that fail do so in the loop itself, where other nodes may have stored results already.
 bool fits_scalar(const ir::Graph& graph, const ir::Node& node) {
@@ -79,7 +81,7 @@ int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node, Loa
     return ops::emit_scalar(graph, node,
                             {.builder = b,
                              .element = [&](ir::ValueId id) { return v[index.at(id)]; },
-                             .scalar = [&](const Expr& e) { return b.read(e); }});
+                             .scalar = [&](const Expr& e) { return value_of_number(b, e); }});
   });
 }
 int scalar_term(TermWriter& w, const ir::Graph& graph, const ir::Node& node) {
