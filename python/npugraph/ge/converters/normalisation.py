@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of normalisations and of pooling."""
+"""Converters of normalisations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 import torch
 
 from npugraph.ge import apis as ge
-from npugraph.ge.converters.images import along
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import images, integers, known, operand, shape_of, size_at, typed
-from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
 aten = torch.ops.aten
@@ -113,65 +111,3 @@ def native_group_norm(
     )
     images(results[0])
     return results
-
-
-@register_fx_node_ge_converter(aten.avg_pool2d.default)
-def avg_pool2d(
-    self: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    meta_outputs: Any,
-) -> Tensor:
-    window = along(2, "kernel_size", kernel_size)
-    top, left = along(2, "padding", padding)
-    result = ge.AvgPoolV2(
-        ge.Unsqueeze(self, axes=[0]) if self.rank == 3 else self,
-        ksize=[1, 1, *window],
-        strides=[1, 1, *(along(2, "stride", stride) if stride else window)],
-        padding_mode="CALCULATED",
-        pads=[top, top, left, left],
-        data_format="NCHW",
-        ceil_mode=ceil_mode,
-        exclusive=not count_include_pad,
-        divisor_override=known("divisor_override", divisor_override) or 0,
-    )
-    images(result)
-    return ge.Squeeze(result, axis=[0]) if self.rank == 3 else result
-
-
-@register_fx_node_ge_converter(aten.max_pool2d_with_indices.default)
-def max_pool2d_with_indices(
-    self: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    *,
-    meta_outputs: Any,
-) -> Sequence[Tensor]:
-    window = along(2, "kernel_size", kernel_size)
-    results = ge.MaxPoolWithArgmaxV3(
-        ge.Unsqueeze(self, axes=[0]) if self.rank == 3 else self,
-        ksize=window,
-        strides=along(2, "stride", stride) if stride else window,
-        pads=along(2, "padding", padding),
-        dtype=int(DataType.DT_INT64),
-        dilation=along(2, "dilation", dilation),
-        ceil_mode=ceil_mode,
-        data_format="NCHW",
-    )
-    images(results[0], outputs=(0, 1))
-    return [ge.Squeeze(result, axis=[0]) for result in results] if self.rank == 3 else results
-
-
-@register_fx_node_ge_converter(aten._adaptive_avg_pool2d.default)
-def adaptive_avg_pool2d(self: Tensor, output_size: Sequence[int], *, meta_outputs: Any) -> Tensor:
-    result = ge.AdaptiveAvgPool2d(self, output_size=along(2, "output_size", output_size))
-    images(result)
-    return result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of gradients of pooling, and of pooling in three dimensions."""
+"""Converters of pooling and of its gradients."""
 
 from __future__ import annotations
 
@@ -20,12 +20,37 @@ from npugraph.ge.graph import Tensor
 aten = torch.ops.aten
 
 
+@register_fx_node_ge_converter(aten._adaptive_avg_pool2d.default)
+def adaptive_avg_pool2d(self: Tensor, output_size: Sequence[int], *, meta_outputs: Any) -> Tensor:
+    result = ge.AdaptiveAvgPool2d(self, output_size=along(2, "output_size", output_size))
+    images(result)
+    return result
+
+
 @register_fx_node_ge_converter(aten._adaptive_avg_pool2d_backward.default)
 def adaptive_avg_pool2d_backward(grad_output: Tensor, self: Tensor, *, meta_outputs: Any) -> Tensor:
     result = ge.AdaptiveAvgPool2dGrad(grad_output, orig_input_shape=known("self", shape_of(self)))
     images(result)
     operator = aten._adaptive_avg_pool2d_backward.default
     return computed_by(result, part_functions.on_like, operator, grad_output, self, calls=[operator])
+
+
+@register_fx_node_ge_converter(aten.avg_pool2d.default)
+def avg_pool2d(
+    self: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    meta_outputs: Any,
+) -> Tensor:
+    how = _averages(kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result = ge.AvgPoolV2(with_image(self), **how)
+    images(result)
+    return without_image(result, self)
 
 
 @register_fx_node_ge_converter(aten.avg_pool2d_backward.default)
@@ -42,25 +67,45 @@ def avg_pool2d_backward(
     meta_outputs: Any,
 ) -> Tensor:
     grad, x = with_image(grad_output), with_image(self)
-    window, (top, left) = along(2, "kernel_size", kernel_size), along(2, "padding", padding)
-    step = along(2, "stride", stride) if stride else window
-    result = ge.AvgPoolV2Grad(
-        shape_of(x),
-        grad,
-        ksize=[1, 1, *window],
-        strides=[1, 1, *step],
-        padding_mode="CALCULATED",
-        pads=[top, top, left, left],
-        data_format="NCHW",
-        ceil_mode=ceil_mode,
-        exclusive=not count_include_pad,
-        divisor_override=known("divisor_override", divisor_override) or 0,
-    )
+    how = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    result = ge.AvgPoolV2Grad(shape_of(x), grad, **_averages(*how))
     images(result, inputs=(1,))
-    how = (window, step, [top, left], ceil_mode, count_include_pad, divisor_override)
     operator = aten.avg_pool2d_backward.default
     computed_by(result, part_functions.on_like, operator, grad, x, *how, calls=[operator])
     return without_image(result, self)
+
+
+def _averages(
+    kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None
+) -> dict[str, Any]:
+    window, (top, left) = along(2, "kernel_size", kernel_size), along(2, "padding", padding)
+    return {
+        "ksize": [1, 1, *window],
+        "strides": [1, 1, *(along(2, "stride", stride) if stride else window)],
+        "padding_mode": "CALCULATED",
+        "pads": [top, top, left, left],
+        "data_format": "NCHW",
+        "ceil_mode": ceil_mode,
+        "exclusive": not count_include_pad,
+        "divisor_override": known("divisor_override", divisor_override) or 0,
+    }
+
+
+@register_fx_node_ge_converter(aten.max_pool2d_with_indices.default)
+def max_pool2d_with_indices(
+    self: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    meta_outputs: Any,
+) -> list[Tensor]:
+    how = _windows(2, kernel_size, stride, padding, dilation, ceil_mode)
+    results = ge.MaxPoolWithArgmaxV3(with_image(self), **how, **_NUMBERS_2D)
+    images(results[0], outputs=(0, 1))
+    return [without_image(result, self) for result in results]
 
 
 @register_fx_node_ge_converter(aten.max_pool2d_with_indices_backward.default)
@@ -76,18 +121,9 @@ def max_pool2d_with_indices_backward(
     *,
     meta_outputs: Any,
 ) -> Tensor:
-    window = along(2, "kernel_size", kernel_size)
     operands = [with_image(tensor) for tensor in (self, grad_output, indices)]
-    result = ge.MaxPoolGradWithArgmaxV3(
-        *operands,
-        ksize=window,
-        strides=along(2, "stride", stride) if stride else window,
-        pads=along(2, "padding", padding),
-        dtype=int(DataType.DT_INT64),
-        dilation=along(2, "dilation", dilation),
-        ceil_mode=ceil_mode,
-        data_format="NCHW",
-    )
+    how = _windows(2, kernel_size, stride, padding, dilation, ceil_mode)
+    result = ge.MaxPoolGradWithArgmaxV3(*operands, **how, **_NUMBERS_2D)
     images(result, inputs=(0, 1, 2))
     computed_by(result, part_functions.max_pool_gradient, *operands)
     return without_image(result, self)
@@ -105,18 +141,25 @@ def max_pool3d_with_indices(
     meta_outputs: Any,
 ) -> list[Tensor]:
     x = with_image(self, dims=3)
-    window = along(3, "kernel_size", kernel_size)
-    how = {
-        "ksize": window,
-        "strides": along(3, "stride", stride) if stride else window,
-        "pads": along(3, "padding", padding),
-        "dilation": along(3, "dilation", dilation),
-        "ceil_mode": ceil_mode,
-    }
+    how = _windows(3, kernel_size, stride, padding, dilation, ceil_mode)
     results = ge.MaxPool3DWithArgmaxV2(x, **how, dtype=int(DataType.DT_INT64), data_format="NCDHW")
     images(results[0], outputs=(0, 1), data_format="NCDHW")
     computed_by(results, aten.max_pool3d_with_indices.default, x, *how.values())
     return [without_image(result, self, dims=3) for result in results]
+
+
+_NUMBERS_2D = {"dtype": int(DataType.DT_INT64), "data_format": "NCHW"}
+
+
+def _windows(dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> dict[str, Any]:
+    window = along(dims, "kernel_size", kernel_size)
+    return {
+        "ksize": window,
+        "strides": along(dims, "stride", stride) if stride else window,
+        "pads": along(dims, "padding", padding),
+        "dilation": along(dims, "dilation", dilation),
+        "ceil_mode": ceil_mode,
+    }
 
 
 def with_image(x: Tensor, dims: int = 2) -> Tensor:
