@@ -8,6 +8,8 @@ The sizes and types of its operands are those that whoever made the model has wr
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -45,6 +47,10 @@ npu.npu_rotary_mul.default: RotaryMul x=input *
 """
 _TYPE_ARGUMENTS = ("dst_type", "dtype", "output_dtype", "y_dtype", "act_quant_type")
 _NAMES = {"FloorDiv": FloorDiv, "Max": Max, "Min": Min, "Mod": Mod, "PythonMod": PythonMod}
+_OPERATORS = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
+    **{ast.FloorDiv: FloorDiv, ast.Mod: Mod},
+}
 _HINT = 64  # of unknown sizes; they are taken as equal where an operator needs it
 
 
@@ -106,8 +112,11 @@ class _Adder:
         if not has_parts(call):
             raise NotImplementedError(f"{row.target} reads values, which only a process with torch computes")
         kwargs = fx.map_arg(call.kwargs, lambda node: node.meta["val"])
-        with torch.no_grad(), self._fakes:
-            call.meta["val"] = target(**kwargs)
+        try:
+            with torch.no_grad(), self._fakes:
+                call.meta["val"] = target(**kwargs)
+        except Exception as error:  # whatever the operator says of operands that it does not take
+            raise NotImplementedError(f"{row.target} does not take its operands: {error}") from error
         if not self._parts.add(op, call, operands, _results(op, row, call)):
             raise NotImplementedError(f"a part of {row.target} has no converter")
 
@@ -121,7 +130,7 @@ class _Adder:
         desc = tensor.desc
         if "_meta" in desc.attr:
             text = re.findall(r"\[.*\]", desc.attr["_meta"].s.decode())[0]
-            return [self._size(size) for size in sympy.sympify(text, locals=_NAMES)]
+            return [self._size(_expression(size)) for size in _list(text)]
         for place, described in enumerate(tensor.node.input_desc):
             if described.name == desc.name:  # the operator writes this input
                 name, _, index = data_inputs(tensor.node)[place].rpartition(":")
@@ -171,8 +180,38 @@ def _arguments(op: Any, row: Row, placeholder: Any) -> dict[str, Any]:
         elif value != source.value:
             raise NotImplementedError(f"its {name} is {value!r}, and {row.target} stands for {source.value!r}")
     for name, values in ascend_writes.VALUES_OF_IR.get(row.target, {}).items():
-        given[name] = next(of_torch for of_torch, of_ir in values.items() if of_ir == given[name])
+        value = given[name] if name in given else attributes[name].default
+        known = [of_torch for of_torch, of_ir in values.items() if of_ir == value]
+        if not known:
+            raise NotImplementedError(f"its {name} is {value!r}, known are {', '.join(map(str, values.values()))}")
+        given[name] = known[0]
     return given
+
+
+def _list(text: str) -> list[ast.expr]:
+    """The elements of a list. Raises ``NotImplementedError`` for another text."""
+    try:
+        parsed = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        parsed = None
+    if not isinstance(parsed, ast.List):
+        raise NotImplementedError(f"{text!r} is no list of sizes")
+    return parsed.elts
+
+
+def _expression(size: ast.expr) -> Any:
+    """A size as an expression of sympy. The text is that of a stranger, so it is not evaluated."""
+    if isinstance(size, ast.Constant) and type(size.value) is int:
+        return sympy.Integer(size.value)
+    if isinstance(size, ast.Name):
+        return sympy.Symbol(size.id, integer=True)
+    if isinstance(size, ast.UnaryOp) and isinstance(size.op, ast.USub):
+        return -_expression(size.operand)
+    if isinstance(size, ast.BinOp) and type(size.op) in _OPERATORS:
+        return _OPERATORS[type(size.op)](_expression(size.left), _expression(size.right))
+    if isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id in _NAMES and not size.keywords:
+        return _NAMES[size.func.id](*map(_expression, size.args))
+    raise NotImplementedError(f"{ast.unparse(size)!r} is no size")
 
 
 def _is_of(input_name: str, name: str) -> bool:

@@ -86,6 +86,43 @@ def test_operators_that_nobody_knows_are_named(tmp_path: Path, capsys: pytest.Ca
     assert "operator 'norm' of type LRN: no operator of torch_npu is known" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("size", ["__import__('pathlib').Path('ran').touch()", "[9, 9][0]", "s0 if s0 else 1", "1.5"])
+def test_sizes_of_strangers_are_not_evaluated(
+    size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = proto.ModelDef()
+    graph = model.graph.add(name="g")
+    desc = graph.op.add(name="x", type="Data").output_desc.add(name="y", dtype=1)
+    desc.attr["_meta"].s = f"Tensor(shape=[{size}, 4])".encode()
+    op = graph.op.add(name="glu", type="SwiGlu", input=["x:0"])
+    op.input_desc.add(name="x", dtype=1)
+    op.output_desc.add(name="y", dtype=1)
+    (tmp_path / "m.air").write_bytes(model.SerializeToString())
+    assert main(["parts", "m.air", "out.air"]) == 1
+    assert "operator 'glu' of type SwiGlu: " in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_operator_that_cannot_be_taken_apart_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = proto.ModelDef()
+    graph = model.graph.add(name="g")
+    desc = graph.op.add(name="x", type="Data").output_desc.add(name="y", dtype=1)
+    desc.shape.dim.extend([2, 4])
+    rotary = graph.op.add(name="rotary", type="ApplyRotaryPosEmb", input=["x:0"] * 4)
+    glu = graph.op.add(name="glu", type="SwiGlu", input=["x:0"])
+    for op, names in ((rotary, ("query", "key", "cos", "sin")), (glu, ("x",))):
+        for name in names:
+            op.input_desc.add(name=name, dtype=1)
+    rotary.output_desc.add(name="query", dtype=1)
+    rotary.output_desc.add(name="key", dtype=1)
+    glu.output_desc.add(name="y", dtype=1)
+    (tmp_path / "m.air").write_bytes(model.SerializeToString())
+    assert main(["parts", str(tmp_path / "m.air"), str(tmp_path / "out.air")]) == 1
+    error = capsys.readouterr().err
+    assert "operator 'rotary' of type ApplyRotaryPosEmb: npu.npu_apply_rotary_pos_emb" in error and "'glu'" not in error
+
+
 def test_a_file_that_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.air").write_bytes(b"no model")
     assert main(["parts", str(tmp_path / "m.air"), str(tmp_path / "out.air")]) == 2
