@@ -128,6 +128,18 @@ def test_a_filter_chooses_the_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("6.04")
+@torch.no_grad()
+def test_types_that_numpy_does_not_have(tmp_path: Path) -> None:
+    config = config_of(data_dump__type="npy", data_dump__path=str(tmp_path))
+    x = torch.tensor([1.0, 2.0])
+    narrow = compiled(lambda x: (x.to(torch.float8_e4m3fnuz), x.to(torch.complex32)), config)(x)
+    assert [value.dtype for value in narrow] == [torch.float8_e4m3fnuz, torch.complex32]
+    z = torch.tensor([1 + 2j])
+    torch.testing.assert_close(compiled(lambda z: (z.conj() * 2).imag, config)(z), torch.tensor([-4.0]))
+    assert {np.load(path).dtype.name for path in tmp_path.iterdir()} == {"float32", "complex64"}
+
+
+@pytest.mark.feature("6.04")
 def test_a_training_step_is_written_in_both_directions(tmp_path: Path) -> None:
     config = config_of(data_dump__type="npy", data_dump__path=str(tmp_path))
     x = t(3, 4).requires_grad_()

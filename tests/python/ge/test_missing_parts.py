@@ -69,7 +69,7 @@ def runnable(made: Built | Partition) -> Callable[..., Any]:
     if isinstance(made, Built):
         return lambda *args: run(made, args)
     for index, part in enumerate(made.parts):
-        setattr(made.gm, part_name(index), lambda *args, part=part: run(part, args))
+        setattr(made.gm, part_name(index), lambda *args, part=part.built: run(part, args))
     return made.gm.forward
 
 
@@ -92,7 +92,7 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def formulas(made: Built | Partition) -> list[str]:
     assert isinstance(made, Partition)
-    return [formula(part.graph) for part in made.parts]
+    return [formula(part.built.graph) for part in made.parts]
 
 
 def test_only_results_of_calls_cross() -> None:

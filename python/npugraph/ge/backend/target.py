@@ -258,6 +258,8 @@ class _Late:
 def _function(config: CompilerConfig, at_once: bool, graph: OperatorGraph, converted: Converted) -> CompiledGraph:
     """The function of a graph of operators. The first call compiles all graphs of GE before any of them runs, so that
     an error leaves the inputs as they are. Operators that the engine refuses then run eagerly."""
+    if isinstance(converted, Partition):
+        logger.warning("%s", converted.report)
     late = _Late(functools.partial(_compiled, config, graph, _compiling(config, graph, converted)))
     gears = _gears(config, graph)
     placeholders = graph.gm.graph.find_nodes(op="placeholder")
@@ -276,23 +278,29 @@ def _compiled(config: CompilerConfig, graph: OperatorGraph, compiling: Compiling
     """Compiles graphs of GE, and converts ``graph`` again without the operators that the engine refuses. Raises
     ``MissingConverters`` if the graph may not be cut."""
     refused: dict[fx.Node, str] = {}
-    while (refusal := _compile(compiling)) is not None:
-        node, error = refusal
-        if node is None or node in refused:
-            raise error
-        refused[node] = f"the engine refuses it: {error}"
-        compiling = _compiling(config, graph, _convert(config, graph, refused))
+    converted: Converted | None = None
+    while more := _compile(compiling, refused):
+        refused |= more
+        converted = _convert(config, graph, refused)
+        compiling = _compiling(config, graph, converted)
+    if isinstance(converted, Partition):
+        logger.warning("%s", converted.report)
     return compiling.run
 
 
-def _compile(compiling: Compiling) -> tuple[fx.Node | None, Exception] | None:
-    """Returns the first refusal of the engine, with the node of its operator."""
+def _compile(compiling: Compiling, refused: Mapping[fx.Node, str]) -> dict[fx.Node, str]:
+    """Returns the first refusals of the engine in all graphs, with the reasons. Raises that of an operator which no
+    node, or one that is refused already, has become."""
+    more: dict[fx.Node, str] = {}
     for model, node_of in compiling.models:
         try:
             model.compile()
         except _C.OperatorRefused as error:
-            return node_of(error.node), error
-    return None
+            node = node_of(error.node)
+            if node is None or node in refused:
+                raise
+            more[node] = f"the engine refuses it: {error}"
+    return more
 
 
 def _compiling(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> Compiling:

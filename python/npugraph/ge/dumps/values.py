@@ -15,9 +15,6 @@ from torch.utils import _pytree as pytree
 
 from npugraph.ge.dumps.files import folder
 
-# Types that NumPy does not have are written as float32.
-_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2}
-
 Filter = Callable[[fx.Node], fx.Node | None]
 
 
@@ -45,5 +42,10 @@ class DumpingInterpreter(fx.Interpreter):
 
 
 def _save(path: Path, tensor: torch.Tensor) -> None:
-    known = tensor.detach().cpu()
-    np.save(path, (known.float() if known.dtype in _NUMPY else known).numpy())
+    """Types that NumPy does not have are written as float32 or complex64."""
+    known = tensor.detach().cpu().resolve_conj().resolve_neg()
+    try:
+        array = known.numpy()
+    except TypeError:
+        array = known.to(torch.complex64 if known.is_complex() else torch.float32).numpy()
+    np.save(path, array)

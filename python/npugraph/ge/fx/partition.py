@@ -25,7 +25,6 @@ from npugraph.ge.fx.graph import Built
 from npugraph.ge.fx.parts import Cut, Part, cut
 from npugraph.ge.fx.stages import QUERIES, Reads, Stages
 from npugraph.ge.fx.values import call_of, refusal
-from npugraph.log import logger
 
 aten = torch.ops.aten
 
@@ -51,10 +50,12 @@ class ConvertedPart(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Partition:
     """A graph of which some operators run eagerly. ``gm`` is the whole graph; it calls ``parts[i]`` as its attribute
-    ``part_name(i)``, which has to be set to a function of the inputs of that graph that returns a list."""
+    ``part_name(i)``, which has to be set to a function of the inputs of that graph that returns a list. ``report`` is a
+    warning that names all operators that run eagerly."""
 
     gm: fx.GraphModule
     parts: list[ConvertedPart]
+    report: str
 
 
 def convert(
@@ -68,11 +69,10 @@ def convert(
     refused: Mapping[fx.Node, str] | None = None,
 ) -> Built | Partition:
     """Converts a functional graph of operators whose placeholders ``inputs`` describe. Without operators that cannot
-    be converted it becomes one graph of GE. Otherwise only those run eagerly, the others are as few graphs of GE as
-    possible, and one warning of the log names them all; a graph that may not be ``in_parts`` raises
-    ``MissingConverters`` instead. Nodes that are ``refused``, with reasons, count as such operators. The graphs take
-    their names from ``names``. The graph of a ``Partition`` takes its inputs one by one, or with ``boxed`` as a list,
-    which it empties."""
+    be converted it becomes one graph of GE. Otherwise only those run eagerly, and the others are as few graphs of GE as
+    possible; a graph that may not be ``in_parts`` raises ``MissingConverters`` instead. Nodes that are ``refused``,
+    with reasons, count as such operators. The graphs take their names from ``names``. The graph of a ``Partition``
+    takes its inputs one by one, or with ``boxed`` as a list, which it empties."""
     name = next(names)
     try:
         if refused:
@@ -110,8 +110,8 @@ class _Partitioner:
             divided = cut(self._gm, self._inputs, reads, stages)
             parts = self._converted(divided)
             if parts is not None:
-                self._report(ends, stages, len(parts))
-                return Partition(divided.around, list(map(ConvertedPart, parts, divided.parts)))
+                report = self._report(ends, stages, len(parts))
+                return Partition(divided.around, list(map(ConvertedPart, parts, divided.parts)), report)
 
     def _reads(self) -> Reads:
         """Refuses the readers of values that GE does not have, too."""
@@ -137,16 +137,16 @@ class _Partitioner:
                 return None
         return parts
 
-    def _report(self, ends: Sequence[Missing], stages: Stages, num_parts: int) -> None:
-        """Warns of the operators that run eagerly. ``ends`` are inputs and outputs that the whole graph cannot have."""
+    def _report(self, ends: Sequence[Missing], stages: Stages, num_parts: int) -> str:
+        """``ends`` are inputs and outputs that the whole graph cannot have."""
         nodes = [node for node in self._gm.graph.nodes if node in self._refused]
         error = MissingConverters(self._drawn[0], [*(Missing(node, self._refused[node]) for node in nodes), *ends])
         eager = sum(not self._refused.keys().isdisjoint(stage.calls) for stage in stages.in_order())
         where = f"They run eagerly, in {eager} part{'' if eager == 1 else 's'} of the graph." if nodes else _BY_THE_HOST
         graphs = ", ".join(self._drawn[:num_parts]) or "none"
-        logger.warning(
-            "%s\n%s Graphs of GE for the rest: %s. With option %s='error' of torchair.CompilerConfig this is an error.",
-            *(str(error), where, graphs, OPTION),  # records of the log may live long, and an error has the graph
+        return (
+            f"{error}\n{where} Graphs of GE for the rest: {graphs}. With option {OPTION}='error' of "
+            "torchair.CompilerConfig this is an error."
         )
 
 
