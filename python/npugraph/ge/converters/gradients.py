@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from npugraph.ge import apis as ge
 from npugraph.ge.converters import part_functions
@@ -15,6 +16,8 @@ from npugraph.ge.converters.computations import computed_by
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import (
     Late,
+    Number,
+    as_attributes,
     cast,
     dimension,
     images,
@@ -36,7 +39,9 @@ aten = torch.ops.aten
 def threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any, *, meta_outputs: Any) -> Tensor:
     limit = known("threshold", threshold)
     grad, x = cast(grad_output, meta_outputs.dtype), cast(self, meta_outputs.dtype)
-    return ge.ReluGrad(grad, x) if limit == 0 else ge.ThresholdGradV2D(grad, x, threshold=float(limit))
+    if limit == 0:
+        return ge.ReluGrad(grad, x)
+    return ge.ThresholdGradV2D(grad, x, **as_attributes({"threshold": float(limit)}, meta_outputs.dtype))
 
 
 @register_fx_node_ge_converter(aten.silu_backward.default)
@@ -76,11 +81,28 @@ def slice_backward(
         known_places = range(size)[start:end:step]
         places = ge.Range(known_places.start, known_places.stop, known_places.step)
         return _placed(grad_output, input_sizes, axis, places)
-    begin = parts_of(input_sizes)[axis]
-    begin = start if not isinstance(start, int) or start >= 0 else _plus(begin, start)
+    begin = start
+    if not isinstance(start, int) or start < 0:
+        begin = _plus(parts_of(input_sizes)[axis], start) if _is_from_end(start) else start
+        begin = begin if isinstance(begin, int) else _at_least_0(begin)
     stop = _plus(begin, _times(size_at(grad_output, axis), step))
     places = ge.Range(*(operand(number, DataType.DT_INT64) for number in (begin, stop, step)))
     return _placed(grad_output, input_sizes, axis, places)
+
+
+def _is_from_end(start: Any) -> bool:
+    """Whether a place counts from the end. Raises ``NotImplementedError`` if that is known only when the graph runs."""
+    if not isinstance(start, Number):
+        return isinstance(start, int) and start < 0
+    if statically_known_true(start.value >= 0):
+        return False
+    if statically_known_true(start.value < 0):
+        return True
+    raise NotImplementedError("its argument start is known only when the graph runs, and may be negative")
+
+
+def _at_least_0(place: Tensor) -> Tensor:
+    return typed(ge.Maximum(place, operand(0, DataType.DT_INT64)), DataType.DT_INT64, ())
 
 
 def _plus(a: int | Tensor, b: int | Tensor) -> int | Tensor:

@@ -11,7 +11,7 @@ import torch
 from npugraph.ge import apis as ge
 from npugraph.ge import data_types
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, exactly, known, operand, typed
+from npugraph.ge.converters.values import Late, as_attributes, cast, exactly, known, operand, typed
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -112,13 +112,14 @@ def nan_to_num(self: Tensor, nan: Any = None, posinf: Any = None, neginf: Any = 
     info = torch.finfo(dtype)
     given = {"nan": (nan, 0.0), "posinf": (posinf, info.max), "neginf": (neginf, info.min)}
     values = {name: default if value is None else known(name, value) for name, (value, default) in given.items()}
-    return ge.NanToNum(self, **values)
+    return ge.NanToNum(self, **as_attributes(values, self.dtype))
 
 
 @register_fx_node_ge_converter(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(self: Tensor, *, meta_outputs: Any) -> list[Tensor]:
     """The second result is what kernels of the host keep for the gradient, which Ascend's does without."""
-    return [ge.LogSigmoid(self), ge.Identity(self)]
+    kept = Late(lambda: ge.Exp(typed(ge.Neg(ge.Abs(self)), self.dtype, meta_outputs[1].size)), meta_outputs[1].size)
+    return [ge.LogSigmoid(self), kept]
 
 
 @register_fx_node_ge_converter(aten.masked_fill.Scalar)

@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from npugraph.ge import ir
+from npugraph.ge import attr, ir
 from npugraph.ge.builders import ge_op
 from npugraph.ge.converters import part_functions, registry
-from npugraph.ge.converters.values import cast, common_type, integers, is_exact, known, operand
+from npugraph.ge.converters.values import as_attributes, cast, common_type, integers, is_exact, known, operand
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -164,6 +164,8 @@ def add_operator(row: Row, given: Mapping[str, Any], meta_outputs: Any, with_par
     of_result = spec.dtype if exact else DataType.DT_FLOAT
     for name, mark in marks.items():
         values[name] = operand(values[name], common if mark == "~" else of_result)
+    numbers = {a.name: values.get(a.name) for a in _operator(row).attributes if a.kind is attr.Float}
+    as_attributes({name: number for name, number in numbers.items() if isinstance(number, float)}, of_result)
     made = ge_op(row.op_type, **fitting(_operator(row), values), **_numbers_of_outputs(row, meta_outputs))
     result = _results(row, made)
     if with_parts and row.op_type not in ir.computed_types():

@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -30,7 +29,7 @@ from npugraph.ge import apis as ge
 from npugraph.ge import attr, ir
 from npugraph.ge.builders import custom_op
 from npugraph.ge.converters.registry import Converter
-from npugraph.ge.converters.values import Number, Numbers, known
+from npugraph.ge.converters.values import Number, Numbers, is_attribute, known
 from npugraph.ge.graph import Tensor
 from npugraph.ge.ir import Arity, Operand
 from npugraph.ge.normalise import data_inputs
@@ -296,7 +295,7 @@ def _attribute(argument: Any, value: Any) -> attr.Attr:
 def _exactly(argument: Any, value: Any) -> attr.Attr:
     """As ``_attribute``, but a float that an attribute rounds is a text."""
     made = _attribute(argument, value)
-    return attr.Str(repr(value)) if isinstance(made, attr.Float) and np.float32(value) != value else made
+    return attr.Str(repr(value)) if isinstance(made, attr.Float) and not is_attribute(value) else made
 
 
 def _check_places(target: Any, op: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:

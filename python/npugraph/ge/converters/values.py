@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -188,6 +189,22 @@ def size_at(x: Tensor, dim: int) -> int | Tensor:
     if isinstance(size, int):
         return size
     return typed(ge.Gather(shape_of(x), ge.Const(dimension(dim, x.rank))), DataType.DT_INT64, ())
+
+
+def is_attribute(number: float) -> bool:
+    """Whether an attribute of Ascend IR, which is float32, keeps a number. The engine reads it as the decimal number
+    with the fewest digits that gives this float32."""
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(number))) == number
+
+
+def as_attributes(numbers: Mapping[str, float], dtype: DataType) -> Mapping[str, float]:
+    """Returns numbers for attributes of an operator on tensors of a type. Raises ``NotImplementedError`` for a number
+    that would lose digits in a computation in float64."""
+    for name, number in numbers.items():
+        if dtype == DataType.DT_DOUBLE and not is_attribute(number):
+            raise NotImplementedError(f"its argument {name} is {number!r}, and attributes of Ascend IR are float32")
+    return numbers
 
 
 def place_in(what: str, place: Any, x: Tensor, dim: int) -> int | Tensor:

@@ -95,6 +95,7 @@ std::vector<Operand> class_loss_grad(const Call& call) {
   const auto [is_ignored, at, weight] = rows_of(call, e, x);
   ir::ValueId grad = e.of<aten::mul_Tensor>(e.of<aten::neg>(weight), e["y_grad"]);
   if (reduction_of(call) == "mean") grad = e.of<aten::div_Tensor>(grad, e["total_weight"]);
+  grad = e.of<aten::masked_fill_Scalar>(grad, is_ignored, 0.0);  // the total is 0 if all are ignored
   const auto column = [&](ir::ValueId rows) { return context.add(aten::unsqueeze::op(), {TensorRef{rows}, Expr(-1)}); };
   const ir::ValueId hit = e.of<aten::eq_Tensor>(column(at), counted(context, context.sizes(x).back()));
   const ir::ValueId zero = as_tensor(context, Expr(0), context.type(x).dtype);
