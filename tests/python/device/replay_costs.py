@@ -21,7 +21,7 @@ from torch_npu._operators import overload
 from npugraph import _ascend as device
 
 Call = tuple[Any, Any]
-NAMESPACES = ("npu", "atb")
+NAMESPACES = ("air", "atb", "npu")
 
 
 @dataclasses.dataclass
