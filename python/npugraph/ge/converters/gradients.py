@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from npugraph.ge import apis as ge
 from npugraph.ge.converters import part_functions
@@ -16,17 +15,19 @@ from npugraph.ge.converters.computations import computed_by
 from npugraph.ge.converters.registry import register_fx_node_ge_converter
 from npugraph.ge.converters.values import (
     Late,
-    Number,
     as_attributes,
     cast,
+    counts_from_end,
     dimension,
     images,
     integers,
     known,
     operand,
     parts_of,
+    plus,
     shape_of,
     size_at,
+    times,
     typed,
 )
 from npugraph.ge.data_types import DataType
@@ -81,40 +82,12 @@ def slice_backward(
         known_places = range(size)[start:end:step]
         places = ge.Range(known_places.start, known_places.stop, known_places.step)
         return _placed(grad_output, input_sizes, axis, places)
-    begin = start
-    if not isinstance(start, int) or start < 0:
-        begin = _plus(parts_of(input_sizes)[axis], start) if _is_from_end(start) else start
-        begin = begin if isinstance(begin, int) else _at_least_0(begin)
-    stop = _plus(begin, _times(size_at(grad_output, axis), step))
+    begin = plus(parts_of(input_sizes)[axis], start) if counts_from_end("start", start) else start
+    if not isinstance(begin, int):
+        begin = typed(ge.Maximum(begin, operand(0, DataType.DT_INT64)), DataType.DT_INT64, ())
+    stop = plus(begin, times(size_at(grad_output, axis), step))
     places = ge.Range(*(operand(number, DataType.DT_INT64) for number in (begin, stop, step)))
     return _placed(grad_output, input_sizes, axis, places)
-
-
-def _is_from_end(start: Any) -> bool:
-    """Whether a place counts from the end. Raises ``NotImplementedError`` if that is known only when the graph runs."""
-    if not isinstance(start, Number):
-        return isinstance(start, int) and start < 0
-    if statically_known_true(start.value >= 0):
-        return False
-    if statically_known_true(start.value < 0):
-        return True
-    raise NotImplementedError("its argument start is known only when the graph runs, and may be negative")
-
-
-def _at_least_0(place: Tensor) -> Tensor:
-    return typed(ge.Maximum(place, operand(0, DataType.DT_INT64)), DataType.DT_INT64, ())
-
-
-def _plus(a: int | Tensor, b: int | Tensor) -> int | Tensor:
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    return typed(ge.Add(operand(a, DataType.DT_INT64), operand(b, DataType.DT_INT64)), DataType.DT_INT64, ())
-
-
-def _times(a: int | Tensor, b: int) -> int | Tensor:
-    if isinstance(a, int) or b == 1:
-        return a if b == 1 else a * b  # type: ignore[operator]
-    return typed(ge.Mul(a, operand(b, DataType.DT_INT64)), DataType.DT_INT64, ())
 
 
 @register_fx_node_ge_converter(aten.native_layer_norm_backward.default)

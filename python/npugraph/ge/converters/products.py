@@ -13,7 +13,18 @@ from npugraph.ge.builders import ge_op
 from npugraph.ge.converters import part_functions
 from npugraph.ge.converters.computations import computed_by
 from npugraph.ge.converters.registry import add, register_fx_node_ge_converter
-from npugraph.ge.converters.values import cast, exactly, images, integers, known, shape_of, size_at, typed
+from npugraph.ge.converters.values import (
+    cast,
+    exactly,
+    images,
+    integers,
+    known,
+    plus,
+    shape_of,
+    size_at,
+    times,
+    typed,
+)
 from npugraph.ge.data_types import DataType
 from npugraph.ge.graph import Tensor
 
@@ -184,23 +195,15 @@ def convolution(
 def _transposed_sizes(x: Tensor, weight: Tensor, windows: _Windows) -> list[Any]:
     """Sizes of the result of a transposed convolution, whose images have at least height and width."""
     missing = windows.all_dims - windows.dims
-    sizes = [size_at(x, 0), _sized(size_at(weight, 1), windows.groups, 0), *[1] * missing]
+    sizes = [size_at(x, 0), times(size_at(weight, 1), windows.groups), *[1] * missing]
     for dim in range(missing, windows.all_dims):
         step, gap, pad = windows.stride[dim], windows.dilation[dim], windows.padding[dim]
         kernel = size_at(weight, 2 + dim - missing)
         if not isinstance(kernel, int):
             raise NotImplementedError("the size of its kernel is known only when the graph runs")
         around = gap * (kernel - 1) + 1 - step - 2 * pad + windows.more[dim]
-        sizes.append(_sized(size_at(x, 2 + dim - missing), step, around))
+        sizes.append(plus(times(size_at(x, 2 + dim - missing), step), around))
     return sizes
-
-
-def _sized(size: int | Tensor, factor: int, more: int) -> int | Tensor:
-    """size * factor + more"""
-    if isinstance(size, int):
-        return size * factor + more
-    product = typed(ge.Mul(size, ge.Const(factor)), DataType.DT_INT64, ())
-    return typed(ge.Add(product, ge.Const(more)), DataType.DT_INT64, ())
 
 
 @register_fx_node_ge_converter(aten.convolution_backward.default)

@@ -210,18 +210,34 @@ def as_attributes(numbers: Mapping[str, float], dtype: DataType) -> Mapping[str,
 def place_in(what: str, place: Any, x: Tensor, dim: int) -> int | Tensor:
     """A place along dimension ``dim`` of ``x``, which counts from the end if it is negative. One that only a run knows
     counts from the front afterwards."""
-    if not isinstance(place, Number):
+    if not isinstance(place, Number) or not counts_from_end(what, place):
         return place
-    if statically_known_true(place.value >= 0):
-        return place
-    if statically_known_true(place.value < 0):
-        from_front = place.value + (x.symsize or ())[dimension(dim, x.rank)]
-        return Number(from_front, lambda: _sum(size_at(x, dim), place), place.is_size)
+    from_front = place.value + (x.symsize or ())[dimension(dim, x.rank)]
+    return Number(from_front, lambda: operand(plus(size_at(x, dim), place), DataType.DT_INT64), place.is_size)
+
+
+def counts_from_end(what: str, place: Any) -> bool:
+    """Whether a place is negative. Raises ``NotImplementedError`` if that is known only when the graph runs."""
+    value = place.value if isinstance(place, Number) else place
+    if statically_known_true(value < 0):
+        return True
+    if statically_known_true(value >= 0):
+        return False
     raise NotImplementedError(f"its argument {what} is known only when the graph runs, and may be negative")
 
 
-def _sum(a: int | Tensor, b: Tensor) -> Tensor:
-    return typed(ge.Add(operand(a, DataType.DT_INT64), cast(b, DataType.DT_INT64)), DataType.DT_INT64, ())
+def plus(a: int | Tensor, b: int | Tensor) -> int | Tensor:
+    """The sum of two sizes or places."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return typed(ge.Add(operand(a, DataType.DT_INT64), operand(b, DataType.DT_INT64)), DataType.DT_INT64, ())
+
+
+def times(a: int | Tensor, b: int) -> int | Tensor:
+    """The product of a size and a number."""
+    if isinstance(a, int) or b == 1:
+        return a if b == 1 else a * b  # type: ignore[operator]
+    return typed(ge.Mul(a, operand(b, DataType.DT_INT64)), DataType.DT_INT64, ())
 
 
 def images(
