@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._dtype_abbrs import dtype_abbrs
 
 from npugraph.ge.converters import find
+from npugraph.ge.converters.registry import operator_text
 from npugraph.ranks import rank
 
 COLUMNS = ("算子", "类型", "支持状态", "调用次数", "输入统计", "输出统计")
@@ -60,7 +61,7 @@ def write(rows: Iterable[Row], directory: str) -> Path:
 def _row(target: Any, nodes: list[fx.Node], missing: Collection[fx.Node]) -> Row:
     inputs = _counted(_text(node.args, node.kwargs) for node in nodes)
     outputs = _counted(_value_text(node.meta.get("val")) for node in nodes)
-    name = str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+    name = operator_text(nodes[0]).removeprefix("torch.ops.")
     return Row(name, nodes[0].op, _state(target, nodes, missing), len(nodes), inputs, outputs)
 
 
