@@ -260,8 +260,8 @@ def _function(config: CompilerConfig, at_once: bool, graph: OperatorGraph, conve
     an error leaves the inputs as they are. Operators that the engine refuses then run eagerly."""
     if isinstance(converted, Partition):
         logger.warning("%s", converted.report)
-    late = _Late(functools.partial(_compiled, config, graph, _compiling(config, graph, converted)))
     gears = _gears(config, graph)
+    late = _Late(functools.partial(_compiled, config, graph, gears, _compiling(config, graph, converted, gears)))
     placeholders = graph.gm.graph.find_nodes(op="placeholder")
     if at_once and isinstance(converted, Built):
         late.compile()
@@ -274,7 +274,9 @@ def _function(config: CompilerConfig, at_once: bool, graph: OperatorGraph, conve
     return CompiledGraph(boxed_call(run) if boxed else run)
 
 
-def _compiled(config: CompilerConfig, graph: OperatorGraph, compiling: Compiling) -> Callable[..., Any]:
+def _compiled(
+    config: CompilerConfig, graph: OperatorGraph, gears: Gears | None, compiling: Compiling
+) -> Callable[..., Any]:
     """Compiles graphs of GE, and converts ``graph`` again without the operators that the engine refuses. Raises
     ``MissingConverters`` if the graph may not be cut."""
     refused: dict[fx.Node, str] = {}
@@ -282,7 +284,7 @@ def _compiled(config: CompilerConfig, graph: OperatorGraph, compiling: Compiling
     while more := _compile(compiling, refused):
         refused |= more
         converted = _convert(config, graph, refused)
-        compiling = _compiling(config, graph, converted)
+        compiling = _compiling(config, graph, converted, gears)
     if isinstance(converted, Partition):
         logger.warning("%s", converted.report)
     return compiling.run
@@ -303,11 +305,11 @@ def _compile(compiling: Compiling, refused: Mapping[fx.Node, str]) -> dict[fx.No
     return more
 
 
-def _compiling(config: CompilerConfig, graph: OperatorGraph, converted: Converted) -> Compiling:
+def _compiling(config: CompilerConfig, graph: OperatorGraph, converted: Converted, gears: Gears | None) -> Compiling:
     if isinstance(converted, OneByOne):
         return Compiling(_one_by_one(graph, converted.gm, config), ())
     compiling = in_parts if isinstance(converted, Partition) else _whole
-    return compiling(graph, converted, config, _gears(config, graph))
+    return compiling(graph, converted, config, gears)
 
 
 def _one_by_one(graph: OperatorGraph, gm: fx.GraphModule, config: CompilerConfig) -> Callable[..., Any]:
