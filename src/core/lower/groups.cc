@@ -33,17 +33,19 @@ constexpr double kInstructionsOfOperation = 4;  // of an elementwise operator, o
 constexpr double kStartNs = 100;                // of any task
 constexpr int kMostRounds = 4;
 
+// A difference of two sizes can be negative at usual sizes.
 int64_t operand_bytes(const program::Program& program, const Operand& operand) {
   Expr bytes = size_of(operand.dtype);
   for (const program::Dim& size : operand.sizes) bytes = bytes * program.expr(size);
-  return at_usual_sizes(bytes);
+  return std::max<int64_t>(at_usual_sizes(bytes), 0);
 }
 
 // About how long one thread takes for a task, at usual sizes.
 double time_alone(const program::Program& program, const Task& task, const TaskNote& note,
                   const target::Target& target) {
   const target::Costs costs = target::costs_of(target);
-  const auto vectors = static_cast<double>(at_usual_sizes(note.operations)) / target.lanes(DType::kF32);
+  const auto operations = std::max<int64_t>(at_usual_sizes(note.operations), 0);
+  const auto vectors = static_cast<double>(operations) / target.lanes(DType::kF32);
   const double compute = program::has(task.kind, program::KindTrait::kProduct)
                              ? vectors / 2 * costs.multiply
                              : vectors * kInstructionsOfOperation * costs.instruction;

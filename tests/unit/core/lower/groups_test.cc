@@ -135,6 +135,16 @@ TEST(GroupTasks, SymbolsFollowTheirTasks) {
   EXPECT_EQ(tasks.program.symbols[0].task, 1);
 }
 
+TEST(GroupTasks, NoTaskTakesNegativeTime) {
+  Tasks tasks;
+  for (int i = 1; i < 5; ++i) tasks.add("a", {0}, i);
+  const Expr rest = Expr::symbol("s0") - Expr(2) * Expr::symbol("s1");  // negative if both symbols have one value
+  tasks.notes[3].operations = rest * Expr(8192);
+  for (Operand& operand : tasks.program.tasks[3].operands) operand.sizes = {tasks.program.dim(rest * Expr(1024))};
+  EXPECT_EQ(tasks.grouped(), "group.4x_a");
+  EXPECT_GE(program::parts_of(tasks.program.tasks[0]).nanoseconds[3], 0);
+}
+
 TEST(GroupTasks, StreamsAlreadyRunAtTheSameTime) {
   Tasks tasks;
   for (int i = 1; i < 5; ++i) tasks.add("a", {0}, i).stream = i % 2;
