@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions.
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -156,6 +157,33 @@ void require_bias(const Call& call, const Expr& result_channels) {
   context.require_equal(numel(context.sizes(call.value("bias"))), result_channels);
 }
 
+struct Convolution {
+  ir::ValueId x = ir::kNone, filter = ir::kNone;
+  std::vector<Expr> strides, padding;
+  int64_t groups = 1;
+};
+
+// The same elements with the strides of a row-major tensor, also along dimensions of size 1.
+ir::ValueId row_major(Context& context, ir::ValueId x) {
+  const ir::TensorType type = context.type(x);
+  if (type.strides == contiguous_strides(type.sizes)) return x;
+  if (is_contiguous(type.sizes, type.strides)) return context.add(aten::view::op(), {TensorRef{x}, type.sizes});
+  return context.add(aten::clone::op(), {TensorRef{x}, MemoryFormat::kContiguous});
+}
+
+// Whether there is code for the convolution of images whose channels are neighbours in memory: it is a product of
+// pixels, or each channel has a filter of its own.
+bool has_code_for_pixels(const Context& context, const Convolution& of) {
+  const ir::TensorType &image = context.type(of.x), &filter = context.type(of.filter);
+  if (!image.strides[1].is_int(1) || is_contiguous(image.sizes, image.strides)) return false;
+  if (filter.sizes[1].is_int(1) && filter.sizes[0] == Expr(of.groups)) return true;
+  const auto are_all = [](const std::vector<Expr>& numbers, int64_t number) {
+    return std::ranges::all_of(numbers, [&](const Expr& e) { return e.is_int(number); });
+  };
+  return of.groups == 1 && are_all({filter.sizes[2], filter.sizes[3]}, 1) && are_all(of.strides, 1) &&
+         are_all(of.padding, 0);
+}
+
 std::vector<Operand> conv2d(const Call& call) {
   require_channels_first(call);
   refuse_offset(call);
@@ -173,10 +201,11 @@ std::vector<Operand> conv2d(const Call& call) {
   const int64_t groups = groups_of(call, context.sizes(filter)[0]);
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(groups));
   require_bias(call, context.sizes(filter)[0]);
-  return one(context.add(
-      aten::convolution::op(),
-      {TensorRef{x}, TensorRef{filter}, call.argument("bias"), height_and_width(call, "strides", 1), padding,
-       height_and_width(call, "dilations", 1), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));
+  const std::vector<Expr> strides = height_and_width(call, "strides", 1);
+  if (!has_code_for_pixels(context, {x, filter, strides, padding, groups})) x = row_major(context, x);
+  return one(context.add(aten::convolution::op(),
+                         {TensorRef{x}, TensorRef{row_major(context, filter)}, call.argument("bias"), strides, padding,
+                          height_and_width(call, "dilations", 1), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));
 }
 
 // The size of the result follows from the other numbers, and `input_size` has to be it.

@@ -113,6 +113,24 @@ TEST(Rules, CallsThatAreNotAllowed) {
                "sizes 4 and 5 have to be equal"));
 }
 
+// A host without operators has code for images by channels, and for pixels that are products.
+TEST(Rules, ConvolutionsOfPixelsAreRowMajorUnlessTheyAreProducts) {
+  const auto conv = [](bool pixels, int64_t kernel, int64_t step) {
+    const std::vector<int64_t> steps = {1, 1, step, step}, none = {0, 0, 0, 0};
+    return graph_or_refusal({data("rows", 0, {1, 4, 5, 5}), data("pixels", 1, {1, 5, 5, 4}),
+                             data("taps", 2, {8, kernel, kernel, 4}), int_list("order", {0, 3, 1, 2}),
+                             Op("Transpose", "x", {"pixels:0", "order:0"}), Op("Transpose", "w", {"taps:0", "order:0"}),
+                             Op("Conv2D", "y", {pixels ? "x:0" : "rows:0", "w:0"})
+                                 .attr("strides", steps)
+                                 .attr("pads", none)
+                                 .attr("data_format", "NCHW")});
+  };
+  EXPECT_TRUE(contains(conv(true, 3, 1), "f32[1, 8, 3, 3]{72, 9, 3, 1} = aten.convolution(")) << conv(true, 3, 1);
+  EXPECT_TRUE(contains(conv(true, 1, 2), "f32[1, 8, 3, 3]{72, 9, 3, 1} = aten.convolution(")) << conv(true, 1, 2);
+  EXPECT_TRUE(contains(conv(false, 1, 1), "f32[1, 8, 5, 5]{200, 25, 5, 1} = aten.convolution(")) << conv(false, 1, 1);
+  EXPECT_TRUE(contains(conv(true, 1, 1), "f32[1, 8, 5, 5]{200, 1, 40, 8} = aten.convolution(")) << conv(true, 1, 1);
+}
+
 // Operands that are too small for what reads them would be read beyond their ends.
 TEST(Rules, OperandsHaveTheSizesThatTheirReadersNeed) {
   const std::vector<int64_t> one = {1, 1, 1, 1}, none = {0, 0, 0, 0};
