@@ -97,6 +97,11 @@ NUMBERS: list[Case] = [
     (lambda: torch.full((2,), 1.5), [], "Fill([2], 1.5)"),
     (lambda: torch.zeros(()), [], "Fill([], 0.0)"),
     (lambda: torch.ones((1, 2), dtype=flags), [], "Fill([1, 2], True)"),
+    (
+        lambda: torch.eye(2, 3),
+        [],
+        "Cast(Equal(Unsqueeze(Range(0, 2, 1), axes=[1]), Unsqueeze(Range(0, 3, 1), axes=[0])), FLOAT)",
+    ),
     (lambda: torch.scalar_tensor(2, dtype=bf16), [], "2.0:BF16"),
     (lambda x: x.new_ones((2,)), [t(3, dtype=i32)], "Fill([2], 1:INT32)"),
     (lambda x: x.new_zeros((2,), dtype=bf16), [t(3)], "Fill([2], 0.0:BF16)"),

@@ -146,6 +146,16 @@ GRADIENTS: list[Case] = [
 # Sizes are known, or the case is one of a single type.
 STATIC: list[Case] = [
     (
+        lambda a, b: aten.linalg_solve_triangular(a, b, upper=False),
+        [t(2, 4, 4) + 4 * torch.eye(4), t(2, 4, 3)],
+        "MatrixTriangularSolve",
+    ),
+    (
+        lambda a, b: aten.linalg_solve_triangular(a, b, upper=True, unitriangular=True),
+        [t(2, 4, 4), t(2, 4, 3)],
+        "Equal MatrixTriangularSolve Range SelectV2 Unsqueeze",
+    ),
+    (
         lambda x, w: aten.convolution(x, w, None, *windows(2, 1, True, 1, dims=3)),
         [VOLUMES, t(4, 5, 3, 3, 3)],
         "Conv3DTranspose",
@@ -158,6 +168,9 @@ STATIC: list[Case] = [
     (lambda x: x.new_empty_strided([2, 3], [1, 2]) * 0, [X], "Fill Mul Transpose"),
 ]
 FORWARD: list[Case] = [
+    (lambda x: aten.im2col(x, [3, 2], [1, 2], [1, 0], [2, 1]), [IMAGES], "Im2col"),
+    (lambda x: aten.col2im(x, [6, 8], [2, 2], [1, 1], [0, 0], [2, 2]), [t(2, 16, 12)], "Col2im"),
+    (lambda x: aten.pixel_shuffle(x, 2), [IMAGES], "DepthToSpace"),
     (lambda x: torch.erfinv(x), [t(2, 6).tanh()], "Erfinv"),
     (lambda x, n: torch.bitwise_right_shift(x, n), [t(6, dtype=i64), t(6, dtype=i64)], "RightShift"),
     (lambda x, p: aten.grid_sampler_2d(x, p, 0, 0, False), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),

@@ -51,6 +51,26 @@ def linspace(start: Any, end: Any, steps: Any, *, meta_outputs: Any, **of_memory
     return cast(numbers, meta_outputs.dtype)
 
 
+@register_fx_node_ge_converter(aten.eye.default)
+def eye(n: Any, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
+    return _eye(n, n, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.eye.m)
+def eye_of_columns(n: Any, m: Any, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
+    return _eye(n, m, meta_outputs)
+
+
+def _eye(rows: Any, columns: Any, spec: Any) -> Tensor:
+    return cast(on_diagonal(rows, columns), spec.dtype)
+
+
+def on_diagonal(rows: Any, columns: Any) -> Tensor:
+    """Whether an element of a matrix is on its diagonal. Ascend's Eye takes no size that only a run knows."""
+    places = [ge.Range(*(operand(bound, DataType.DT_INT64) for bound in (0, size, 1))) for size in (rows, columns)]
+    return ge.Equal(ge.Unsqueeze(places[0], axes=[1]), ge.Unsqueeze(places[1], axes=[0]))
+
+
 @register_fx_node_ge_converter(aten.scalar_tensor.default)
 def scalar_tensor(s: Any, *, meta_outputs: Any, **of_memory: Any) -> Tensor:
     return ge.Cast(s, dst_type=meta_outputs.dtype) if isinstance(s, Tensor) else ge.Const(s, dtype=meta_outputs.dtype)

@@ -89,6 +89,40 @@ def upsample_nearest2d_backward(
     return computed_by(result, operator, grad_output, parts_of(output_size), sizes, *scales)
 
 
+@register_fx_node_ge_converter(aten.im2col.default)
+def im2col(self: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any, *, meta_outputs: Any) -> Tensor:
+    kernel, dilations, (above, left), strides = _windows(kernel_size, dilation, padding, stride)
+    pads = [above, above, left, left]
+    result = ge.Im2col(self, ksizes=kernel, strides=strides, dilations=dilations, pads=pads)
+    how = (kernel, dilations, [above, left], strides)
+    return computed_by(result, aten.im2col.default, self, *how)
+
+
+@register_fx_node_ge_converter(aten.col2im.default)
+def col2im(
+    self: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any, *, meta_outputs: Any
+) -> Tensor:
+    how = _windows(kernel_size, dilation, padding, stride)
+    sizes = parts_of(output_size)
+    names = ("kernel_size", "dilation", "padding", "stride")
+    result = ge.Col2im(self, operand(integers(sizes), DataType.DT_INT32), **dict(zip(names, how, strict=True)))
+    return computed_by(result, aten.col2im.default, self, sizes, *how)
+
+
+def _windows(*numbers: Any) -> list[list[int]]:
+    names = ("kernel_size", "dilation", "padding", "stride")
+    return [along(2, name, each) for name, each in zip(names, numbers, strict=True)]
+
+
+@register_fx_node_ge_converter(aten.pixel_shuffle.default)
+def pixel_shuffle(self: Tensor, upscale_factor: int, *, meta_outputs: Any) -> Tensor:
+    if self.rank != 4:
+        raise NotImplementedError("its tensor has other than 4 dimensions")
+    factor = known("upscale_factor", upscale_factor)
+    result = ge.DepthToSpace(self, block_size=factor, mode="CRD", data_format="NCHW")
+    return computed_by(result, part_functions.function_of(aten.pixel_shuffle.default), self, factor)
+
+
 _INTERPOLATIONS, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 

@@ -17,7 +17,13 @@ from npugraph.ge.converters.computations import computed_by
 aten = torch.ops.aten
 
 # Operators that torch itself states by others. The engine has code for these.
-_STATED_BY_OTHERS = frozenset((aten._prelu_kernel_backward.default, aten.native_batch_norm_backward.default))
+_STATED_BY_OTHERS = frozenset(
+    (
+        aten._prelu_kernel_backward.default,
+        aten.native_batch_norm_backward.default,
+        aten.pixel_shuffle.default,
+    )
+)
 
 
 def function_of(target: Any) -> Callable[..., Any]:
@@ -172,3 +178,8 @@ def _in(order: Order, sizes: Sizes) -> list[Any]:
 
 def _put_back(x: torch.Tensor, order: Order) -> torch.Tensor:
     return x.permute([order.index(dim) for dim in range(len(order))])
+
+
+def solve_triangular(matrix: torch.Tensor, rhs: torch.Tensor, upper: bool) -> torch.Tensor:
+    """Solves matrix @ x = rhs."""
+    return torch.linalg.solve_triangular(matrix, rhs, upper=upper)

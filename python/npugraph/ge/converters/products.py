@@ -12,6 +12,7 @@ from npugraph.ge import apis as ge
 from npugraph.ge.builders import ge_op
 from npugraph.ge.converters import part_functions
 from npugraph.ge.converters.computations import computed_by
+from npugraph.ge.converters.creation import on_diagonal
 from npugraph.ge.converters.registry import add, register_fx_node_ge_converter
 from npugraph.ge.converters.values import (
     cast,
@@ -19,6 +20,7 @@ from npugraph.ge.converters.values import (
     images,
     integers,
     known,
+    operand,
     plus,
     shape_of,
     size_at,
@@ -105,6 +107,23 @@ def grouped_mm_backward(
 
 
 add("transformers.grouped_mm_fallback_backward.default", grouped_mm_backward)
+
+
+@register_fx_node_ge_converter(aten.linalg_solve_triangular.default)
+def linalg_solve_triangular(
+    self: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, meta_outputs: Any
+) -> Tensor:
+    """Ascend has no word for a diagonal of ones that is not read: it is written."""
+    if not left:
+        raise NotImplementedError("its matrix is on the right")
+    if unitriangular:
+        diagonal = on_diagonal(size_at(self, self.rank - 2), size_at(self, self.rank - 1))
+        self = typed(ge.SelectV2(diagonal, operand(1, self.dtype), self), self.dtype, self.symsize or ())
+    result = ge.MatrixTriangularSolve(self, B, lower=not upper)
+    calls = [aten.linalg_solve_triangular.default]
+    return computed_by(result, part_functions.solve_triangular, self, B, upper, calls=calls)
+
+
 for _target in ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"):
     add(_target, grouped_mm)
 
