@@ -171,17 +171,35 @@ ir::ValueId row_major(Context& context, ir::ValueId x) {
   return context.add(aten::clone::op(), {TensorRef{x}, MemoryFormat::kContiguous});
 }
 
+bool are_all(const std::vector<Expr>& numbers, int64_t number) {
+  return std::ranges::all_of(numbers, [&](const Expr& e) { return e.is_int(number); });
+}
+
+// Whether no pixel of the result is made from two pixels, or from two groups of channels.
+bool is_of_single_pixels(const Context& context, const Convolution& of) {
+  const std::vector<Expr>& filter = context.sizes(of.filter);
+  return of.groups == 1 && are_all({filter[2], filter[3]}, 1) && are_all(of.padding, 0);
+}
+
 // Whether there is code for the convolution of images whose channels are neighbours in memory: it is a product of
 // pixels, or each channel has a filter of its own.
 bool has_code_for_pixels(const Context& context, const Convolution& of) {
   const ir::TensorType &image = context.type(of.x), &filter = context.type(of.filter);
   if (!image.strides[1].is_int(1) || is_contiguous(image.sizes, image.strides)) return false;
   if (filter.sizes[1].is_int(1) && filter.sizes[0] == Expr(of.groups)) return true;
-  const auto are_all = [](const std::vector<Expr>& numbers, int64_t number) {
-    return std::ranges::all_of(numbers, [&](const Expr& e) { return e.is_int(number); });
-  };
-  return of.groups == 1 && are_all({filter.sizes[2], filter.sizes[3]}, 1) && are_all(of.strides, 1) &&
-         are_all(of.padding, 0);
+  return is_of_single_pixels(context, of) && are_all(of.strides, 1);
+}
+
+// The convolution of images that are one pixel each.
+ir::ValueId product_of_pixels(const Call& call, const Convolution& of) {
+  Context& context = call.context();
+  const Expr images = context.sizes(of.x)[0], channels = context.sizes(of.x)[1], results = context.sizes(of.filter)[0];
+  const ir::ValueId pixels = reshape(context, of.x, {images, channels});
+  const ir::ValueId weights = transposed(context, reshape(context, of.filter, {results, channels}), true);
+  const ir::ValueId product =
+      call.has("bias") ? context.add(aten::addmm::op(), {call.argument("bias"), TensorRef{pixels}, TensorRef{weights}})
+                       : context.add(aten::mm::op(), {TensorRef{pixels}, TensorRef{weights}});
+  return reshape(context, product, {images, results, Expr(1), Expr(1)});
 }
 
 std::vector<Operand> conv2d(const Call& call) {
@@ -202,7 +220,10 @@ std::vector<Operand> conv2d(const Call& call) {
   context.require_equal(context.sizes(x)[1], context.sizes(filter)[1] * Expr(groups));
   require_bias(call, context.sizes(filter)[0]);
   const std::vector<Expr> strides = height_and_width(call, "strides", 1);
-  if (!has_code_for_pixels(context, {x, filter, strides, padding, groups})) x = row_major(context, x);
+  const Convolution of = {x, filter, strides, padding, groups};
+  if (is_of_single_pixels(context, of) && are_all({context.sizes(x)[2], context.sizes(x)[3]}, 1))
+    return one(product_of_pixels(call, of));
+  if (!has_code_for_pixels(context, of)) x = row_major(context, x);
   return one(context.add(aten::convolution::op(),
                          {TensorRef{x}, TensorRef{row_major(context, filter)}, call.argument("bias"), strides, padding,
                           height_and_width(call, "dilations", 1), flag(false), std::vector<Expr>{0, 0}, Expr(groups)}));

@@ -131,6 +131,21 @@ TEST(Rules, ConvolutionsOfPixelsAreRowMajorUnlessTheyAreProducts) {
   EXPECT_TRUE(contains(conv(true, 1, 1), "f32[1, 8, 5, 5]{200, 1, 40, 8} = aten.convolution(")) << conv(true, 1, 1);
 }
 
+TEST(Rules, ConvolutionsOfImagesOfOnePixelAreProducts) {
+  const auto conv = [](int64_t rows, const std::vector<int64_t>& pads) {
+    return graph_or_refusal({data("x", 0, {-1, 4, rows, 1}), data("w", 1, {8, 4, 1, 1}), data("b", 2, {8}),
+                             Op("Conv2D", "y", {"x:0", "w:0", "b:0"})
+                                 .attr("strides", std::vector<int64_t>{1, 1, 2, 2})
+                                 .attr("pads", pads)
+                                 .attr("data_format", "NCHW")});
+  };
+  const std::vector<int64_t> none = {0, 0, 0, 0};
+  EXPECT_TRUE(contains(conv(1, none), "aten.addmm(")) << conv(1, none);
+  EXPECT_TRUE(contains(conv(1, none), ", 8, 1, 1]{8, 1, 1, 1} = aten.view(")) << conv(1, none);
+  EXPECT_TRUE(contains(conv(2, none), "aten.convolution("));
+  EXPECT_TRUE(contains(conv(1, {1, 1, 1, 1}), "aten.convolution("));
+}
+
 // Operands that are too small for what reads them would be read beyond their ends.
 TEST(Rules, OperandsHaveTheSizesThatTheirReadersNeed) {
   const std::vector<int64_t> one = {1, 1, 1, 1}, none = {0, 0, 0, 0};
