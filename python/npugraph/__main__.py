@@ -12,6 +12,10 @@ from npugraph import __version__
 # From each command to its module and its help text. The module has `add_arguments(parser)` and
 # `run(arguments) -> exit code`.
 COMMANDS = {
+    "ascend-check": (
+        "npugraph.commands.ascend_check",
+        "run a script, and list by line what its graphs of GE mode have that Ascend refuses",
+    ),
     "bench": (
         "npugraph.commands.bench",
         "run a script, and time the graphs that it compiled against eager mode and Inductor",

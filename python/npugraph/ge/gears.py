@@ -17,6 +17,9 @@ from torch._dynamo.decorators import mark_unbacked
 from torch._dynamo.exc import ShortenTraceback
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
+from npugraph import ascend_findings
+from npugraph.ascend_findings import Finding
+
 _ATTRIBUTE = "_torchair_dim_gears"
 _MOST = 100  # gears of a dimension, and combinations of a graph
 
@@ -47,9 +50,16 @@ def set_dim_gears(t: torch.Tensor, dim_gears: Mapping[int, Sequence[int]]) -> No
     if known != given:
         raise GearsError(f"the tensor has the gears {known} already, which hold for its life; got {given}")
     setattr(t, _ATTRIBUTE, given)
+    if ascend_findings.are_wanted():
+        ascend_findings.add([Finding(ascend_findings.place_of_caller(), text) for text in _not_on_ascend(t, given)])
     for dim, gears in given.items():
         if 1 in gears:  # Dynamo makes a graph of its own for a size of 1 that it knows
             mark_unbacked(t, dim)
+
+
+def _not_on_ascend(t: torch.Tensor, gears: Mapping[int, Sequence[int]]) -> list[str]:
+    texts = [f"dimension {dim} has the gear 1, and gears are 2 or more" for dim in gears if 1 in gears[dim]]
+    return texts + ["a tensor of cpu has gears, and only tensors of npu have them"] * (t.device.type == "cpu")
 
 
 _PLAIN_FORMATS = (-1, 0, 1, 2, 27, 30, 35, 47)  # UNDEFINED, NCHW, NHWC, ND, NDHWC, NCDHW, NC, NCL

@@ -90,6 +90,13 @@ constexpr std::array kTable = {
         "NPUGRAPH_PERF_MAP", "0 or 1", "0",
         "1 writes the names and addresses of generated functions to /tmp/perf-PID.map, where Linux's perf reads them.",
         [](std::string_view value, Environment& out) { return parse_bool(value, out.perf_map); }},
+    // Python reads it.
+    EnvironmentVariable{
+        "NPUGRAPH_STRICT", "ascend", "nothing",
+        "ascend makes it an error of the compile if a graph of GE mode has what Ascend refuses: operators "
+        "without a converter there, element types outside of the lists of Ascend IR, gears and scopes "
+        "against the rules. `python -m npugraph ascend-check` lists all of it.",
+        [](std::string_view value, Environment&) { return value == "ascend"; }},
     EnvironmentVariable{"NPUGRAPH_REPORT_DIR", "a directory", "the current directory",
                         "Where the text of the graph is written after an internal error.",
                         set_text<&Environment::report_dir>},

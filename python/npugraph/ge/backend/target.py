@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
-from npugraph import _C
+from npugraph import _C, ascend_findings
 from npugraph.artifact import Artifact
 from npugraph.driver import graph_target
 from npugraph.driver.calls import below_autocast, boxed_call, tie_to_model
 from npugraph.driver.eager_fallbacks import eagerly
 from npugraph.driver.entry import CompiledGraph, OperatorGraph, Route, Step, Target
 from npugraph.fx.translate.importer import InputInfo
+from npugraph.ge.backend import ascend_rules
 from npugraph.ge.backend.concrete_graph import GeConcreteGraph, next_name
 from npugraph.ge.config import CompilerConfig
 from npugraph.ge.converters import Missing, MissingConverters, find
@@ -184,6 +185,8 @@ def _gears(config: CompilerConfig, graph: OperatorGraph) -> Gears | None:
 
 
 def _read_scopes(config: CompilerConfig, graph: OperatorGraph) -> None:
+    if ascend_findings.are_wanted() and not graph.entry.noted:
+        ascend_findings.add(ascend_rules.of_scopes(graph.gm))
     if graph.route is Route.BACKWARD:  # its marks have no order that the program defined
         forget_scopes(graph.gm)
     else:
@@ -198,6 +201,9 @@ def _fold_views(config: CompilerConfig, graph: OperatorGraph) -> None:
 def _convert(config: CompilerConfig, graph: OperatorGraph, refused: Mapping[fx.Node, str] | None = None) -> Converted:
     if (gears := _gears(config, graph)) is not None:
         gears.drop_assertions(graph.gm.graph)
+    if ascend_findings.are_wanted() and refused is None:
+        ascend_findings.count_graph()
+        ascend_findings.add(ascend_rules.of_operators(graph.gm, graph.name, graph.inputs))
     debug = config.debug
     if debug.fx_summary.type.value and refused is None:
         _sum_up(config, graph)

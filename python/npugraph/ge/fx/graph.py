@@ -99,12 +99,26 @@ def build(
     that the engine of this process computes. A graph that ``is_file`` has no host around it, which knows and computes
     numbers: numbers among its inputs that are no sizes of tensors, and those among its outputs, are its own.
     ``strands`` are those of ``read_scopes``. Raises ``MissingConverters`` with all nodes that cannot be converted."""
+    built, missing = attempt(gm, name, inputs, is_run=is_run, is_file=is_file, strands=strands)
+    if missing:
+        raise MissingConverters(name, missing)
+    return built
+
+
+def attempt(
+    gm: fx.GraphModule,
+    name: str,
+    inputs: Sequence[InputInfo],
+    *,
+    is_run: bool = False,
+    is_file: bool = False,
+    strands: Strands | None = None,
+) -> tuple[Built, list[Missing]]:
+    """The same with the nodes that cannot be converted. The graph has operators of type ``Missing`` for these."""
     builder = _Builder(gm, name, is_run, is_file, strands=strands)
     with builder.graph.context():
         built = builder.build(inputs)
-    if builder.missing:
-        raise MissingConverters(name, builder.missing_in_order())
-    return built
+    return built, builder.missing_in_order()
 
 
 def convert_parts(traced: Traced, *, is_run: bool = True) -> Converted:

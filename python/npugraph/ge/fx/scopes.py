@@ -75,6 +75,12 @@ def _scope_of(node: fx.Node) -> tuple[dict[str, str] | None, bool]:
     return ({} if name == "scope_exit" else None), False
 
 
+def scope_begun(node: fx.Node) -> dict[str, str] | None:
+    """The keys of the scope that a mark begins; None for any other node."""
+    scope, begins = _scope_of(node)
+    return scope if begins else None
+
+
 def _close(open_: list[dict[str, str]], scope: dict[str, str]) -> None:
     """Removes the innermost scope that a mark ends."""
     places = reversed(range(len(open_)))

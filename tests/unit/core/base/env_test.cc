@@ -32,19 +32,13 @@ TEST(Env, NothingSetMeansDefaults) {
 }
 
 TEST(Env, EveryVariableIsRead) {
-  const Variables variables = {{"NPUGRAPH_LOG", "debug"},
-                               {"TNG_LOG_LEVEL", "1"},
-                               {"NPUGRAPH_VERIFY", "1"},
-                               {"NPUGRAPH_THREADS", "3"},
-                               {"NPUGRAPH_POISON", "1"},
-                               {"NPUGRAPH_REPORT_DIR", "/reports"},
-                               {"NPUGRAPH_CACHE", "/cache"},
-                               {"NPUGRAPH_DEVICES", "8"},
-                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"},
-                               {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
-                               {"NPUGRAPH_SOC_VERSION", "202"},
-                               {"NPUGRAPH_RED_ZONES", "1"},
-                               {"HOME", "/root"}};
+  const Variables variables = {{"NPUGRAPH_LOG", "debug"},          {"TNG_LOG_LEVEL", "1"},
+                               {"NPUGRAPH_VERIFY", "1"},           {"NPUGRAPH_THREADS", "3"},
+                               {"NPUGRAPH_POISON", "1"},           {"NPUGRAPH_REPORT_DIR", "/reports"},
+                               {"NPUGRAPH_CACHE", "/cache"},       {"NPUGRAPH_DEVICES", "8"},
+                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"}, {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
+                               {"NPUGRAPH_SOC_VERSION", "202"},    {"NPUGRAPH_RED_ZONES", "1"},
+                               {"NPUGRAPH_STRICT", "ascend"},      {"HOME", "/root"}};
   const ParsedEnvironment parsed = parse_environment(variables);
   EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
   EXPECT_EQ(parsed.values.stdout_level, 1);
@@ -74,6 +68,7 @@ TEST(Env, WrongValuesWarnAndKeepTheDefault) {
                              {"NPUGRAPH_THREADS", "2x"},
                              {"NPUGRAPH_THREADS", "1025"},
                              {"NPUGRAPH_POISON", "2"},
+                             {"NPUGRAPH_STRICT", "1"},
                              {"NPUGRAPH_DEVICES", "0"},
                              {"NPUGRAPH_DEVICES", "17"},
                              {"NPUGRAPH_DEVICE_MEMORY", "-1"},
@@ -109,7 +104,7 @@ TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
   EXPECT_EQ(parsed.warnings[0],
             "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
             "TNG_LOG_LEVEL, NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_RED_ZONES, NPUGRAPH_PERF_MAP, "
-            "NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, "
+            "NPUGRAPH_STRICT, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, "
             "NPUGRAPH_CACHE, "
             "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
 }
