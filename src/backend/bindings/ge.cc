@@ -16,6 +16,8 @@
 #include "backend/bridge/convert.h"
 #include "backend/bridge/task_makers.h"
 #include "backend/bridge/torch_host.h"
+#include "base/error.h"
+#include "codegen/matmul/tuned.h"
 #include "compiler/artifact.h"
 #include "ge/engine/compile.h"
 #include "ge/import/import.h"
@@ -107,6 +109,39 @@ py::object find_operator(const std::string& name) {
   return py::make_tuple(tensors(op->inputs), tensors(op->outputs), attributes, op->text);
 }
 
+// What tuning of graphs asks about products; blocks are texts of the file of tuned products.
+void init_tuned(py::module_& ge) {
+  using codegen::TunedProducts;
+  const auto blocks_of = [](const std::string& text) {
+    const auto blocks = codegen::parse_blocks(text);
+    if (!blocks) throw UserError(cat("no blocks of a product: ", text));
+    return *blocks;
+  };
+  ge.def("tuned_path", [] { return TunedProducts::instance().path(); });
+  ge.def("note_products", [] { TunedProducts::instance().start(); });
+  ge.def("noted_products", [] {
+    py::list products;
+    for (const codegen::PlannedProduct& product : TunedProducts::instance().stop()) {
+      py::list blocks;
+      for (const codegen::MatmulBlocks& candidate : product.blocks) blocks.append(codegen::print(candidate));
+      products.append(py::make_tuple(product.key, blocks, product.tuned));
+    }
+    return products;
+  });
+  ge.def(
+      "choose_product",
+      [=](const std::string& key, const std::optional<std::string>& blocks) {
+        TunedProducts::instance().choose(key, blocks ? std::optional(blocks_of(*blocks)) : std::nullopt);
+      },
+      py::arg("key"), py::arg("blocks"));
+  ge.def(
+      "keep_product",
+      [=](const std::string& key, const std::string& blocks) {
+        TunedProducts::instance().keep(key, blocks_of(blocks));
+      },
+      py::arg("key"), py::arg("blocks"));
+}
+
 }  // namespace
 
 void init_ge(py::module_& module) {
@@ -119,6 +154,7 @@ void init_ge(py::module_& module) {
   ge.def("add_operator", &ge::add_operator, py::arg("line"));
   ge.def("operator_names", &ge::operator_names);
   ge.def("imported_types", &ge::imported_types);
+  init_tuned(ge);
 }
 
 }  // namespace npugraph::bindings

@@ -102,6 +102,7 @@ void init_task_log(py::module_& module) {
       .def_readonly("begin_ns", &TaskRecord::begin_ns)
       .def_readonly("end_ns", &TaskRecord::end_ns)
       .def_readonly("waits", &TaskRecord::waits)
+      .def_readonly("plan", &TaskRecord::plan)
       .def("__repr__", [](const TaskRecord& record) { return record_repr(record); });
   module.def("task_log_start", [] { runtime::TaskLog::instance().start(); });
   module.def("task_log_stop", [] { return runtime::TaskLog::instance().stop(); });

@@ -111,6 +111,10 @@ constexpr std::array kTable = {
         "another user, or that others may write to, is not used.",
         set_text<&Environment::cache>,
         /*takes_empty=*/true},
+    EnvironmentVariable{"TUNE_BANK_PATH", "a directory", "the folder `tuned` of `NPUGRAPH_CACHE`",
+                        "Where the plans are kept that tuning has measured (`aoe_config` of torchair). Later processes "
+                        "take them from there.",
+                        set_text<&Environment::tune_bank>},
     EnvironmentVariable{
         "NPUGRAPH_DEVICES", "an integer from 1 to 16", "as many as `ASCEND_RT_VISIBLE_DEVICES` lists, else 2",
         "How many npu devices there are. All of them are this host.",

@@ -28,6 +28,7 @@ struct Environment {
   bool perf_map = false;
   std::string report_dir;            // empty: the current directory
   std::string target;                // empty: native
+  std::string tune_bank;             // empty: in cache_directory()
   std::optional<std::string> cache;  // empty or "0": no cache; not set: see cache_directory()
   int devices = 0;                   // 0: as many as ASCEND_RT_VISIBLE_DEVICES lists, else 2
   int64_t device_memory = 0;         // bytes; 0: the memory that the host has left

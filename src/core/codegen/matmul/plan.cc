@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/matmul/copy.h"
+#include "codegen/matmul/tuned.h"
 #include "codegen/task/work_items.h"
 #include "loop/slices.h"
 
@@ -197,6 +198,23 @@ bool has_same_items(const MatmulPlan& x, const MatmulPlan& y) {
   return x.blocks() == y.blocks() && x.n == y.n && x.rows_last == y.rows_last;
 }
 
+// The choice of a product among candidates with the order of `best`, if there is one: the plan that it gets without.
+std::optional<MatmulBlocks> choose_tuned(TunedProducts& products, const MatmulPlan& product,
+                                         const std::vector<MatmulPlan>& candidates, const MatmulPlan& best) {
+  const std::string key = key_of(product);
+  std::optional<MatmulBlocks> chosen = products.find(key);
+  std::vector<MatmulBlocks> usable;
+  for (const MatmulPlan& plan : candidates) {
+    if (has_same_order(plan, best)) usable.push_back(plan.blocks());
+  }
+  if (chosen && std::ranges::find(usable, *chosen) == usable.end()) chosen.reset();
+  PlannedProduct planned{.key = key, .blocks = {chosen ? *chosen : best.blocks()}, .tuned = chosen.has_value()};
+  std::ranges::copy_if(usable, std::back_inserter(planned.blocks),
+                       [&](const MatmulBlocks& blocks) { return blocks != planned.blocks.front(); });
+  products.note(std::move(planned));
+  return chosen;
+}
+
 }  // namespace
 
 int64_t MatrixPlace::offset(int64_t batch_index, const std::vector<int64_t>& sizes) const {
@@ -278,13 +296,21 @@ bool complete(MatmulPlan& plan, const target::Target& target, const std::optiona
     }
     return best;
   };
+  const auto with = [&](const MatmulBlocks& given) {
+    return [&](const MatmulPlan& candidate) { return candidate.blocks() == given; };
+  };
   const MatmulPlan* best = nullptr;
+  std::optional<MatmulBlocks> tuned;
   if (blocks) {
-    best = among([&](const MatmulPlan& candidate) { return candidate.blocks() == *blocks; }, cost_of);
+    best = among(with(*blocks), cost_of);
   } else if (const MatmulPlan* order = among([](const MatmulPlan&) { return true; }, cost_of_sums)) {
     best = among([&](const MatmulPlan& candidate) { return has_same_order(candidate, *order); }, cost_of);
+    if (TunedProducts& products = TunedProducts::instance(); products.is_in_use())
+      tuned = choose_tuned(products, plan, candidates, *best);
+    if (tuned) best = among(with(*tuned), cost_of);
   }
   if (best != nullptr) plan = MatmulPlan(*best);
+  plan.tuned = tuned.has_value();
   return best != nullptr;
 }
 

@@ -57,6 +57,7 @@ struct MatmulPlan : MatmulBlocks {
   bool cuts_a = false;     // dense rows of A are cut (TileFunction), tile after tile
   bool in_place = false;   // kPackA: panels take the place of A's rows
   bool stage_b = false;    // kPackA: rows of B are copied (and converted) before they are multiplied
+  bool tuned = false;      // the blocks are a choice of TunedProducts
   bool rows_last = false;  // work items go through the columns first, because the rows of A do not fit in the cache
   int64_t steps = 0;       // of the whole sum
   std::vector<EndRows> end_rows;
@@ -106,7 +107,8 @@ struct MatmulPlan : MatmulBlocks {
   static int64_t row_bytes(int64_t steps);
 };
 
-// Completes a plan whose sizes and places are known, with these blocks or, without any, with those that cost least.
+// Completes a plan whose sizes and places are known, with these blocks or, without any, with those that were chosen by
+// measurement (tuned.h), else with those that cost least.
 // Returns false if the blocks are not among its candidates (candidates_of()).
 bool complete(MatmulPlan& plan, const target::Target& target, const std::optional<MatmulBlocks>& blocks);
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/plan_notes.h"
 #include "codegen/matmul/copy.h"
 #include "codegen/matmul/plan.h"
 #include "codegen/task/work_items.h"
@@ -650,6 +651,7 @@ void run_in_step(std::vector<Run>& runs, const ng_host& host) {
 
 void run_matmuls(const MatmulPlans& plans, const std::vector<MatmulCode>& codes, const ng_call& call) {
   const size_t count = plans.plans.size();
+  if (plans.plans.front().tuned && plan_notes_wanted()) note_plan(str(plans.plans.front().blocks()));
   if (count == 1 || !plans.as_one) {
     for (size_t i = 0; i < count; ++i) run_matmul(plans.plans[i], codes[i], call);
     return;

@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/plan_notes.h"
 
 namespace npugraph::runtime {
 namespace {
@@ -37,6 +38,7 @@ TaskLog& TaskLog::instance() {
 void TaskLog::start() {
   std::lock_guard lock(mutex_);
   starts_.push_back(records_.size());
+  want_plan_notes(true);
   active_.store(true, std::memory_order_relaxed);
 }
 
@@ -48,6 +50,7 @@ std::vector<TaskRecord> TaskLog::stop() {
   std::vector<TaskRecord> since(first, records_.end());
   if (starts_.empty()) {
     active_.store(false, std::memory_order_relaxed);
+    want_plan_notes(false);
     records_.clear();
   }
   return since;

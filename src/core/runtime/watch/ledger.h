@@ -39,6 +39,7 @@ struct TaskRecord {
   int64_t end_ns = 0;
   NamedLimits limits;               // in force
   std::vector<std::string> scopes;  // reserved, empty
+  std::string plan;                 // of a task whose plan was tuned
   std::vector<int32_t> waits;       // tasks of other streams that it waited for
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/plan_notes.h"
 #include "base/trace.h"
 #include "runtime/threads/strands.h"
 #include "runtime/threads/worker_pool.h"
@@ -64,6 +65,7 @@ void Observer::before(int32_t task) {
   if (zones_ != nullptr) zones_->begin(task);
   if (poisons_) poison_memory(instance_.steps()[task].call->workspace, instance_.workspace_bytes(task));
   if (labels_) begin_range(task);
+  if (logs_) take_plan_note();  // of a task of another log
   begin_ns_ = now_ns();
 }
 
@@ -140,6 +142,7 @@ void Observer::log(int32_t t, int64_t end_ns) const {
   record.workers = WorkerPool::instance().workers_since(regions_);
   record.limits = by_name(limits_of(task, instance_.limits));
   record.waits = task.waits;
+  record.plan = take_plan_note();
   record.begin_ns = begin_ns_;
   record.end_ns = end_ns;
   TaskLog::instance().add(std::move(record));

@@ -32,13 +32,21 @@ TEST(Env, NothingSetMeansDefaults) {
 }
 
 TEST(Env, EveryVariableIsRead) {
-  const Variables variables = {{"NPUGRAPH_LOG", "debug"},          {"TNG_LOG_LEVEL", "1"},
-                               {"NPUGRAPH_VERIFY", "1"},           {"NPUGRAPH_THREADS", "3"},
-                               {"NPUGRAPH_POISON", "1"},           {"NPUGRAPH_REPORT_DIR", "/reports"},
-                               {"NPUGRAPH_CACHE", "/cache"},       {"NPUGRAPH_DEVICES", "8"},
-                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"}, {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
-                               {"NPUGRAPH_SOC_VERSION", "202"},    {"NPUGRAPH_RED_ZONES", "1"},
-                               {"NPUGRAPH_STRICT", "ascend"},      {"HOME", "/root"}};
+  const Variables variables = {{"NPUGRAPH_LOG", "debug"},
+                               {"TNG_LOG_LEVEL", "1"},
+                               {"NPUGRAPH_VERIFY", "1"},
+                               {"NPUGRAPH_THREADS", "3"},
+                               {"NPUGRAPH_POISON", "1"},
+                               {"NPUGRAPH_REPORT_DIR", "/reports"},
+                               {"NPUGRAPH_CACHE", "/cache"},
+                               {"TUNE_BANK_PATH", "/bank"},
+                               {"NPUGRAPH_DEVICES", "8"},
+                               {"NPUGRAPH_DEVICE_MEMORY", "3GiB"},
+                               {"NPUGRAPH_DEVICE_NAME", "Ascend310P3"},
+                               {"NPUGRAPH_SOC_VERSION", "202"},
+                               {"NPUGRAPH_RED_ZONES", "1"},
+                               {"NPUGRAPH_STRICT", "ascend"},
+                               {"HOME", "/root"}};
   const ParsedEnvironment parsed = parse_environment(variables);
   EXPECT_EQ(parsed.values.log_level, LogLevel::kDebug);
   EXPECT_EQ(parsed.values.stdout_level, 1);
@@ -49,6 +57,7 @@ TEST(Env, EveryVariableIsRead) {
   EXPECT_TRUE(parsed.values.red_zones);
   EXPECT_EQ(parsed.values.report_dir, "/reports");
   EXPECT_EQ(parsed.values.cache, "/cache");
+  EXPECT_EQ(parsed.values.tune_bank, "/bank");
   EXPECT_EQ(parsed.values.devices, 8);
   EXPECT_EQ(parsed.values.device_memory, int64_t{3} << 30);
   EXPECT_EQ(parsed.values.device_name, "Ascend310P3");
@@ -105,7 +114,7 @@ TEST(Env, UnknownNamesGiveOneWarningThatListsTheKnown) {
             "unknown environment variables are ignored: NPUGRAPH_LOGG, NPUGRAPH_FAST; known are NPUGRAPH_LOG, "
             "TNG_LOG_LEVEL, NPUGRAPH_VERIFY, NPUGRAPH_THREADS, NPUGRAPH_POISON, NPUGRAPH_RED_ZONES, NPUGRAPH_PERF_MAP, "
             "NPUGRAPH_STRICT, NPUGRAPH_REPORT_DIR, NPUGRAPH_TARGET, "
-            "NPUGRAPH_CACHE, "
+            "NPUGRAPH_CACHE, TUNE_BANK_PATH, "
             "NPUGRAPH_DEVICES, NPUGRAPH_DEVICE_MEMORY, NPUGRAPH_DEVICE_NAME, NPUGRAPH_SOC_VERSION");
 }
 
