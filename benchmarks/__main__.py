@@ -43,6 +43,7 @@ from benchmarks import (
     smollm2_decode,
     smollm2_prefill,
     training_step,
+    tuned_products,
     two_streams,
     warm_start,
     weight_only_layers,
@@ -79,6 +80,7 @@ BENCHMARKS = {
         serving_int8,
         serving_start,
         ge_instructions,
+        tuned_products,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

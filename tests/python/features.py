@@ -300,7 +300,6 @@ REMARKS = {
     "9.10": "Does not apply. The file counts matches of Ascend's fusion passes by their names. The engine has passes "
     "of its own, and `artifact.explain()` says what became of each operator.",
     "4.10": _recorded("ge.aicoreNum"),
-    "6.09": _recorded(),
     "6.10": _recorded(),
     "6.12": _recorded("ge.fusionSwitchFile"),
     "6.13": _recorded("ge.optimizationSwitch"),

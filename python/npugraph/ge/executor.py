@@ -17,7 +17,7 @@ import torch
 from torch.utils._dtype_abbrs import dtype_abbrs
 
 from npugraph import _C
-from npugraph.facade import NotHereError
+from npugraph.ge import tuning
 from npugraph.ge.normalise import DEVICE, inputs_of
 from npugraph.log import logger
 from npugraph.options import parse
@@ -175,6 +175,7 @@ class TorchNpuGraphBase:
         self._device = torch.device("cpu")
         self._load_stream: LoadStream | None = None
         self._core: Any = None
+        self._request: Any = None  # of a compiled graph that is tuned later
         self._function: Any = None
         self._is_boxed = False
 
@@ -233,10 +234,16 @@ class TorchNpuGraphBase:
         logger.debug("Load graph set_hint_shape input shape: %s, output shape: %s", inputs, outputs)
 
     def compile(
-        self, request: Any = None, *, boxed: bool = False, accept: Callable[[Any], None] = lambda core: None
+        self,
+        request: Any = None,
+        *,
+        boxed: bool = False,
+        accept: Callable[[Any], None] = lambda core: None,
+        is_tuned_later: bool = False,
     ) -> None:
         """Compiles the graph. ``request`` is a ``_C.CompileRequest``. A ``boxed`` function takes a list of the inputs,
-        which it empties, any other one takes them one by one. ``accept`` gets the artifact of C++ and raises an error
+        which it empties, any other one takes them one by one. ``auto_tune`` may follow only if the graph
+        ``is_tuned_later``. ``accept`` gets the artifact of C++ and raises an error
         if that is not as the graph asks for. Raises an error that names the operator and the line of
         the user's program if the graph is not well formed or has an operator that the engine lacks; the graph can then
         be loaded again."""
@@ -254,12 +261,31 @@ class TorchNpuGraphBase:
         logger.info("Compile Graph %s consume: %d ms.", self._name, (time.perf_counter() - begun) * 1e3)
         logger.phases(self._name, self._core.phases())
         self._is_boxed = boxed
-        self._model = b""  # the Program has its own constants
+        if is_tuned_later:
+            self._request = request
+        else:
+            self._model = b""  # the Program has its own constants
         self._state = "compiled"
 
-    def auto_tune(self, arguments: tuple[Any, ...]) -> None:
-        """Raises ``NotHereError``: there is nothing to tune."""
-        raise NotHereError(f"graph {self._name!r} cannot be tuned: the engine generates its code by a cost model")
+    def auto_tune(self, arguments: tuple[Any, ...]) -> list[tuning.Product]:
+        """``arguments`` are inputs and a stream. Measures the plans of products of the graph with these inputs, on the
+        stream, and keeps the fastest ones, with which it then runs. Before the first run, as plans are made for that.
+        Returns what it measured: nothing for a graph that acts outside of itself, which the log says. Raises
+        ``RuntimeError`` for a graph that was compiled and may not be tuned any more."""
+        self._expect("auto_tune", "loaded", "compiled")
+        if not self._model:
+            raise RuntimeError(f"graph {self._name!r} was compiled; auto_tune comes between load and compile")
+        inputs, stream = arguments
+        self._check_placements(inputs)
+        request = compile_request(parse(None), self._name) if self._request is None else self._request
+        reason = tuning.why_not(self._model)
+        if reason:
+            logger.warning("graph %s is not tuned: %s", self._name, reason)
+        with contextlib.nullcontext() if stream is None else stream:
+            tuned = [] if reason else tuning.tune(self._model, request, self._device, inputs)
+        if self._state == "compiled":
+            self._model = b""
+        return tuned
 
     def summary(self) -> dict[str, int]:
         """Bytes that the compiled graph needs."""
@@ -352,8 +378,10 @@ class TorchNpuGraph(TorchNpuGraphBase):
         )
         super().set_hint_shape(_shapes_of_inputs(ge_graph), [])
 
-    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> None:  # type: ignore[override]
-        super().auto_tune((example_inputs, stream))
+    def auto_tune(  # type: ignore[override]
+        self, example_inputs: Sequence[Any] = (), stream: Any = None
+    ) -> list[tuning.Product]:
+        return super().auto_tune((example_inputs, stream))
 
     def run(self, inputs: Sequence[Any], assigned_outputs: Sequence[Any] = (), stream: Any = None) -> list[Any]:  # type: ignore[override]
         return super().run((inputs, assigned_outputs, stream))

@@ -18,6 +18,7 @@ from npugraph.ge import data_types, proto
 from npugraph.ge.data_types import TensorSpec
 from npugraph.ge.executor import TorchNpuGraph
 from npugraph.ge.normalise import is_control, normalise
+from npugraph.ge.tuning import Product
 
 UNKNOWN_SIZE = -1
 UNKNOWN_RANK = (-2,)  # the dims of a tensor of which not even the rank is known
@@ -213,8 +214,8 @@ class GeGraph:
     def compile(self) -> None:
         self.executor.compile()
 
-    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> None:
-        self.executor.auto_tune(example_inputs, stream)
+    def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> list[Product]:
+        return self.executor.auto_tune(example_inputs, stream)
 
     def summary(self) -> dict[str, int]:
         return self.executor.summary()

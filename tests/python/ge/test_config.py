@@ -177,7 +177,7 @@ VALUES = {
         [{"strict-scope-check": "abort"}, None],
         [({"dcci": ""}, RuntimeError, "there is no 'dcci'")],
     ),
-    "aoe_config.aoe_mode": ([None, "2"], [(2, ValueError, "takes None or '2', got 2 (int); did you mean '2'?")]),
+    "aoe_config.aoe_mode": ([None, "2"], [(2, ValueError, "takes None or '1' or '2', got 2 (int); did you mean '2'?")]),
     "aoe_config.aoe_config_file": FILE,
     "export.export_mode": SWITCH,
     "export.export_path_dir": DIRECTORY,

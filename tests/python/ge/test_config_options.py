@@ -343,9 +343,9 @@ def test_the_usual_options_of_serving_scripts_give_no_warning() -> None:
 
 
 def test_options_of_both_kinds_are_in_one_warning() -> None:
-    config = made({"debug.aclgraph.clone_input": False, "aoe_config.aoe_mode": "2"})
+    config = made({"debug.aclgraph.clone_input": False, "export.export_name": "mine"})
     (text,) = said(config)
-    assert "ignores debug.aclgraph.clone_input (of 'reduce-overhead'); aoe_config.aoe_mode is recorded and has" in text
+    assert "ignores debug.aclgraph.clone_input (of 'reduce-overhead'); export.export_name is recorded and has" in text
 
 
 def other_value(row, folder):

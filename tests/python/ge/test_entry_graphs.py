@@ -84,7 +84,7 @@ def test_the_life_of_a_graph_in_the_engine() -> None:
         (result,) = graph.run(([X.repeat(rows, 1), Y.repeat(rows, 1)], [], None))
         assert torch.equal(result, (X + Y).repeat(rows, 1))
     assert graph.summary()["arena_bytes"] >= 0
-    with pytest.raises(torchair.NotHereError, match="graph 'sum' cannot be tuned: the engine generates its code"):
+    with pytest.raises(RuntimeError, match="graph 'sum' was compiled; auto_tune comes between load and compile"):
         graph.auto_tune(([X, Y], None))
 
 
@@ -350,11 +350,16 @@ def test_passes_run_on_request_and_change_no_result() -> None:
     assert graph.graph.SerializeToString() == passed
 
 
-def test_graphs_are_not_tuned() -> None:
-    graph = add(GeConcreteGraph(torchair.CompilerConfig(), name="mine"))
-    assert graph.should_auto_tune is False
-    with pytest.raises(torchair.NotHereError, match="graph 'mine' cannot be tuned: "):
-        graph.auto_tune([X, Y])
+def test_graphs_are_tuned_if_the_configuration_asks_for_it() -> None:
+    config = torchair.CompilerConfig()
+    assert add(GeConcreteGraph(config, name="mine")).should_auto_tune is False
+    config.aoe_config.aoe_mode = "2"
+    assert add(GeConcreteGraph(config, name="mine")).should_auto_tune is False  # its sizes are unknown
+    graph = add(GeGraph(name="sum"))
+    graph.load()
+    assert graph.auto_tune([X, Y]) == []  # it has no products
+    graph.compile()
+    assert torch.equal(graph.run([X, Y])[0], X + Y)
 
 
 def test_what_a_graph_does_not_have_says_why() -> None:

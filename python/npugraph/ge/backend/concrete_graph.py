@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import logging
 import os
@@ -20,7 +21,7 @@ from npugraph.artifact import Artifact, registry
 from npugraph.driver.refusals import refuse_cuts
 from npugraph.facade import NotHereError
 from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
-from npugraph.ge import dumps
+from npugraph.ge import dumps, tuning
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.config.effects import settings_of_torch
 from npugraph.ge.dumps.files import normalise_and_show
@@ -139,12 +140,15 @@ class GeConcreteGraph:
 
     @property
     def should_auto_tune(self) -> bool:
-        """Whether a call tunes the graph first. None does, because the engine generates its code by a cost model."""
-        return False
+        """Whether the first call tunes the graph: if ``aoe_config.aoe_mode`` asks for it and sizes are known."""
+        return self._config.aoe_config.aoe_mode.value is not None and not self.is_dynamic
 
     def auto_tune(self, example_inputs: Sequence[Any] = (), stream: Any = None) -> None:
-        """Raises ``NotHereError``: there is nothing to tune."""
-        self._graph.auto_tune(example_inputs, stream)
+        """Measures the plans of products of the graph, which is loaded and has not run, and keeps the fastest ones. A
+        file in ``aoe_config.work_path`` says what was measured."""
+        if products := self._graph.auto_tune(example_inputs, stream):
+            path = tuning.write(self._graph.name, products, self._config.aoe_config.work_path.value)
+            logger.info("what tuning of graph %s measured is in %s", self._graph.name, path)
 
     def __getattr__(self, name: str) -> Any:
         if name in _ABSENT:
@@ -175,7 +179,12 @@ class GeConcreteGraph:
                 logger.info("start compile graph: %s.", self._graph.name)
                 executor = self._graph.executor
                 strict = strict_scopes(self._graph)
-                executor.compile(self._request, boxed=self._boxed, accept=lambda core: refuse_cuts(core, strict))
+                executor.compile(
+                    self._request,
+                    boxed=self._boxed,
+                    accept=lambda core: refuse_cuts(core, strict),
+                    is_tuned_later=self.should_auto_tune,
+                )
                 function = executor.function
                 if self._fallback is not None:
                     function.fall_back_on(self._fallback)
@@ -183,7 +192,7 @@ class GeConcreteGraph:
                 watched = self._watched(function)
                 self._note(function)
                 logger.info("end compile graph: %s and start run graph.", self._graph.name)
-                self._function = watched
+                self._function = functools.partial(self._tuned_call, watched) if self.should_auto_tune else watched
                 if logger.is_asked_for(EVENT):
                     self._compiled_at = at, time.perf_counter_ns() - begun
                 self._observer, self._noted = NO_OBSERVER, None  # they hold the compile
@@ -204,6 +213,14 @@ class GeConcreteGraph:
         times = at // 1000, compile_ns // 1000, run_ns // 1000
         logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
         return results
+
+    def _tuned_call(self, function: Any, *args: Any) -> Any:
+        """The first call of a graph that is tuned. Others wait for it."""
+        with self._lock:
+            if self._function is not function:
+                self.auto_tune(list(args[0]) if self._boxed else args)
+                self._function = function
+        return function(*args)
 
     @property
     def _kind(self) -> str:

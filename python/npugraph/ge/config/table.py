@@ -162,17 +162,17 @@ _LEGACY = (
     _like("experimental_config.aclgraph._super_kernel_debug_options", "super_kernel_debug_options", modes=[LEGACY]),
 )
 
-_NO_TUNING = "There are no operators to tune: the engine generates code for each graph."
+_NO_TUNING = "Tuning has no settings: it measures all plans of each product."
 
 _AOE = (
     Row(
         "aoe_config.aoe_mode",
         None,
-        Choice(None, "2"),
-        "Tune the operators of static graphs before the first run.",
-        no_effect=_NO_TUNING,
+        Choice(None, "1", "2"),
+        "Measure the plans of matrix products of static graphs at the first call, and keep the fastest ones for later "
+        "processes, too. '1' and '2' mean the same.",
     ),
-    Row("aoe_config.work_path", "./", Directory(), "The directory in which tuning works.", no_effect=_NO_TUNING),
+    Row("aoe_config.work_path", "./", Directory(), "The directory of a file that says what was measured."),
     Row("aoe_config.aoe_config_file", None, File(), "A file with settings of tuning.", no_effect=_NO_TUNING),
 )
 
