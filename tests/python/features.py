@@ -271,7 +271,7 @@ SECTIONS = {
 }
 
 _GE_MODE = "Not built yet. GE mode does not have it."
-_NOT_IN_GE_MODE = ("9.07", "11.15")
+_NOT_IN_GE_MODE = ("9.07",)
 
 
 def _granted(engine: str) -> str:
@@ -342,8 +342,8 @@ REMARKS = {
     "(`test_graph::test_what_is_completed_before_a_graph_is_loaded`), and have no copies around operators of Ascend "
     "that write inputs (`test_ge_writes_of_ascend::test_a_drawn_call`).",
     "6.45": "Partly built. Devices of inputs are checked "
-    "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`), and so are streams (11.13). Results are "
-    "not compared with the FX graph.",
+    "(`test_ge_graphs_on_npu::test_an_input_on_the_wrong_device_is_an_error`), and so are streams (11.13). Sizes and "
+    "types of results are compared when a graph is compiled, and not at each run (11.15).",
     "6.46": "Partly built. Results go to the tensors that a run assigns "
     "(`test_entry_graphs::test_assigned_outputs_take_the_results`). Lists of indices do nothing.",
     "6.48": "Does not apply. Graphs of torch 2.13 hold collectives without a patch, and the function does nothing.",

@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import torch
+from torch._dynamo.exc import ShortenTraceback
 from torch.utils._dtype_abbrs import dtype_abbrs
 
 from npugraph import _C
 from npugraph.ge import tuning
+from npugraph.ge.data_types import TensorSpec, to_torch
 from npugraph.ge.normalise import DEVICE, inputs_of
 from npugraph.log import logger
 from npugraph.options import parse
@@ -116,6 +118,11 @@ class Results:
         self._inputs = [_texts(sizes) for _, sizes, _ in graph.inputs()]
         self._types = [types.get(getattr(output, "name", None), "") for output in graph.outputs()]
 
+    @property
+    def known(self) -> list[Result | None]:
+        """What is known of them before a call."""
+        return [_result(text, {}) for text in self._types]
+
     def of_run(self, inputs: Sequence[Any]) -> list[Result | None]:
         """What is known of the results of a run with these inputs before it. Sizes that the graph computes, such as the
         sum of two sizes of inputs, are not."""
@@ -124,6 +131,34 @@ class Results:
             if isinstance(given, torch.Tensor):
                 known.update(zip(symbols, given.shape, strict=False))
         return [_result(text, known) for text in self._types]
+
+
+class ResultsDiffer(ShortenTraceback):
+    """A result that the operators of a graph compute differs from what the FX graph says of it: a ``RuntimeError`` that
+    torch.compile hands to the user as it is."""
+
+
+def check_results(name: str, expected: Sequence[TensorSpec], core: Any) -> None:
+    """Raises ``ResultsDiffer`` if a result of a compiled graph has another element type or other sizes than
+    ``expected``, as far as both are known before a call."""
+    for index, (spec, result) in enumerate(zip(expected, Results(core).known, strict=False)):
+        if result is None:
+            continue
+        sizes = [size if isinstance(size, int) else None for size in spec.size]
+        fits = len(sizes) == len(result.sizes) and all(
+            None in pair or pair[0] == pair[1] for pair in zip(sizes, result.sizes, strict=True)
+        )
+        if not fits or to_torch(spec.dtype) != result.dtype:
+            text = (
+                f"result {index} of graph {name!r} is {_text(result)} by its operators of Ascend IR, and "
+                f"{_text(Result(to_torch(spec.dtype), tuple(sizes)))} by the FX graph; the Meta function of an "
+                "operator or its converter is wrong"
+            )
+            raise ResultsDiffer(text, first_useful_frame=None)
+
+
+def _text(result: Result) -> str:
+    return f"{result.dtype} of sizes [{', '.join('?' if size is None else str(size) for size in result.sizes)}]"
 
 
 def _texts(sizes: Any) -> list[str]:
@@ -151,10 +186,9 @@ def check_assigned(name: str, assigned: Sequence[Any], results: Sequence[Result 
             size in (None, given) for given, size in zip(output.shape, result.sizes, strict=True)
         )
         if output.dtype != result.dtype or not fits:
-            sizes = ", ".join("?" if size is None else str(size) for size in result.sizes)
             raise ValueError(
-                f"result {index} of graph {name!r} is {result.dtype} of sizes [{sizes}], and its assigned output has "
-                f"to be the same, got {output.dtype} of sizes {list(output.shape)}"
+                f"result {index} of graph {name!r} is {_text(result)}, and its assigned output has to be "
+                f"the same, got {output.dtype} of sizes {list(output.shape)}"
             )
 
 

@@ -24,8 +24,9 @@ from npugraph.fx.compile_observer import NO_OBSERVER, CompileObserver
 from npugraph.ge import dumps, tuning
 from npugraph.ge.config import CompilerConfig, ge_options, npugraph_options
 from npugraph.ge.config.effects import settings_of_torch
+from npugraph.ge.data_types import TensorSpec
 from npugraph.ge.dumps.files import normalise_and_show
-from npugraph.ge.executor import LoadStream, start_engine
+from npugraph.ge.executor import LoadStream, check_results, start_engine
 from npugraph.ge.fx.scopes import strict_scopes
 from npugraph.ge.gears import Gears
 from npugraph.ge.graph import GeGraph, Tensor
@@ -78,9 +79,9 @@ class GeConcreteGraph:
     the inputs, in place of the graph, if an input that the graph writes overlaps another one. ``noted`` is called once,
     with the artifact and the C++ function of the inputs. ``observer`` sees the graph before and after its passes.
     Graphs with the same ``load_streams``, which has one for each device of npu, warn once of another stream. ``gears``
-    are those of its unknown sizes. The graph
-    outlives its compile, because users look at ``graph`` and ``dump`` after calls; it is small, because weights are
-    inputs of graphs of torch.compile."""
+    are those of its unknown sizes. ``expected`` are its results by the FX graph; others are an error of the compile.
+    The graph outlives its compile, because users look at ``graph`` and ``dump`` after calls; it is small, because
+    weights are inputs of graphs of torch.compile."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class GeConcreteGraph:
         observer: CompileObserver = NO_OBSERVER,
         load_streams: dict[torch.device, LoadStream] | None = None,
         gears: Gears | None = None,
+        expected: Sequence[TensorSpec] = (),
     ) -> None:
         self._config = config
         self._graph = GeGraph(name=name) if graph is None else graph
@@ -105,6 +107,7 @@ class GeConcreteGraph:
         self._noted = noted
         self._observer = observer
         self._gears = gears
+        self._expected = expected
         self._load_streams = {} if load_streams is None else load_streams
         self._is_shown = False
         self._lock = threading.Lock()
@@ -182,7 +185,7 @@ class GeConcreteGraph:
                 executor.compile(
                     self._request,
                     boxed=self._boxed,
-                    accept=lambda core: refuse_cuts(core, strict),
+                    accept=lambda core: self._check(core, strict),
                     is_tuned_later=self.should_auto_tune,
                 )
                 function = executor.function
@@ -213,6 +216,10 @@ class GeConcreteGraph:
         times = at // 1000, compile_ns // 1000, run_ns // 1000
         logger.event("torchair run at %d, process input: 0us, compile %dus, graph run: %dus", *times)
         return results
+
+    def _check(self, core: Any, strict: set[str]) -> None:
+        refuse_cuts(core, strict)
+        check_results(self._graph.name, self._expected, core)
 
     def _tuned_call(self, function: Any, *args: Any) -> Any:
         """The first call of a graph that is tuned. Others wait for it."""

@@ -132,6 +132,7 @@ def _part(
         observer=whole.observer,
         load_streams=load_streams,
         gears=gears,
+        expected=built.outputs.specs,
     )
 
 
@@ -370,6 +371,7 @@ def _whole(graph: OperatorGraph, built: Built, config: CompilerConfig, gears: Ge
         noted=noted,
         observer=graph.observer,
         gears=gears,
+        expected=built.outputs.specs,
     )
     run: Callable[..., Any] = model
     if not built.is_plain:
