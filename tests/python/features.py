@@ -295,20 +295,26 @@ def _recorded(*engine: str) -> str:
     return f"Partly built. The {options} {accepted}. {they_have} no effect here, and a warning says so ({named})."
 
 
+def _not_here(reason: str) -> str:
+    """The remark of an option of torchair that has no meaning here. It is accepted."""
+    test = "`test_config_options::test_options_that_are_recorded`"
+    return f"Does not apply. {reason} The option is accepted and checked, and a warning says so ({test})."
+
+
 REMARKS = {
     **dict.fromkeys(_NOT_IN_GE_MODE, _GE_MODE),
     "9.10": "Does not apply. The file counts matches of Ascend's fusion passes by their names. The engine has passes "
     "of its own, and `artifact.explain()` says what became of each operator.",
     "4.10": _recorded("ge.aicoreNum"),
     "6.10": _recorded(),
-    "6.12": _recorded("ge.fusionSwitchFile"),
-    "6.13": _recorded("ge.optimizationSwitch"),
+    "6.12": _not_here("The file switches Ascend's fusion passes by their names, and the engine has passes of its own."),
+    "6.13": _not_here("The option switches Ascend's passes by their names, and the engine has passes of its own."),
     "6.14": _recorded("ge.oo.level", "ge.oo.constantFolding", "ge.oo.deadCodeElimination"),
-    "6.15": _recorded("ge.exportCompileStat"),
+    "6.15": _not_here("The statistics count matches of Ascend's fusion passes by their names (9.10)."),
     "6.17": _recorded("ge.aicoreNum"),
     "6.18": _recorded("ge.topoSortingMode"),
-    "6.19": _recorded("ge.exec.enableEngineParallel"),
-    "6.20": _recorded("ge.exec.static_model_ops_lower_limit"),
+    "6.19": _not_here("It lets units of an NPU exchange while others compute. Here the same cores do both."),
+    "6.20": _not_here("It says how many operators make a launch pay. A graph here is one call in any case."),
     "6.22": _granted("ge.tiling_schedule_optimize"),
     "2.08d": "Not built yet. The rules for joint graphs need the option `npu_fx_pass` of GE mode, and "
     "`_pattern_pass_dlrm` is a private pass for one kind of model. Rules of the user can act on joint graphs "
