@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from npugraph.ge.backend.npu_backend import get_npu_backend
 from npugraph.ge.converters.values import is_attribute
+from tests.python.ge.converted import check_values
 
 
 def check_gradient(function: Callable[..., Any], *calls: tuple[Any, ...], **how: Any) -> None:
@@ -68,3 +69,28 @@ def test_numbers_of_float64_keep_their_digits(function: Callable[..., Any]) -> N
 def test_numbers_that_attributes_keep() -> None:
     assert all(map(is_attribute, (0.1, 1e-5, 0.0, -2.5, 1e30, math.inf)))
     assert not any(map(is_attribute, (1 / 3, 1e300, 0.1 + 1e-12)))
+
+MASKS = torch.tensor([[True, False], [True, True]]), torch.tensor([[True, True], [False, False]])
+WHOLE_NUMBERS = torch.tensor([-3, 0, 7]), torch.tensor([2, 5, -1])
+SCALARS = torch.tensor(-2.5), torch.tensor(1.5)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (lambda x, y: (x * y, x + y, torch.maximum(x, y), torch.minimum(x, y), x.amax(0), y.amin(), x.max()), MASKS),
+        (lambda x, y: (x.ceil(), y.floor(), x.round(), y.trunc(), torch.erfinv(x * 0)), WHOLE_NUMBERS),
+        (lambda x, y: (x.argmax(0, True), y.argmin(-1), x.any(0, True), y.all(-1), x.logsumexp(0, True)), SCALARS),
+    ],
+)
+@torch.no_grad()
+def test_booleans_whole_numbers_and_scalars(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...]) -> None:
+    check_values(function, *inputs)
+
+
+def test_the_gradient_of_a_norm_with_a_bias_for_any_sizes() -> None:
+    def loss(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(x, x.shape[-1:], weight, bias).square().sum()
+
+    calls = [(torch.randn(rows, 6), torch.randn(6), torch.randn(6).requires_grad_()) for rows in (3, 5)]
+    check_gradient(loss, *calls, dynamic=True)

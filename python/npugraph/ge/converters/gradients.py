@@ -105,7 +105,7 @@ def native_layer_norm_backward(
 ) -> list[Tensor | None]:
     gamma = ge.Fill(integers(parts_of(normalized_shape)), operand(1, input.dtype)) if weight is None else weight
     results = _asked(ge.LayerNormGradV3(grad_out, input, rstd, mean, gamma), output_mask)
-    given = (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
+    given = (grad_out, input, normalized_shape, mean, rstd, weight, bias is not None, output_mask)
     return computed_by(results, part_functions.layer_norm_gradients, *given)
 
 

@@ -107,9 +107,19 @@ def max_pool_gradient(x: torch.Tensor, grad: torch.Tensor, places: torch.Tensor)
     return zeros.scatter_add(-1, places.flatten(-2), grad.flatten(-2)).view(x.shape)
 
 
-def layer_norm_gradients(*args: Any) -> Any:
-    """The trace takes the operator apart."""
-    return aten.native_layer_norm_backward(*args)
+def layer_norm_gradients(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    sizes: Sequence[Any],
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    has_bias: bool,
+    wanted: Sequence[bool],
+) -> Any:
+    """The trace takes the operator apart. Of a bias only the sizes and the type matter, which are those of a row."""
+    bias = x.new_empty(1).expand(sizes) if has_bias else None
+    return aten.native_layer_norm_backward(grad, x, sizes, mean, rstd, weight, bias, wanted)
 
 
 def attention_gradients(*args: Any) -> Any:

@@ -49,7 +49,7 @@ for _op_type, _targets in _REDUCTIONS.items():
 
 def _place(op_type: str, self: Tensor, dim: int | None = None, keepdim: bool = False, *, meta_outputs: Any) -> Tensor:
     """The place of an extreme, of all elements if ``dim`` is None."""
-    if dim is not None:
+    if dim is not None and self.rank:
         return _places(op_type, self, dim, keepdim)
     place = getattr(ge, op_type)(ge.Reshape(self, [-1]), 0, dtype=DataType.DT_INT64)
     return ge.Reshape(typed(place, DataType.DT_INT64, ()), [1] * self.rank) if keepdim else place

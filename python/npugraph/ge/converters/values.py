@@ -112,7 +112,11 @@ def typed(x: Tensor, dtype: Any, size: Sequence[Any]) -> Tensor:
 
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """``x`` in another element type."""
-    return x if x.dtype == dtype else ge.Cast(x, dst_type=dtype)
+    if x.dtype == dtype:
+        return x
+    made = ge.Cast(x, dst_type=dtype)
+    made.symsize, made.order = x.symsize, x.order
+    return made
 
 
 def operand(value: Any, dtype: Any) -> Tensor:

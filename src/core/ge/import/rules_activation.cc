@@ -277,7 +277,6 @@ constexpr auto kActivationRules = std::to_array<RuleRow>({
     {"NanToNum", nan_to_number},
     {"PRelu", prelu},
     {"ReluGrad", relu_grad},
-    {"Round", function_of_x<aten::round>},
     {"SigmoidGrad", sigmoid_grad},
     {"Sign", function_of_x<aten::sign>},
     {"Sinh", function_of_x<aten::sinh>},

@@ -17,9 +17,19 @@ template <typename Operator>
 std::vector<Operand> unary(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}}));
 }
-std::vector<Operand> truncate(const Call& call) {
-  return one(call.context().add(aten::trunc::op(), {TensorRef{call.value("input_x")}}));
+
+// Integers are whole.
+template <typename Operator>
+std::vector<Operand> round_input(const Call& call, std::string_view name) {
+  const ir::ValueId x = call.value(name);
+  if (is_integral(call.context().type(x).dtype)) return one(x);
+  return one(call.context().add(Operator::op(), {TensorRef{x}}));
 }
+template <typename Operator>
+std::vector<Operand> round(const Call& call) {
+  return round_input<Operator>(call, "x");
+}
+std::vector<Operand> truncate(const Call& call) { return round_input<aten::trunc>(call, "input_x"); }
 
 // An operand of an operator that broadcasts. A constant scalar is a number of the user's program, which loops need not
 // load. A node needs one tensor, so `must_be_tensor` asks for it.
@@ -55,6 +65,14 @@ std::vector<Operand> commutative(const Call& call) {
   const Numbers *first = call.find_numbers("x1"), *second = call.find_numbers("x2");
   const bool exchange = first != nullptr && first->is_scalar() && (second == nullptr || !second->is_scalar());
   return exchange ? apply<Operator>(call, "x2", "x1") : apply<Operator>(call, "x1", "x2");
+}
+
+// Sums and products of booleans, and the greater and the lesser of two, are their disjunctions and conjunctions.
+template <typename Operator, typename OfBooleans>
+std::vector<Operand> of_booleans_or(const Call& call) {
+  const bool has_number = call.find_numbers("x1") != nullptr || call.find_numbers("x2") != nullptr;
+  const bool is_bool = !has_number && call.context().type(call.value("x1")).dtype == DType::kBool;
+  return is_bool ? binary<OfBooleans>(call) : commutative<Operator>(call);
 }
 
 template <typename Scalar, typename Tensor>
@@ -198,14 +216,14 @@ std::vector<Operand> clip(const Call& call) {
 
 constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"Abs", unary<aten::abs>},
-    {"Add", commutative<aten::add_Tensor>},
+    {"Add", of_booleans_or<aten::add_Tensor, aten::logical_or>},
     {"Adds", adds},
     {"AxpyV2", axpy},
     {"BitwiseAnd", commutative<aten::bitwise_and_Tensor>},
     {"BitwiseOr", commutative<aten::bitwise_or_Tensor>},
     {"BitwiseXor", commutative<aten::bitwise_xor_Tensor>},
     {"Cast", cast},
-    {"Ceil", unary<aten::ceil>},
+    {"Ceil", round<aten::ceil>},
     {"ClipByValueV2", clip},
     {"Cos", unary<aten::cos>},
     {"Div", divide},
@@ -213,7 +231,7 @@ constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"Erf", unary<aten::erf>},
     {"Erfc", unary<aten::erfc>},
     {"Exp", unary<aten::exp>},
-    {"Floor", unary<aten::floor>},
+    {"Floor", round<aten::floor>},
     {"FloorDiv", floor_divide},
     {"FloorMod", binary<aten::remainder_Tensor>},
     {"GeluV2", gelu},
@@ -229,9 +247,9 @@ constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"LogicalNot", unary<aten::logical_not>},
     {"LogicalOr", commutative<aten::logical_or>},
     {"MaskedFill", masked_fill},
-    {"Maximum", commutative<aten::maximum>},
-    {"Minimum", commutative<aten::minimum>},
-    {"Mul", commutative<aten::mul_Tensor>},
+    {"Maximum", of_booleans_or<aten::maximum, aten::logical_or>},
+    {"Minimum", of_booleans_or<aten::minimum, aten::logical_and>},
+    {"Mul", of_booleans_or<aten::mul_Tensor, aten::logical_and>},
     {"Muls", muls},
     {"Neg", unary<aten::neg>},
     {"NotEqual", commutative<aten::ne_Tensor>},
@@ -239,6 +257,7 @@ constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"RealDiv", true_divide},
     {"Reciprocal", unary<aten::reciprocal>},
     {"Relu", unary<aten::relu>},
+    {"Round", round<aten::round>},
     {"Rsqrt", unary<aten::rsqrt>},
     {"Select", select_v1},
     {"SelectV2", select_v2},

@@ -12,9 +12,10 @@
 namespace npugraph::ge {
 namespace {
 
-// Each dimension once, because a loop walks it once.
+// Each dimension once, because a loop walks it once. A scalar has a dimension 0 for torch, and none for loops.
 std::vector<Expr> dimensions(const Call& call, const std::vector<int64_t>& given, size_t rank) {
   std::vector<Expr> axes;
+  if (rank == 0 && given.size() == 1 && (given.front() == 0 || given.front() == -1)) return axes;
   for (const int64_t axis : given) {
     const Expr dim = static_cast<int64_t>(dimension(call, axis, rank));
     if (std::ranges::count(axes, dim) > 0) call.fail(cat("its axes name dimension ", dim.str(), " more than once"));
@@ -33,6 +34,13 @@ std::vector<Operand> reduce(const Call& call) {
     for (size_t d = 0; d < context.sizes(x).size(); ++d) axes.emplace_back(static_cast<int64_t>(d));
   }
   return one(context.add(Operator::op(), {TensorRef{x}, axes, flag(call.attr_bool("keep_dims"))}));
+}
+
+// The greatest or least of booleans is whether any or all of them are true.
+template <typename Operator, typename OfBooleans>
+std::vector<Operand> extreme(const Call& call) {
+  const bool is_bool = call.context().type(call.value("x")).dtype == DType::kBool;
+  return is_bool ? reduce<OfBooleans>(call) : reduce<Operator>(call);
 }
 
 // The operators of one dimension, from the last to the first, so that earlier dimensions keep their numbers.
@@ -167,9 +175,9 @@ constexpr auto kReductionRules = std::to_array<RuleRow>({
     {"ReduceAll", reduce_one_by_one<aten::all_dim>},
     {"ReduceAny", reduce_one_by_one<aten::any_dim>},
     {"ReduceLogSumExp", reduce<aten::logsumexp>},
-    {"ReduceMax", reduce<aten::amax>},
+    {"ReduceMax", extreme<aten::amax, aten::any_dims>},
     {"ReduceMean", reduce<aten::mean_dim>},
-    {"ReduceMin", reduce<aten::amin>},
+    {"ReduceMin", extreme<aten::amin, aten::all_dims>},
     {"ReduceStdV2", deviation},
     {"ReduceSum", reduce<aten::sum_dim_IntList>},
     {"SoftmaxGrad", softmax_grad},
