@@ -70,6 +70,7 @@ def test_numbers_that_attributes_keep() -> None:
     assert all(map(is_attribute, (0.1, 1e-5, 0.0, -2.5, 1e30, math.inf)))
     assert not any(map(is_attribute, (1 / 3, 1e300, 0.1 + 1e-12)))
 
+
 MASKS = torch.tensor([[True, False], [True, True]]), torch.tensor([[True, True], [False, False]])
 WHOLE_NUMBERS = torch.tensor([-3, 0, 7]), torch.tensor([2, 5, -1])
 SCALARS = torch.tensor(-2.5), torch.tensor(1.5)

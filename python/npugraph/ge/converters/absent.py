@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets of ATen, of higher-order operators and of Python for which torchair has a converter and npugraph has none."""
+"""Targets of ATen, of Ascend, of higher-order operators and of Python for which torchair has a converter and npugraph
+has none."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ _ACCELERATORS = "Only accelerators have it: SyncBatchNorm on npu is computed by 
 _READS = "The operator reads numbers of a tensor of the host before it computes."
 _ROUNDED = "The engine follows sizes in integers, and they round floats."
 _STATES = "The host reads and sets the states of generators between graphs."
+
+_SIZES = "The host knows only the sizes of the results of this operator: calls of it raise an error."
 
 # From the name of each target to the reason. A call runs eagerly.
 ABSENT = {
@@ -37,4 +40,9 @@ ABSENT = {
     "higher_order.run_with_rng_state": _STATES,
     "math.ceil": _ROUNDED,
     "math.floor": _ROUNDED,
+    "npu.attention_worker_scheduler.default": _SIZES,
+    "npu.batch_norm_gather_stats_update.default": _ACCELERATORS,
+    "npu.ffn_worker_scheduler.default": _SIZES,
+    "npu.npu_attention_to_ffn.default": _SIZES,
+    "npu.npu_ffn_to_attention.default": _SIZES,
 }

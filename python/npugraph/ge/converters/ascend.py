@@ -200,6 +200,19 @@ def grouped_matmul(given: Given, meta_outputs: Any) -> Any:
     return list(result)
 
 
+@_converter("npu.npu_grouped_matmul_swiglu_quant_v2.default")
+def grouped_matmul_swiglu_quant(given: Given, meta_outputs: Any) -> Any:
+    smooth = given["smooth_scale"]
+    return _add(
+        "GroupedMatmulSwigluQuantV2",
+        given,
+        smooth_scale=[] if smooth is None else [smooth],
+        weight_assist_matrix=given["weight_assist_matrix"] or [],
+        dequant_dtype=None,
+        quant_dtype=int(meta_outputs[0].dtype),
+    )
+
+
 @_converter("npu.npu_quant_conv2d.default")
 def quant_conv2d(given: Given, meta_outputs: Any) -> Any:
     (vertical, horizontal), strides, dilations = given["pads"], given["strides"], given["dilations"]

@@ -19,6 +19,7 @@ npu.npu_swiglu_backward.default: SwiGluGrad y_grad=grad_output x=input *
 _NORMS = """\
 npu.npu_add_rms_norm.default: AddRmsNorm *
 npu.npu_add_rms_norm_cast.default: AddRmsNormCast *
+npu.npu_add_rms_norm_v2_functional.default: AddRmsNorm *
 npu.npu_group_norm_silu.default: GroupNormSilu x=input gamma=weight beta=bias num_groups=group *
 npu.npu_masked_softmax_with_rel_pos_bias.default: MaskedSoftmaxWithRelPosBias *
 npu.npu_rms_norm.default: RmsNorm x=input *
@@ -46,6 +47,7 @@ _EXPERTS = """\
 npu.npu_moe_compute_expert_tokens.default: MoeComputeExpertTokens \
 sorted_experts=sorted_expert_for_source_row num_experts=num_expert
 npu.npu_moe_distribute_combine.default: MoeDistributeCombine *
+npu.npu_moe_distribute_combine_add_rms_norm.default: MoeDistributeCombineAddRmsNorm assist_info=expand_idx *
 npu.npu_moe_distribute_combine_v2.default: MoeDistributeCombineV2 *
 npu.npu_moe_distribute_dispatch.default: MoeDistributeDispatch *
 npu.npu_moe_distribute_dispatch_v2.default: MoeDistributeDispatchV2 *
@@ -89,6 +91,7 @@ npu.npu_weight_quant_batchmatmul.default: WeightQuantBatchMatmulV2 *
 
 _CONVERSIONS = """\
 npu._npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
+npu._npu_dtype_cast_backward.default: Cast x=grad dst_type=meta_outputs.dtype
 npu.npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
 npu.npu_dtype_cast_backward.default: Cast x=grad dst_type=meta_outputs.dtype
 npu.npu_prefetch.default: Cmo src=input *
@@ -98,12 +101,26 @@ npu.npu_prefetch.default: Cmo src=input *
 _WHOLE = """\
 npu.npu_attention_worker_combine.default: AttentionWorkerCombine *
 npu.npu_ffn_worker_batching.default: FfnWorkerBatching *
+npu.npu_grouped_matmul_finalize_routing.default: GroupedMatmulFinalizeRouting dtype=0 *
 npu.npu_quant_grouped_matmul_dequant.default: QuantGroupedMatmulDequant x_quant_mode=quant_mode *
 npu.npu_recurrent_gated_delta_rule_functional.default: RecurrentGatedDeltaRule *
 """
 
+# Products with exchanges between ranks, which operators of the host compute.
+_EXCHANGES = """\
+npu._npu_distribute_barrier.default: DistributeBarrier *
+npu.npu_all_gather_base_mm.default: AllGatherMatmul x1=input group=hcom rank_size=world_size \
+is_gather_out=gather_output *
+npu.npu_all_to_all_matmul.default: AlltoAllMatmul group=hcom alltoall_out_flag=all2all_out_flag world_size=world_size *
+npu.npu_alltoallv_gmm.default: AlltoAllvGroupedMatMul group=hcom *
+npu.npu_gmm_alltoallv.default: GroupedMatMulAlltoAllv group=hcom *
+npu.npu_matmul_all_to_all.default: MatmulAlltoAll group=hcom *
+npu.npu_mm_all_reduce_base.default: MatmulAllReduce group=hcom *
+npu.npu_mm_reduce_scatter_base.default: MatmulReduceScatter x1=input group=hcom rank_size=world_size *
+"""
+
 _TABLES = (
     *(_ACTIVATIONS, _NORMS, _ROTARY, _ATTENTION, _PRODUCTS, _EXPERTS, _QUANTISATION),
-    *(_CONVERSIONS, _WHOLE),
+    *(_CONVERSIONS, _WHOLE, _EXCHANGES),
 )
 ROWS = tuple(row for table in _TABLES for row in table.splitlines())
