@@ -28,6 +28,7 @@ npu.npu_mla_prolog_v2.default: MlaPrologV2 *
 npu.npu_mla_prolog_v3.default: MlaPrologV3 *
 npu.npu_qkv_rms_norm_rope_cache.default: QkvRmsNormRopeCache *
 npu.npu_quant_scatter_.default: QuantUpdateScatter var=input *
+npu.npu_recurrent_gated_delta_rule.default: RecurrentGatedDeltaRule scale_value=scale *
 npu.npu_rope_quant_kvcache.default: DequantRopeQuantKvcache layout=input_layout *
 npu.npu_scatter_nd_update_.default: ScatterNdUpdate var=input *
 npu.npu_scatter_pa_kv_cache.default: ScatterPaKvCache compress_seq_offset=compress_seq_offsets *

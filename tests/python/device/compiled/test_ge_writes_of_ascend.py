@@ -38,6 +38,7 @@ IN_PLACE = {
     "npu_qkv_rms_norm_rope_cache": "QkvRmsNormRopeCache",
     "npu_mla_prolog_v2": "MlaPrologV2",
     "npu_mla_prolog_v3": "MlaPrologV3",
+    "npu_recurrent_gated_delta_rule": "RecurrentGatedDeltaRule",
 }
 ON_COPIES = {
     "scatter_update": "Scatter",
