@@ -3,7 +3,7 @@
 
 PYTHON := .venv/bin/python
 CXX_SOURCES = $$(find src tests examples -name '*.cc' -o -name '*.h')
-PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_docs scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/join_wheels scripts/split_wheel scripts/minutes \
+PYTHON_SOURCES = python packaging tests benchmarks examples scripts/check_docs scripts/check_layers scripts/check_operators scripts/check_names scripts/check_file_size scripts/fit_math scripts/ge_converters scripts/join_wheels scripts/split_wheel scripts/minutes \
                  scripts/npu_operators scripts/options_page scripts/features_page scripts/stub_libraries scripts/stubs \
                  scripts/torchair_config_page
 
