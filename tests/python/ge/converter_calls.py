@@ -41,6 +41,7 @@ UNCOMPUTED = {"aten._native_batch_norm_legit_no_training.default": (1, 2)}
 
 # Calls of which torch cannot trace the parts for symbols.
 FIXED_SIZES = {f"aten._foreach_{name}.{kind}" for name in ("maximum", "minimum") for kind in ("Scalar", "ScalarList")}
+FIXED_SIZES |= {"aten.linalg_solve_triangular.default"}
 
 
 class Call(NamedTuple):
@@ -120,6 +121,8 @@ def other_calls() -> Iterator[Call]:
     """Calls of operators that the samples do not reach."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         yield from _calls_of_floats(dtype)
+    ones = {"upper": True, "unitriangular": True}
+    yield from _named(("linalg_solve_triangular", random_tensor(3, 3), random_tensor(3, 4), ones))
     yield from _calls_of_integers()
     yield from _calls_of_lists()
 

@@ -188,7 +188,7 @@ def test_gradients_come_from_a_graph_of_their_own(graphs: list[Any]) -> None:
 
 @pytest.mark.feature("11.04")
 def test_one_warning_names_the_options_without_effect() -> None:
-    config = configured(aoe_config__aoe_mode="2", aclgraph_config__use_custom_pool=(0, 1))
+    config = configured(export__weight_name="weights", aclgraph_config__use_custom_pool=(0, 1))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         backend = torchair.get_npu_backend(compiler_config=config)
@@ -197,7 +197,7 @@ def test_one_warning_names_the_options_without_effect() -> None:
     assert issubclass(warning.category, UserWarning) and warning.filename == __file__
     text = str(warning.message)
     assert "mode 'max-autotune' ignores aclgraph_config.use_custom_pool (of 'reduce-overhead')" in text
-    assert "aoe_config.aoe_mode is recorded and has no effect: There are no operators to tune" in text
+    assert "export.weight_name is recorded and has no effect: " in text
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torchair.get_npu_backend(configured(debug__run_eagerly=True))
