@@ -107,6 +107,8 @@ def grouped_mm_backward(
 
 
 add("transformers.grouped_mm_fallback_backward.default", grouped_mm_backward)
+for _target in ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"):
+    add(_target, grouped_mm)
 
 
 @register_fx_node_ge_converter(aten.linalg_solve_triangular.default)
@@ -122,10 +124,6 @@ def linalg_solve_triangular(
     result = ge.MatrixTriangularSolve(self, B, lower=not upper)
     calls = [aten.linalg_solve_triangular.default]
     return computed_by(result, part_functions.solve_triangular, self, B, upper, calls=calls)
-
-
-for _target in ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"):
-    add(_target, grouped_mm)
 
 
 class _Windows:
