@@ -156,6 +156,12 @@ LAYERS: list[Case] = [
         "ceil_mode=True), axis=[0])",
     ),
     (
+        lambda x: functional.avg_pool2d(x, 300, padding=(2, 0), ceil_mode=True),
+        [t(1, 2, 5, 4)],
+        "AvgPoolV2(x, ksize=[1, 1, 300, 300], strides=[1, 1, 300, 300], pads=[2, 2, 0, 0], ceil_mode=True, "
+        "exclusive=False)",
+    ),
+    (
         lambda x: functional.avg_pool2d(x, 2, divisor_override=3),
         [t(1, 2, 4, 4)],
         "AvgPoolV2(x, ksize=[1, 1, 2, 2], strides=[1, 1, 2, 2], exclusive=False, divisor_override=3)",

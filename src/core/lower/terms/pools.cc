@@ -18,11 +18,11 @@ namespace {
 // The windows along one dimension of an image.
 struct Windows {
   Expr in, out;  // sizes of the operand and of the result
-  Expr longest;  // at least as many elements as any window has
-  // Place o sees the elements from o * stride - padding on, as many as `longest`. Without a stride, the operand is
-  // divided evenly: from o * in / out, rounded down, to (o + 1) * in / out, rounded up.
+  Expr longest;  // at least as many elements of the operand and of the padding before it as any window has
+  // Place o sees `size` elements from o * stride - padding on. Without a stride, the operand is divided evenly: from
+  // o * in / out, rounded down, to (o + 1) * in / out, rounded up.
   std::optional<int64_t> stride;
-  int64_t padding = 0;
+  int64_t padding = 0, size = 0;
 };
 using Image = std::array<Windows, 2>;
 
@@ -38,11 +38,12 @@ std::optional<Windows> stepped(const ir::Node& node, size_t d, Expr in, Expr out
   const auto size = number_at(arg::kernel_size(node), d), padding = number_at(arg::padding(node), d);
   const auto stride = has_stride ? number_at(arg::stride(node), d) : size;
   if (!size || !padding || !stride) return std::nullopt;
-  return Windows{std::move(in), std::move(out), Expr(*size), *stride, *padding};
+  const Expr seen = Expr::make(ExprOp::kMin, {Expr(*size), in + *padding});
+  return Windows{std::move(in), std::move(out), seen, *stride, *padding, *size};
 }
 
 Windows divided(const Expr& in, const Expr& out) {
-  return {in, out, Expr::make(ExprOp::kCeilDiv, {in, Expr::make(ExprOp::kMax, {out, Expr(1)})}) + 1, std::nullopt, 0};
+  return {in, out, Expr::make(ExprOp::kCeilDiv, {in, Expr::make(ExprOp::kMax, {out, Expr(1)})}) + 1, std::nullopt};
 }
 
 std::optional<Image> find_image(const ir::Graph& graph, const ir::Node& node) {
@@ -87,8 +88,9 @@ Bounds bounds_of(TermWriter& w, const Windows& windows, int dim) {
   if (windows.stride) {
     const auto stride = static_cast<double>(*windows.stride), padding = static_cast<double>(windows.padding);
     const int begin = w.map({place}, 2, [=](Builder&, Values v) { return v[0] * stride - padding; });
-    const int end = w.map({begin}, 2, [=, in = windows.in, longest = windows.longest](Builder& b, Values v) {
-      return loop::min(v[0] + b.index(longest), b.index(in) + padding);
+    const auto size = static_cast<double>(windows.size);
+    const int end = w.map({begin}, 2, [=, in = windows.in](Builder& b, Values v) {
+      return loop::min(v[0] + size, b.index(in) + padding);
     });
     return {begin, end};
   }
