@@ -174,6 +174,8 @@ FORWARD: list[Case] = [
     (lambda x: torch.erfinv(x), [t(2, 6).tanh()], "Erfinv"),
     (lambda x, n: torch.bitwise_right_shift(x, n), [t(6, dtype=i64), t(6, dtype=i64)], "RightShift"),
     (lambda x, p: aten.grid_sampler_2d(x, p, 0, 0, False), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
+    (lambda x, p: aten.grid_sampler_2d(x, p, 1, 1, True), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
+    (lambda x, p: aten.grid_sampler_2d(x, p, 2, 1, False), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
     (
         lambda x, p: aten.grid_sampler_3d(x, p, 1, 1, True),
         [VOLUMES, t(2, 3, 5, 2, 3)],

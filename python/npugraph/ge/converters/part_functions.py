@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._decomp.decompositions import _grid_sampler_2d
 
 from npugraph.fx.schema import is_foreach
 from npugraph.ge.converters.computations import computed_by
@@ -89,9 +90,11 @@ def group_norm_gradients(
 
 
 def grid_sample(x: torch.Tensor, *how: Any) -> torch.Tensor:
-    """The parts compute half types with more digits than the operator, which is why that is called for these."""
-    operator = aten.grid_sampler_2d.default
-    return (decomposition_table[operator] if x.dtype.itemsize > 2 else operator)(x, *how)
+    """The parts compute half types with more digits than the operator, which is why that is called for these. Places
+    and weights are computed once for all channels."""
+    if x.dtype.itemsize <= 2:
+        return aten.grid_sampler_2d.default(x, *how)
+    return _grid_sampler_2d(x, *how, _expand_grid=False)
 
 
 def grouped_filter_gradient(columns: torch.Tensor, ends: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
