@@ -8,5 +8,14 @@ import torch
 
 def rank() -> int:
     """The rank of this process; 0 without a process group."""
-    distributed = torch.distributed
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+    return torch.distributed.get_rank() if _has_group() else 0
+
+
+def folder_name() -> str:
+    """The name of the folder for dumps of this process, beside those of other ranks."""
+    size = torch.distributed.get_world_size() if _has_group() else 1
+    return f"worldsize{size}_global_rank{rank()}"
+
+
+def _has_group() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

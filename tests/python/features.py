@@ -270,9 +270,6 @@ SECTIONS = {
     },
 }
 
-_GE_MODE = "Not built yet. GE mode does not have it."
-_NOT_IN_GE_MODE = ("9.07",)
-
 
 def _granted(engine: str) -> str:
     """The remark of an option of torchair that asks for what the engine does in any case. ``engine`` has its name in
@@ -302,7 +299,6 @@ def _not_here(reason: str) -> str:
 
 
 REMARKS = {
-    **dict.fromkeys(_NOT_IN_GE_MODE, _GE_MODE),
     "9.10": "Does not apply. The file counts matches of Ascend's fusion passes by their names. The engine has passes "
     "of its own, and `artifact.explain()` says what became of each operator.",
     "4.10": _recorded("ge.aicoreNum"),
@@ -321,16 +317,10 @@ REMARKS = {
     "(`test_replacements::test_a_rule_for_training`).",
     "4.12": "Partly built. The graph has the attribute (`test_scopes::test_further_scopes_are_attributes`). The engine "
     "has no limit of the time of an operator.",
-    "4.13": "Partly built. The graph has the attribute (`test_scopes::test_further_scopes_are_attributes`). The engine "
-    "makes no dumps of tensors (6.11).",
     "6.07": "Partly built. The commands in `torchair.tools.gegraph_check` examine a file "
     "(`test_deadlock::test_modules_are_commands`), and the option acts in the other modes "
     "(`test_config_options::test_options_of_the_backend`). In GE mode it is accepted, and a warning says that it has "
     "no effect (`test_config_options::test_options_that_are_recorded`).",
-    "6.11": "Partly built. The options are accepted, checked and passed to the engine as `ge.exec.enableDump`, "
-    "`ge.exec.dumpPath` and others (`test_config_options::test_options_of_the_engine`). They act in the legacy mode "
-    "(`test_config_options::test_options_of_the_backend`). In GE mode they have no effect, and a warning says so "
-    "(`test_config_options::test_options_that_are_recorded`).",
     "6.21": "Partly built. The option is accepted, checked and passed to the engine as `ge.jit_compile` "
     "(`test_config_options::test_options_of_the_engine`). There are no stored kernels to select: the engine compiles "
     "every graph.",

@@ -65,8 +65,9 @@ std::string schema_of_torch(std::string_view name) {
   return op ? c10::toString(op->schema()) : "";
 }
 
-// The first graph of a serialised model for tensors of `device`.
-std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileRequest request, const c10::Device& device) {
+// The first graph of a serialised model for tensors of `device`, with these options of the engine.
+std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileRequest request, const c10::Device& device,
+                                        const ge::EngineOptions& options) {
   auto bytes = std::make_shared<const std::string>(model_def);
   const py::gil_scoped_release release;
   std::vector<compiler::PhaseTime> phases;
@@ -78,7 +79,9 @@ std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileReque
   };
   ir::Graph graph = run_phase(phases, "ge import", [&] {
     const ge::Model model = ge::parse_model(std::as_bytes(std::span(*bytes)), bytes, "the serialised ModelDef");
-    return ge::import_graph(model, ge::graph_of(model), bridge::from_torch(device), noting);
+    const ge::GraphDef& def = ge::graph_of(model);
+    const auto dump = ge::dump_of(options, def.name, device.has_index() ? device.index() : 0);
+    return ge::import_graph(model, def, bridge::from_torch(device), noting, dump ? &*dump : nullptr);
   });
   request.generate = true;
   request.super_kernels.merges = true;
@@ -149,7 +152,8 @@ void init_ge(py::module_& module) {
   py::list formats;
   for (const Format& row : kFormats) formats.append(py::make_tuple(row.name, row.code));
   ge.attr("FORMATS") = formats;
-  ge.def("compile", &compile_model, py::arg("model_def"), py::arg("request"), py::arg("device"));
+  ge.def("compile", &compile_model, py::arg("model_def"), py::arg("request"), py::arg("device"),
+         py::arg("options") = ge::EngineOptions());
   ge.def("find_operator", &find_operator, py::arg("name"));
   ge.def("add_operator", &ge::add_operator, py::arg("line"));
   ge.def("operator_names", &ge::operator_names);

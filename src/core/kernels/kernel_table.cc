@@ -11,7 +11,7 @@ std::span<const Kernel> table() {
   static const std::vector<Kernel> all = [] {
     std::vector<Kernel> rows;
     for (const auto part : {memory_kernels(), pointwise_kernels(), matmul_kernels(), embedding_kernels(),
-                            order_kernels(), search_kernels(), grouped_kernels()}) {
+                            order_kernels(), search_kernels(), grouped_kernels(), dump_kernels()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     std::ranges::sort(rows, {}, [](const Kernel& k) { return std::string_view(k.name); });

@@ -39,6 +39,7 @@
 //   kernel.histc                x, min, max: scalar           f32, f64; counts of elements in even bins
 //   kernel.grouped_mm           x, w, ends                    f32, bf16, f16; y[m, n] = x[m, k] . w[g, k, n] for the
 //                                                             rows before ends[g] (i32, i64), 0 behind the last
+//   kernel.dump                 tensors, places, ...          any; no result: writes files at chosen runs (dump.cc)
 #pragma once
 
 #include <span>
@@ -68,5 +69,6 @@ std::span<const Kernel> embedding_kernels();  // embedding_dense_backward
 std::span<const Kernel> order_kernels();      // sort, topk, cummax
 std::span<const Kernel> search_kernels();     // searchsorted, histc
 std::span<const Kernel> grouped_kernels();    // grouped_mm
+std::span<const Kernel> dump_kernels();       // dump
 
 }  // namespace npugraph::kernels

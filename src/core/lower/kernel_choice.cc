@@ -224,6 +224,8 @@ Choice multiply_groups(const ir::Graph& graph, const ir::Node& node) {
   return fits ? Choice(KernelChoice{.name = "kernel.grouped_mm", .args = {x, w, ends}}) : std::nullopt;
 }
 
+Choice dump(const ir::Graph&, const ir::Node& node) { return KernelChoice{.name = "kernel.dump", .args = node.args}; }
+
 constexpr ops::OperatorRow<Choose> kArranging[] = {
     {aten::sort::kId, sort},
     {aten::sort_stable::kId, sort},
@@ -232,6 +234,7 @@ constexpr ops::OperatorRow<Choose> kArranging[] = {
     {aten::searchsorted_Tensor::kId, search},
     {aten::histc::kId, count_in_bins},
     {aten::_grouped_mm::kId, multiply_groups},
+    {own::dump::kId, dump},
 };
 
 // Whether the kernels that move elements take the tensors of the node: for other than copies, its type.

@@ -31,9 +31,9 @@
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
 #include "runtime/observation.h"
+#include "tensor/npy.h"
 #include "tensor/shape.h"
 #include "tools/command_line.h"
-#include "tools/npy.h"
 
 namespace npugraph::tools {
 namespace {

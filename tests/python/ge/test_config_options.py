@@ -41,7 +41,7 @@ GLOBAL = {
 }
 DUMP = {
     "ge.exec.enableDump": "1",
-    "ge.exec.dumpPath": "./",
+    "ge.exec.dumpPath": "worldsize1_global_rank0",
     "ge.exec.dumpMode": "all",
     "ge.exec.dumpData": "tensor",
 }
@@ -85,7 +85,7 @@ ENGINE = [
         },
         {
             "ge.exec.enableDump": "1",
-            "ge.exec.dumpPath": "/",
+            "ge.exec.dumpPath": "/worldsize1_global_rank0",
             "ge.exec.dumpMode": "input",
             "ge.exec.dumpStep": "0|2-5",
             "ge.exec.dumpLayer": "Add_1 MatMul",
@@ -271,6 +271,7 @@ BACKEND = [
     ("npugraph_ex", {"debug.deadlock_check": True}, {"deadlock_check": True}),
     ("reduce-overhead", {"debug.deadlock_check": True}, {"deadlock_check": True}),
     ("max-autotune", {"debug.deadlock_check": True}, {}),
+    ("max-autotune", {"dump_config.enable_dump": True, "dump_config.dump_path": "/"}, {}),  # the engine does it
 ]
 
 

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from npugraph.ranks import folder_name
+
 torch.library.define("npugraph::dump_tensor", "(Tensor tensor, str path) -> ()")
 
 _DUMP = torch.ops.npugraph.dump_tensor.default
@@ -44,11 +46,7 @@ def _(tensor: torch.Tensor, path: str) -> None:
 
 def folder(directory: str) -> Path:
     """The folder for the files of this process. Creates it if it does not exist."""
-    distributed = torch.distributed
-    size, rank = 1, 0
-    if distributed.is_available() and distributed.is_initialized():
-        size, rank = distributed.get_world_size(), distributed.get_rank()
-    path = Path(directory).absolute() / f"worldsize{size}_global_rank{rank}"
+    path = Path(directory).absolute() / folder_name()
     path.mkdir(exist_ok=True)
     return path
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from npugraph.ge.config.row import Row
+from npugraph.ge.config.row import GE, Row
 from npugraph.ge.config.tree import CompilerConfig, Holder, holders
 from npugraph.warning_kinds import NpugraphWarning
 
@@ -79,6 +79,8 @@ def npugraph_options(config: CompilerConfig) -> dict[str, Any]:
     for holder in holders(config).values():
         row = holder.row
         if not (row.option and holder.given and mode in row.modes and row.state(mode) == "acts"):
+            continue
+        if mode == GE and row.engine:  # the engine does it
             continue
         other = setters.setdefault(row.option, holder)
         if _value(other) != _value(holder):

@@ -5,6 +5,7 @@ engine and backend npugraph_ex get, and the page docs/torchair_config.md derive 
 from __future__ import annotations
 
 import operator
+from pathlib import Path
 from typing import Any
 
 from npugraph.ge.config.row import EX, GE, LEGACY, MODES, EngineOption, Row
@@ -20,6 +21,7 @@ from npugraph.option_values import (
     Text,
 )
 from npugraph.options import OPTIONS
+from npugraph.ranks import folder_name
 
 _SWITCH = Choice(True, False)
 _SWITCH_OR_NONE = Choice(None, True, False)
@@ -220,24 +222,26 @@ _EXPORT = (
     ),
 )
 
-_NO_DUMP = "Tensors of graphs of the engine are not written."
+
+def _folder_of_rank(directory: str) -> str:
+    return str(Path(directory) / folder_name())
+
 
 _DUMPS = (
     _like(
         _DUMP,
         "dump_tensor_data",
-        "Write the tensors of the graph at every run.",
+        "Write the tensors of the graph at every run. In GE mode they are those of operators of Ascend IR, as `.npy` "
+        "files, without changing what the graph computes; the chosen tensors are kept, and so less is fused.",
         modes=[GE, LEGACY],
         engine=EngineOption("ge.exec.enableDump", _digit),
-        no_effect=_NO_DUMP,
     ),
     _like(
         "dump_config.dump_path",
         "data_dump_dir",
         "The directory in which a dump makes its own directory.",
         modes=[GE, LEGACY],
-        engine=EngineOption("ge.exec.dumpPath", when=_DUMP),
-        no_effect=_NO_DUMP,
+        engine=EngineOption("ge.exec.dumpPath", _folder_of_rank, when=_DUMP),
     ),
     Row(
         "dump_config.dump_mode",
@@ -245,7 +249,6 @@ _DUMPS = (
         Choice("input", "output", "all"),
         "Write inputs of operators, outputs or both.",
         engine=EngineOption("ge.exec.dumpMode", when=_DUMP),
-        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.quant_dumpable",
@@ -253,7 +256,8 @@ _DUMPS = (
         _SWITCH,
         "Keep tensors before a quantisation, so that they can be written.",
         engine=EngineOption("ge.quant_dumpable", _digit),
-        no_effect=_NO_DUMP,
+        no_effect="Tensors that a dump chooses are kept in any case.",
+        granted=(True,),
     ),
     Row(
         "dump_config.dump_step",
@@ -261,31 +265,30 @@ _DUMPS = (
         Pattern(r"([0-9]+(-[0-9]+)?(\|[0-9]+(-[0-9]+)?)*)?", "numbers and ranges of numbers such as '0|1|2-5', or ''"),
         "Write only at these runs. The first run is 0, and '' means all runs.",
         engine=EngineOption("ge.exec.dumpStep", when=_DUMP),
-        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_layer",
         "",
         Pattern(r'[A-Za-z0-9_/\\." ]*', "names of letters, digits and _ / \\ . \", with spaces between them, or ''"),
-        "Write only tensors of operators with these names. '' means all operators.",
+        "Write only tensors of operators with these names, and of those in scopes of `torchair.scope.data_dump`. '' "
+        "means all operators, if the graph has no such scope.",
         engine=EngineOption("ge.exec.dumpLayer", when=_DUMP),
-        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_data",
         "tensor",
         Choice("tensor", "stats"),
-        "Write the elements of tensors, or their statistics.",
+        "Write the elements of tensors, or their statistics as `.csv` files.",
         engine=EngineOption("ge.exec.dumpData", when=_DUMP),
-        no_effect=_NO_DUMP,
     ),
     Row(
         "dump_config.dump_config_path",
         None,
         File(".json"),
-        "A file with further settings: lists of operators for each model, what to watch, which statistics.",
+        "A file with an object `dump`, which asks for a dump, too. Its `dump_path`, `dump_mode`, `dump_data` and "
+        "`dump_step` come before the options. `dump_list` holds objects with a `model_name`, the name of a graph, and "
+        "`layer`, a list of names of operators.",
         engine=EngineOption("ge_dump_with_acl_config"),
-        no_effect=_NO_DUMP,
     ),
     _like("dump_config.data_dump_stage", "data_dump_stage", modes=[LEGACY]),
 )

@@ -16,6 +16,7 @@
 #include "ge/data_types.h"
 #include "ge/import/call.h"
 #include "ge/import/context.h"
+#include "ge/import/dump.h"
 #include "ge/import/inputs.h"
 #include "ge/import/rules.h"
 #include "ge/import/streams.h"
@@ -95,8 +96,8 @@ int64_t index_of(const OpDef& op) {
 
 class Importer {
  public:
-  Importer(const OrderedGraph& ops, Context& context, const HostSchemas& host)
-      : ops_(ops), context_(context), host_(host) {}
+  Importer(const OrderedGraph& ops, Context& context, const HostSchemas& host, const Dumps& dumps)
+      : ops_(ops), context_(context), host_(host), dumps_(dumps) {}
 
   // Adds all of the graph.
   void run() {
@@ -107,7 +108,10 @@ class Importer {
         if (op.type == "Assign" || op.type == "NetOutput") write_references();
         const ir::NodeId first = context_.graph().num_nodes();
         if (op.type == "Assign") keep_views_of_written(i);
-        add(op);
+        if (dumps_.has(op))
+          add_dumped(op, static_cast<int64_t>(i));
+        else
+          add(op);
         streams_.add(op, first, context_.graph().num_nodes());
       });
     }
@@ -209,6 +213,15 @@ class Importer {
     graph.inputs.push_back(std::move(input));
   }
 
+  void add_dumped(const OpDef& op, int64_t number) {
+    const int32_t stream = streams_.number_of(op);
+    context_.set_origin(op.name, text_attr(op, attr::kSource));
+    dumps_.add_inputs(context_, op, number, stream, operands_of(op));
+    add(op);
+    const auto results = results_.find(&op);
+    if (results != results_.end()) dumps_.add_outputs(context_, op, number, stream, results->second);
+  }
+
   void add(const OpDef& op) {
     context_.set_origin(op.name, text_attr(op, attr::kSource));
     if (is_input(op)) return;
@@ -291,7 +304,8 @@ class Importer {
   // Parts come before the rule, which may compute less than the operator can say.
   std::vector<Operand> add_parts(const GraphDef& parts, const std::vector<Operand*>& operands) {
     const OrderedGraph ordered = order_operators(parts);
-    return Importer(ordered, context_, host_).run_parts(operands);
+    const Dumps none(nullptr, parts);
+    return Importer(ordered, context_, host_, none).run_parts(operands);
   }
 
   std::vector<Operand*> operands_of(const OpDef& op) {
@@ -337,6 +351,7 @@ class Importer {
   const OrderedGraph& ops_;
   Context& context_;
   const HostSchemas& host_;
+  const Dumps& dumps_;
   Streams streams_;
   std::map<const OpDef*, std::vector<Operand>> results_;
   using Result = std::pair<const OpDef*, int32_t>;  // an operator, and the number of an output
@@ -359,15 +374,17 @@ void add_substitution(Substitutions& known, const SizesMustBeEqual& equation) {
 
 }  // namespace
 
-ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host) {
+ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host,
+                       const Dump* dump) {
   const OrderedGraph ordered = order_operators(def);
+  const Dumps dumps(dump, def);
   SizeBounds bounds = stated_bounds(def);
   Substitutions substitutions;
   while (true) {
     try {
       Context context(substitutions, bounds, device, model.owner);
       context.graph().name = def.name.empty() ? "graph" : def.name;
-      Importer(ordered, context, host).run();
+      Importer(ordered, context, host, dumps).run();
       return std::move(context.graph());
     } catch (const SizesMustBeEqual& equation) {
       add_substitution(substitutions, equation);  // one symbol less in each round, or a multiple in the place of one

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "ge/import/dump.h"
 #include "ge/model.h"
 #include "ir/graph.h"
 #include "tensor/attr.h"
@@ -21,9 +22,11 @@ using HostSchemas = std::function<std::string(std::string_view name)>;
 
 // Inputs are the operators of type Data and RefData in the order of their indices, outputs the inputs of NetOutput.
 // Tensors lie on `device`. Constants refer to the bytes of `model`. The host runs operators that name one of its own
-// and have no kernel in a library. UserError if the graph is not well formed; ir::OperatorRefused, which names the
-// operator and the line of the user's program if the model has it, for an operator that nothing computes.
-ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host = {});
+// and have no kernel in a library. Runs write the tensors that `dump` chooses, unless it is null. UserError if the
+// graph is not well formed; ir::OperatorRefused, which names the operator and the line of the user's program if the
+// model has it, for an operator that nothing computes.
+ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host = {},
+                       const Dump* dump = nullptr);
 
 // The types of operators that a graph may have: those with a rule, those of shapes alone, inputs, constants and the
 // end.

@@ -169,7 +169,14 @@ class Controls {
 
 }  // namespace
 
-void Streams::add(const OpDef& op, ir::NodeId first, ir::NodeId end) { parts_.push_back({&op, first, end}); }
+int32_t Streams::number_of(const OpDef& op) {
+  const auto next = static_cast<int32_t>(streams_.size());
+  return streams_.emplace(text_attr(op, attr::kStream), next).first->second;
+}
+
+void Streams::add(const OpDef& op, ir::NodeId first, ir::NodeId end) {
+  parts_.push_back({&op, number_of(op), first, end});
+}
 
 void Streams::settle(ir::Graph& graph) const {
   add_sections(graph);
@@ -177,13 +184,11 @@ void Streams::settle(ir::Graph& graph) const {
 }
 
 void Streams::add_sections(ir::Graph& graph) const {
-  std::map<std::string, int32_t, std::less<>> streams = {{"", 0}};
   Controls controls;
   std::vector<Wish> wishes(static_cast<size_t>(graph.num_nodes()));
   bool is_plain = true;
   for (const Part& part : parts_) {
-    const std::string label = text_attr(*part.op, attr::kStream);
-    Wish wish{.stream = streams.emplace(label, static_cast<int32_t>(streams.size())).first->second,
+    Wish wish{.stream = part.stream,
               .limits = {limit_of(*part.op, attr::kCubeCores), limit_of(*part.op, attr::kVectorCores)},
               .after = controls.add(*part.op, part.first, part.end)};
     is_plain = is_plain && wish.stream == 0 && wish.limits == CoreLimits{};

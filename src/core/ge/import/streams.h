@@ -11,6 +11,9 @@
 // one has written or read.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +35,8 @@ inline constexpr std::string_view kSuperKernelOptions = "_super_kernel_options";
 
 class Streams {
  public:
+  // That of the stream of the operator, 0 for one without a label. Labels are counted as they come.
+  int32_t number_of(const OpDef& op);
   // The nodes of the Graph from `first` up to `end` are those of `op`. Operators come in the order of the Graph.
   void add(const OpDef& op, ir::NodeId first, ir::NodeId end);
   // Gives the nodes their sections and adds the marks. Nodes of no operator are on stream 0.
@@ -40,12 +45,14 @@ class Streams {
  private:
   struct Part {
     const OpDef* op = nullptr;
+    int32_t stream = 0;
     ir::NodeId first = 0, end = 0;
   };
 
   void add_sections(ir::Graph& graph) const;
   void add_marks(ir::Graph& graph) const;
 
+  std::map<std::string, int32_t, std::less<>> streams_ = {{"", 0}};
   std::vector<Part> parts_;
 };
 

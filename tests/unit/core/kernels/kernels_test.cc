@@ -292,6 +292,9 @@ bool test_grouped(const Kernel& kernel, Random& random) {
   return true;
 }
 
+// Its files are compared in tests/unit/core/ge/api/dump_test.cc and tests/python/ge/test_engine_dumps.py.
+bool test_dump(const Kernel& kernel) { return kernel.name == std::string_view("kernel.dump"); }
+
 // Fails for a kernel that no case covers.
 TEST(Kernels, EveryKernelAgreesWithItsReference) {
   Random random(1);
@@ -300,7 +303,7 @@ TEST(Kernels, EveryKernelAgreesWithItsReference) {
     const bool tested = test_elementwise(kernel, random) || test_memory(kernel, random) ||
                         test_product(kernel, random) || test_embedding_backward(kernel, random) ||
                         test_order(kernel, random) || test_search(kernel, random) || test_histogram(kernel, random) ||
-                        test_grouped(kernel, random);
+                        test_grouped(kernel, random) || test_dump(kernel);
     EXPECT_TRUE(tested) << "no test for " << kernel.name;
     if (HasFailure()) return;
   }

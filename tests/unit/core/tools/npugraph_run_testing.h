@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "temporary_folder.h"
-#include "tools/npy.h"
+#include "tensor/npy.h"
 
 namespace npugraph::tools {
 

@@ -28,9 +28,10 @@ bool has_failed(const std::shared_future<std::shared_ptr<CompiledGraph>>& compil
   }
 }
 
-ir::Graph import(const SerialisedModel& model) {
+ir::Graph import(const SerialisedModel& model, const std::string& name, const GraphOptions& options) {
   try {
-    return import_graph(model.model, graph_of(model.model), Device{});
+    const auto dump = dump_of(options.dump, name, 0);
+    return import_graph(model.model, graph_of(model.model), Device{}, {}, dump ? &*dump : nullptr);
   } catch (const UserError& error) {
     throw ApiError(::ge::GE_GRAPH_INVALID, error.what());
   }
@@ -97,7 +98,7 @@ void GraphEntry::compile() {
   const auto make = [name = name_, options = options_, model = model_](ir::Graph graph) {
     return std::make_shared<CompiledGraph>(std::move(graph), name, options);
   };
-  compiled_ = std::async(std::launch::async, make, import(*model_)).share();
+  compiled_ = std::async(std::launch::async, make, import(*model_, name_, options_)).share();
 }
 
 std::shared_future<GraphEntry::Compiled> GraphEntry::compiling() const {

@@ -35,7 +35,8 @@ void check_options(const OptionMap& options) {
   parse_options(options);
   std::string without_effect;
   for (const auto& [name, value] : options) {
-    if (name.GetString() != kCores) without_effect += cat(without_effect.empty() ? "" : ", ", name.GetString());
+    if (name.GetString() != kCores && !dump_options().contains(name.GetString()))
+      without_effect += cat(without_effect.empty() ? "" : ", ", name.GetString());
   }
   if (!without_effect.empty()) add_warning(cat("options without effect in this engine: ", without_effect));
 }
@@ -44,6 +45,14 @@ GraphOptions parse_options(const OptionMap& options) {
   GraphOptions parsed;
   const auto cores = options.find(::ge::AscendString(kCores.data()));
   if (cores != options.end()) parsed.limits = core_limits(cores->second.GetString());
+  for (const auto& [name, value] : options) {
+    if (dump_options().contains(name.GetString())) parsed.dump.emplace(name.GetString(), value.GetString());
+  }
+  try {
+    check_dump(parsed.dump);
+  } catch (const UserError& error) {
+    throw ApiError(::ge::PARAM_INVALID, error.what());
+  }
   return parsed;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ge/api/types.h"
+#include "ge/import/dump.h"
 #include "tensor/core_limits.h"
 
 namespace npugraph::ge {
@@ -14,7 +15,8 @@ using OptionMap = std::map<::ge::AscendString, ::ge::AscendString>;
 
 // What the options of a graph mean; those of its session and of the engine hold where it says nothing.
 struct GraphOptions {
-  CoreLimits limits;  // ge.aicoreNum
+  CoreLimits limits;   // ge.aicoreNum
+  EngineOptions dump;  // those that dump_of() reads
 };
 
 // ApiError PARAM_INVALID for a value that is not allowed.

@@ -11,7 +11,7 @@
 
 #include "tensor/dtype.h"
 
-namespace npugraph::tools {
+namespace npugraph {
 
 struct NpyArray {
   DType dtype = DType::kF32;
@@ -24,4 +24,4 @@ NpyArray read_npy(const std::string& path);
 // `data` is row-major. UserError for an element type that NumPy does not have, and when the file cannot be written.
 void write_npy(const std::string& path, DType dtype, std::span<const int64_t> sizes, std::span<const char> data);
 
-}  // namespace npugraph::tools
+}  // namespace npugraph

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/npy.h"
+#include "tensor/npy.h"
 
 #include <array>
 #include <charconv>
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-namespace npugraph::tools {
+namespace npugraph {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -147,4 +147,4 @@ void write_npy(const std::string& path, DType dtype, std::span<const int64_t> si
   if (!file.flush()) throw UserError(cat("cannot write '", path, "'"));
 }
 
-}  // namespace npugraph::tools
+}  // namespace npugraph
