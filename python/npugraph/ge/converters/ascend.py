@@ -213,6 +213,12 @@ def grouped_matmul_swiglu_quant(given: Given, meta_outputs: Any) -> Any:
     )
 
 
+@_converter("npu.npu_prefetch.default")
+def prefetch(given: Given, meta_outputs: Any) -> Any:
+    waits = [] if given["dependency"] is None else [given["dependency"]]
+    ge.Cmo(given["input"], max_size=given["max_size"], offset=given["offset"], dependencies=waits)
+
+
 @_converter("npu.npu_quant_conv2d.default")
 def quant_conv2d(given: Given, meta_outputs: Any) -> Any:
     (vertical, horizontal), strides, dilations = given["pads"], given["strides"], given["dilations"]

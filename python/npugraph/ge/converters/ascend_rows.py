@@ -94,7 +94,6 @@ npu._npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
 npu._npu_dtype_cast_backward.default: Cast x=grad dst_type=meta_outputs.dtype
 npu.npu_dtype_cast.default: Cast x=input dst_type=meta_outputs.dtype
 npu.npu_dtype_cast_backward.default: Cast x=grad dst_type=meta_outputs.dtype
-npu.npu_prefetch.default: Cmo src=input *
 """
 
 # Kernels that read values of their arguments: operators of the host compute them.

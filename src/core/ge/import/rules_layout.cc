@@ -441,11 +441,15 @@ std::vector<Operand> triangle(const Call& call) {
   return one(call.context().add(Operator::op(), {TensorRef{call.value("x")}, Expr(call.attr_int("diagonal"))}));
 }
 
+// The caches of the host fetch by themselves.
+std::vector<Operand> prefetch(const Call&) { return {}; }
+
 constexpr auto kLayoutRules = std::to_array<RuleRow>({
     {"AsStrided", as_strided},
     {"Assign", assign},
     {"Bitcast", bitcast},
     {"BroadcastTo", broadcast_to},
+    {"Cmo", prefetch},
     {"ConcatD", concatenate_d},
     {"ConcatV2", concatenate_v2},
     {"ConcatV2D", concatenate_d},

@@ -178,6 +178,7 @@ void define_shapes(OperatorLibrary& library) {
   library.add({
       .schema = "npu::npu_prefetch(Tensor input, Tensor? dependency, int max_size, int offset=0) -> ()",
       .kernel = parts(&prefetch),
+      .traits = {.has_effect = true},
       .definition = "Does nothing, because the caches of the host fetch by themselves. On an NPU it loads max_size "
                     "bytes of input, from offset on, into the L2 cache. max_size must be above 0, and offset at least "
                     "0.",

@@ -206,6 +206,20 @@ def test_a_mask_of_booleans_hides_what_is_true(models: list[Any]) -> None:
     assert {op.type for op in models[0].op} - _OF_GRAPHS == {"PromptFlashAttention"}
 
 
+def test_a_prefetch_waits_for_its_dependency(models: list[Any]) -> None:
+    def step(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        y = x @ weight
+        torch_npu.npu_prefetch(weight, y, 64, 16)
+        torch_npu.npu_prefetch(weight, None, 8)
+        return y.relu()
+
+    inputs = torch.randn(4, 4).npu(), torch.randn(4, 4).npu()
+    check_equal(compiled(step)(*inputs), step(*inputs))
+    behind, at_once = [op for op in models[0].op if op.type == "Cmo"]
+    assert [[*op.input] for op in (behind, at_once)] == [["MatMul:-1", "arg1_1:0"], ["arg1_1:0"]]
+    assert (behind.attr["max_size"].i, behind.attr["offset"].i) == (64, 16)
+
+
 def test_sizes_may_change() -> None:
     """Parts hold sizes of their operands, never numbers."""
     run = compiled(layer, dynamic=True)

@@ -33,6 +33,13 @@ TEST(Rules, NumbersAreHandedOn) {
   }
 }
 
+TEST(Rules, PrefetchesAreNotComputed) {
+  const std::string text =
+      graph_or_refusal({data("x", 0, {2}), Op("Cmo", "fetch", {"x:0"}).attr("max_size", int64_t{8}),
+                        Op("Neg", "y", {"fetch:-1", "x:0"})});
+  EXPECT_TRUE(contains(text, "aten.neg(%x)")) << text;
+}
+
 TEST(Rules, SizesThatOnlyARunKnowsAreNamed) {
   const std::vector<int64_t> window = {1, 1, 2, 2};
   EXPECT_EQ(
