@@ -2,10 +2,14 @@
 // Models, tensors and memory for tests of the engine's API.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -133,6 +137,34 @@ class GuardedMemory {
   size_t mapped_ = 0;
   std::byte* pages_ = nullptr;
   std::byte* data_ = nullptr;
+};
+
+// Blocks at odd addresses, which it counts.
+class CountingAllocator : public ::ge::Allocator {
+ public:
+  ::ge::MemBlock* Malloc(size_t size) override {
+    std::lock_guard lock(mutex_);
+    asked += static_cast<int64_t>(size);
+    auto* block = new ::ge::MemBlock(*this, static_cast<std::byte*>(std::malloc(size + 8)) + 8, size);
+    live_.insert(block);
+    return block;
+  }
+  void Free(::ge::MemBlock* block) override {
+    std::lock_guard lock(mutex_);
+    EXPECT_EQ(live_.erase(block), 1u);
+    std::free(static_cast<std::byte*>(block->GetAddr()) - 8);
+    delete block;
+  }
+  size_t live() {
+    std::lock_guard lock(mutex_);
+    return live_.size();
+  }
+
+  std::atomic<int64_t> asked = 0;
+
+ private:
+  std::mutex mutex_;
+  std::set<::ge::MemBlock*> live_;
 };
 
 }  // namespace npugraph::ge

@@ -2,10 +2,7 @@
 // Const and feature memory of the user.
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <mutex>
-#include <set>
 
 #include "ge/api/api_testing.h"
 #include "runtime/watch/ledger.h"
@@ -180,34 +177,6 @@ TEST_F(MemoryOfTheUser, OfGraphsWithUnknownSizesComesWithEachRun) {
     expect_close(floats(outputs[0]), result_of(perceptron(rows), {rows_of(rows)}));
   }
 }
-
-// Blocks at odd addresses, which it counts.
-class CountingAllocator : public ::ge::Allocator {
- public:
-  ::ge::MemBlock* Malloc(size_t size) override {
-    std::lock_guard lock(mutex_);
-    asked += static_cast<int64_t>(size);
-    auto* block = new ::ge::MemBlock(*this, static_cast<std::byte*>(std::malloc(size + 8)) + 8, size);
-    live_.insert(block);
-    return block;
-  }
-  void Free(::ge::MemBlock* block) override {
-    std::lock_guard lock(mutex_);
-    EXPECT_EQ(live_.erase(block), 1u);
-    std::free(static_cast<std::byte*>(block->GetAddr()) - 8);
-    delete block;
-  }
-  size_t live() {
-    std::lock_guard lock(mutex_);
-    return live_.size();
-  }
-
-  std::atomic<int64_t> asked = 0;
-
- private:
-  std::mutex mutex_;
-  std::set<::ge::MemBlock*> live_;
-};
 
 TEST_F(MemoryOfTheUser, ComesFromTheAllocatorOfTheStream) {
   const auto allocator = std::make_shared<CountingAllocator>();
