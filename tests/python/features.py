@@ -280,16 +280,14 @@ def _granted(engine: str) -> str:
     return f"Partly built. The option is {accepted}, which acts so in any case ({named})."
 
 
-def _recorded(*engine: str) -> str:
-    """The remark of an option of torchair that is only recorded. ``engine`` has its name in the engine, or those of
-    several options."""
-    options, they_have = ("options are", "They have") if len(engine) > 1 else ("option is", "It has")
+def _recorded(engine: str = "") -> str:
+    """The remark of an option of torchair that is only recorded. ``engine`` has its name in the engine."""
     accepted, tests = "accepted and checked", ["test_options_that_are_recorded"]
     if engine:
-        accepted = f"accepted, checked and passed to the engine as {' and '.join(f'`{name}`' for name in engine)}"
+        accepted = f"accepted, checked and passed to the engine as `{engine}`"
         tests.insert(0, "test_options_of_the_engine")
     named = ", ".join(f"`test_config_options::{test}`" for test in tests)
-    return f"Partly built. The {options} {accepted}. {they_have} no effect here, and a warning says so ({named})."
+    return f"Partly built. The option is {accepted}. It has no effect here, and a warning says so ({named})."
 
 
 def _not_here(reason: str) -> str:
@@ -301,13 +299,13 @@ def _not_here(reason: str) -> str:
 REMARKS = {
     "9.10": "Does not apply. The file counts matches of Ascend's fusion passes by their names. The engine has passes "
     "of its own, and `artifact.explain()` says what became of each operator.",
-    "4.10": _recorded("ge.aicoreNum"),
     "6.10": _recorded(),
     "6.12": _not_here("The file switches Ascend's fusion passes by their names, and the engine has passes of its own."),
     "6.13": _not_here("The option switches Ascend's passes by their names, and the engine has passes of its own."),
-    "6.14": _recorded("ge.oo.level", "ge.oo.constantFolding", "ge.oo.deadCodeElimination"),
+    "6.14": "Partly built. The level and the elimination of dead code act "
+    "(`test_engine_levels::test_level_o1_keeps_operators_apart`). The engine computes operators of constants at each "
+    "run, and a warning says so of `oo_constant_folding` (`test_config_options::test_options_that_are_recorded`).",
     "6.15": _not_here("The statistics count matches of Ascend's fusion passes by their names (9.10)."),
-    "6.17": _recorded("ge.aicoreNum"),
     "6.18": _recorded("ge.topoSortingMode"),
     "6.19": _not_here("It lets units of an NPU exchange while others compute. Here the same cores do both."),
     "6.20": _not_here("It says how many operators make a launch pay. A graph here is one call in any case."),

@@ -287,7 +287,9 @@ class TorchNpuGraphBase:
         options = "".join(f"\n    {name} = {value}" for name, value in self._options.items())
         logger.info("Compiling concrete graph %s with options:%s", self._name, options)
         begun = time.perf_counter()
-        core = _C.ge.compile(self._model, request, self._device, self._options)
+        with _engine_lock:
+            all_options = (_engine_options or {}) | self._options
+        core = _C.ge.compile(self._model, request, self._device, all_options)
         accept(core)
         self._core = core
         self._function = self._core.callable(boxed=boxed)

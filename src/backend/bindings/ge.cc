@@ -80,11 +80,14 @@ std::shared_ptr<Artifact> compile_model(const py::bytes& model_def, CompileReque
   ir::Graph graph = run_phase(phases, "ge import", [&] {
     const ge::Model model = ge::parse_model(std::as_bytes(std::span(*bytes)), bytes, "the serialised ModelDef");
     const ge::GraphDef& def = ge::graph_of(model);
-    const auto dump = ge::dump_of(options, def.name, device.has_index() ? device.index() : 0);
-    return ge::import_graph(model, def, bridge::from_torch(device), noting, dump ? &*dump : nullptr);
+    return ge::import_graph(model, def, bridge::from_torch(device),
+                            {.host = noting,
+                             .dump = ge::dump_of(options, def.name, device.has_index() ? device.index() : 0),
+                             .limits = ge::core_limits(options)});
   });
   request.generate = true;
   request.super_kernels.merges = true;
+  ge::apply_levels(options, request);
   const compiler::CompileHost host{
       .catalog = &operators_for(named), .make_task = bridge::make_task, .facts = bridge::torch_facts()};
   return std::make_shared<Artifact>(std::move(graph), std::move(request), host, bridge::TorchHost::instance(),

@@ -125,9 +125,11 @@ std::vector<passes::PassRecord> run_graph_passes(ir::Graph& graph, const std::ve
 }
 
 lower::Lowered lower_graph(const ir::Graph& graph, const CompileRequest& request, const CompileHost& host) {
-  return lower::lower(
-      graph, *host.catalog,
-      {.generate = request.generate, .place_parts = request.place_parts, .keep_rest = request.keep_rest});
+  return lower::lower(graph, *host.catalog,
+                      {.generate = request.generate,
+                       .join = request.join,
+                       .place_parts = request.place_parts,
+                       .keep_rest = request.keep_rest});
 }
 
 void lower_into(CompileResult& result, const ir::Graph& graph, const CompileRequest& request, const CompileHost& host) {

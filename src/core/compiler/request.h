@@ -40,6 +40,7 @@ struct CompileRequest {
   bool place_parts = true;  // parts of a concatenation are computed into the memory of its result
   bool generate = false;    // loop nests are generated where they save memory traffic
   bool keep_rest = false;   // operators that neither code nor the host runs become tasks of the host all the same
+  bool join = true;         // generated code may be of several nodes
   bool group = true;        // small tasks that do not depend on each other run at the same time
   lower::MergeOptions super_kernels = {.merges = false};
   // What the front end tests of sizes and numbers of inputs before each call, besides the bounds of symbols.

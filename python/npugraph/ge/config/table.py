@@ -316,17 +316,17 @@ _ENGINE = (
         "ge_config.oo_level",
         "O3",
         Choice("O1", "O3"),
-        "'O1' leaves fusion passes out and keeps the order of nodes.",
+        "'O1' leaves out what makes one operator of several: fusion passes and generated code for several operators.",
         engine=EngineOption("ge.oo.level"),
-        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.oo_constant_folding",
         None,
         _SWITCH_OR_NONE,
-        "Compute operators of constants when compiling. None means that they are.",
+        "Compute operators of constants when compiling. None leaves it to the engine.",
         engine=EngineOption("ge.oo.constantFolding", _word),
-        no_effect=_OWN_PASSES,
+        no_effect="The engine computes operators of constants at each run.",
+        granted=(False,),
     ),
     Row(
         "ge_config.oo_dead_code_elimination",
@@ -334,7 +334,6 @@ _ENGINE = (
         _SWITCH_OR_NONE,
         "Remove operators whose results nothing reads. None means that they are removed.",
         engine=EngineOption("ge.oo.deadCodeElimination", _word),
-        no_effect=_OWN_PASSES,
     ),
     Row(
         "ge_config.export_compile_stat",
@@ -357,9 +356,9 @@ _ENGINE = (
         "ge_config.aicore_num",
         None,
         Pattern(r"[1-9][0-9]*\|[1-9][0-9]*", "a number of cube cores and one of vector cores, such as '24|48'"),
-        "The most cores that graphs use.",
+        "The most threads that graphs use: the first number for products, convolutions and attention, the second for "
+        "all else. A lower limit of `torchair.scope.limit_core_num` holds for its operators.",
         engine=EngineOption("ge.aicoreNum", of_process=True),
-        no_effect="Graphs of the engine use all cores of the process.",
     ),
 )
 

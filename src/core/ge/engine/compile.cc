@@ -30,11 +30,12 @@ const GraphDef& graph_of(const Model& model) {
   return model.graphs.front();
 }
 
-compiler::CompileResult compile_imported(ir::Graph graph) {
+compiler::CompileResult compile_imported(ir::Graph graph, const EngineOptions& options) {
   compiler::CompileRequest request;
   request.name = graph.name;
   request.generate = true;
   request.super_kernels.merges = true;
+  apply_levels(options, request);
   return compiler::compile(std::move(graph), request, host_without_operators());
 }
 

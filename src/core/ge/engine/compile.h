@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/pipeline.h"
+#include "ge/engine/options.h"
 #include "ge/model.h"
 #include "ir/graph.h"
 
@@ -14,8 +15,9 @@ compiler::CompileHost host_without_operators();
 // The first graph of a model. UserError if it has none.
 const GraphDef& graph_of(const Model& model);
 
-// Compiles an imported graph. UserError for an operator that cannot become generated code.
-compiler::CompileResult compile_imported(ir::Graph graph);
+// Compiles an imported graph at the levels that the options say. UserError for an operator that cannot become generated
+// code.
+compiler::CompileResult compile_imported(ir::Graph graph, const EngineOptions& options = {});
 
 // Imports and compiles the first graph of a model for tensors in the host's memory. UserError as in import_graph() and
 // above.

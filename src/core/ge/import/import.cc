@@ -96,8 +96,8 @@ int64_t index_of(const OpDef& op) {
 
 class Importer {
  public:
-  Importer(const OrderedGraph& ops, Context& context, const HostSchemas& host, const Dumps& dumps)
-      : ops_(ops), context_(context), host_(host), dumps_(dumps) {}
+  Importer(const OrderedGraph& ops, Context& context, const ImportOptions& options, const Dumps& dumps)
+      : ops_(ops), context_(context), options_(options), dumps_(dumps), streams_(options.limits) {}
 
   // Adds all of the graph.
   void run() {
@@ -286,7 +286,7 @@ class Importer {
   std::vector<Operand> apply_rule(const OpDef& op) {
     const std::vector<Operand*> operands = operands_of(op);
     const Rule rule = find_rule(op.type);
-    if (const auto schema = schema_of(op, rule != nullptr, host_))
+    if (const auto schema = schema_of(op, rule != nullptr, options_.host))
       return call_operator(context_, op, *schema, operands);
     const IrOperator* ir = find_operator(op.type);
     const auto* parts = find_attr<std::shared_ptr<const GraphDef>>(op.attrs, attr::kParts);
@@ -305,7 +305,7 @@ class Importer {
   std::vector<Operand> add_parts(const GraphDef& parts, const std::vector<Operand*>& operands) {
     const OrderedGraph ordered = order_operators(parts);
     const Dumps none(nullptr, parts);
-    return Importer(ordered, context_, host_, none).run_parts(operands);
+    return Importer(ordered, context_, options_, none).run_parts(operands);
   }
 
   std::vector<Operand*> operands_of(const OpDef& op) {
@@ -350,7 +350,7 @@ class Importer {
 
   const OrderedGraph& ops_;
   Context& context_;
-  const HostSchemas& host_;
+  const ImportOptions& options_;
   const Dumps& dumps_;
   Streams streams_;
   std::map<const OpDef*, std::vector<Operand>> results_;
@@ -374,17 +374,16 @@ void add_substitution(Substitutions& known, const SizesMustBeEqual& equation) {
 
 }  // namespace
 
-ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const HostSchemas& host,
-                       const Dump* dump) {
+ir::Graph import_graph(const Model& model, const GraphDef& def, const Device& device, const ImportOptions& options) {
   const OrderedGraph ordered = order_operators(def);
-  const Dumps dumps(dump, def);
+  const Dumps dumps(options.dump ? &*options.dump : nullptr, def);
   SizeBounds bounds = stated_bounds(def);
   Substitutions substitutions;
   while (true) {
     try {
       Context context(substitutions, bounds, device, model.owner);
       context.graph().name = def.name.empty() ? "graph" : def.name;
-      Importer(ordered, context, host, dumps).run();
+      Importer(ordered, context, options, dumps).run();
       return std::move(context.graph());
     } catch (const SizesMustBeEqual& equation) {
       add_substitution(substitutions, equation);  // one symbol less in each round, or a multiple in the place of one

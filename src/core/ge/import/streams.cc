@@ -18,14 +18,15 @@ namespace npugraph::ge {
 
 namespace {
 
-int32_t limit_of(const OpDef& op, std::string_view name) {
+// What an operator states, but at most `most`; 0 stands for no limit.
+int32_t limit_of(const OpDef& op, std::string_view name, int32_t most) {
   const std::string text = text_attr(op, name);
-  if (text.empty()) return 0;
+  if (text.empty()) return most;
   int32_t limit = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
   if (error != std::errc() || end != text.data() + text.size() || limit < 1)
     throw UserError(cat("operator '", op.name, "': its attribute '", name, "' is a number of cores, got '", text, "'"));
-  return limit;
+  return most == 0 ? limit : std::min(limit, most);
 }
 
 using NodeIds = std::vector<ir::NodeId>;
@@ -185,11 +186,12 @@ void Streams::settle(ir::Graph& graph) const {
 
 void Streams::add_sections(ir::Graph& graph) const {
   Controls controls;
-  std::vector<Wish> wishes(static_cast<size_t>(graph.num_nodes()));
+  std::vector<Wish> wishes(static_cast<size_t>(graph.num_nodes()), Wish{.limits = limits_});
   bool is_plain = true;
   for (const Part& part : parts_) {
     Wish wish{.stream = part.stream,
-              .limits = {limit_of(*part.op, attr::kCubeCores), limit_of(*part.op, attr::kVectorCores)},
+              .limits = {limit_of(*part.op, attr::kCubeCores, limits_.cube),
+                         limit_of(*part.op, attr::kVectorCores, limits_.vector)},
               .after = controls.add(*part.op, part.first, part.end)};
     is_plain = is_plain && wish.stream == 0 && wish.limits == CoreLimits{};
     for (ir::NodeId id = part.first; id < part.end; ++id) wishes[static_cast<size_t>(id)] = wish;

@@ -19,6 +19,7 @@
 
 #include "ge/model.h"
 #include "ir/graph.h"
+#include "tensor/core_limits.h"
 
 namespace npugraph::ge {
 
@@ -35,6 +36,9 @@ inline constexpr std::string_view kSuperKernelOptions = "_super_kernel_options";
 
 class Streams {
  public:
+  // `limits` hold for all operators; those that operators state are lower, or do not count.
+  explicit Streams(const CoreLimits& limits) : limits_(limits) {}
+
   // That of the stream of the operator, 0 for one without a label. Labels are counted as they come.
   int32_t number_of(const OpDef& op);
   // The nodes of the Graph from `first` up to `end` are those of `op`. Operators come in the order of the Graph.
@@ -52,6 +56,7 @@ class Streams {
   void add_sections(ir::Graph& graph) const;
   void add_marks(ir::Graph& graph) const;
 
+  const CoreLimits limits_;
   std::map<std::string, int32_t, std::less<>> streams_ = {{"", 0}};
   std::vector<Part> parts_;
 };

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "compiler/task_makers.h"
 #include "ge/engine/compile.h"
+#include "ge/import/import.h"
 #include "ge/model_builder.h"
 #include "runtime/executable.h"
 #include "runtime/malloc_host.h"
@@ -71,6 +72,30 @@ TEST(Engine, ConcatenatesTensorsWithoutElements) {
                   Op("ConcatV2", "y", {"e:0", "e:0", "axis:0"}).attr("N", int64_t{2}),
                   Op("NetOutput", "out", {"y:0"})});
   EXPECT_EQ(model.run({ramp({2, 3}, 0.1f)}), std::vector<float>());
+}
+
+// The operators of each task, at these levels.
+std::vector<std::string> origins(const std::vector<Op>& ops, const EngineOptions& options) {
+  const Model model = model_of(ops);
+  const auto compiled = compile_imported(import_graph(model, graph_of(model), Device{}), options);
+  std::vector<std::string> all;
+  for (const program::Task& task : compiled.program.tasks) all.push_back(task.origin);
+  return all;
+}
+
+TEST(Engine, LevelsSayWhatIsFusedAndRemoved) {
+  using Names = std::vector<std::string>;
+  const std::vector<Op> chain = {data("x", 0, {64, 64}), Op("Relu", "a", {"x:0"}), Op("Neg", "b", {"a:0"}),
+                                 Op("Exp", "c", {"b:0"}), Op("NetOutput", "out", {"c:0"})};
+  EXPECT_EQ(origins(chain, {}), Names{"a, b, c"});
+  EXPECT_EQ(origins(chain, {{"ge.oo.level", "O3"}}), Names{"a, b, c"});
+  EXPECT_EQ(origins(chain, {{"ge.oo.level", "O1"}}), (Names{"a", "b", "c"}));
+  const std::vector<Op> dead = {data("x", 0, {64, 64}), Op("Relu", "a", {"x:0"}), Op("Neg", "b", {"x:0"}),
+                                Op("NetOutput", "out", {"a:0"})};
+  EXPECT_EQ(origins(dead, {}), Names{"a"});
+  EXPECT_EQ(origins(dead, {{"ge.oo.level", "O1"}, {"ge.oo.deadCodeElimination", "false"}}), (Names{"a", "b"}));
+  EXPECT_THROW(origins(chain, {{"ge.oo.level", "O2"}}), UserError);
+  EXPECT_THROW(origins(chain, {{"ge.oo.deadCodeElimination", "1"}}), UserError);
 }
 
 // y = relu(x w^T + b) + r, with an unknown number of rows in x and in r.

@@ -13,15 +13,15 @@
 namespace npugraph::ge {
 namespace {
 
-ir::Graph graph_of_model(const std::vector<Op>& ops) {
+ir::Graph graph_of_model(const std::vector<Op>& ops, const CoreLimits& limits = {}) {
   const Model model = model_of(ops);
-  return import_graph(model, model.graphs.front(), Device{});
+  return import_graph(model, model.graphs.front(), Device{}, {.limits = limits});
 }
 
 // The sections as "stream<-after", with limits in braces.
-std::string sections(const std::vector<Op>& ops) {
+std::string sections(const std::vector<Op>& ops, const CoreLimits& limits = {}) {
   std::string text;
-  for (const ir::Section& section : graph_of_model(ops).sections) {
+  for (const ir::Section& section : graph_of_model(ops, limits).sections) {
     text += cat(text.empty() ? "" : " ", section.stream);
     for (const int32_t other : section.after) text += cat("<-", other);
     if (section.limits != CoreLimits{}) text += cat("{", section.limits.cube, ",", section.limits.vector, "}");
@@ -86,6 +86,10 @@ TEST(Streams, LimitsAreThoseOfSections) {
                      Op("Tanh", "y", {"a:0"}), Op("NetOutput", "out", {"y:0"})});
   };
   EXPECT_EQ(limited("3"), "0{2,3} 0");
+  const std::vector<Op> ops = {data("x", 0, {4}), Op("Relu", "a", {"x:0"}).attr("_op_aicore_num", "2"),
+                               Op("Tanh", "y", {"a:0"}), Op("NetOutput", "out", {"y:0"})};
+  EXPECT_EQ(sections(ops, {.cube = 4, .vector = 3}), "0{2,3} 0{4,3}");
+  EXPECT_EQ(sections(ops, {.cube = 1, .vector = 3}), "0{1,3}");
   for (const char* cores : {"0", "-1", "many", "2x"}) {
     try {
       limited(cores);

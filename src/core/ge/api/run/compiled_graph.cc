@@ -12,11 +12,11 @@ namespace npugraph::ge {
 
 using program::Output;
 
-CompiledGraph::CompiledGraph(ir::Graph graph, const std::string& name, const GraphOptions& options)
-    : options_(options), host_(name) {
+CompiledGraph::CompiledGraph(ir::Graph graph, const std::string& name, const EngineOptions& options)
+    : limits_(core_limits(options)), host_(name) {
   try {
     graph.name = name;
-    compiler::CompileResult result = compile_imported(std::move(graph));
+    compiler::CompileResult result = compile_imported(std::move(graph), options);
     program_ = std::make_shared<const program::Program>(std::move(result.program));
     compiler::RunRequest request;
     request.calls.memory = &memory_;
@@ -33,7 +33,7 @@ GraphFacts CompiledGraph::find_facts() const {
   facts.constant_bytes = runtime::HeldMemory(*executable_).constant_bytes();
   if (program_->symbols.empty()) {
     const std::vector<runtime::BoundInput> inputs(program_->inputs.size());
-    facts.feature_bytes = executable_->prepare({.all = inputs, .stream = {.limits = options_.limits}});
+    facts.feature_bytes = executable_->prepare({.all = inputs, .stream = {.limits = limits_}});
   }
   facts.name = program_->name;
   facts.tasks_of_streams[0];  // also of a graph without tasks
@@ -96,7 +96,7 @@ void CompiledGraph::release_memory() {
 }
 
 void CompiledGraph::prepare(const CallInputs& inputs) {
-  executable_->prepare({.all = inputs.bound(), .stream = {.limits = options_.limits}});
+  executable_->prepare({.all = inputs.bound(), .stream = {.limits = limits_}});
 }
 
 void CompiledGraph::run(CallInputs& inputs, CallOutputs& outputs) {
@@ -106,7 +106,7 @@ void CompiledGraph::run(CallInputs& inputs, CallOutputs& outputs) {
   std::vector<runtime::BoundOutput> results(program_->outputs.size());
   std::vector<int64_t> dims;
   const runtime::RunResult result = executable_->run(
-      {.all = inputs.bound(), .stream = {.limits = options_.limits}, .results = outputs.memory()}, results, dims);
+      {.all = inputs.bound(), .stream = {.limits = limits_}, .results = outputs.memory()}, results, dims);
   if (!result.warning.empty()) add_warning(result.warning);
   switch (result.status) {
     case runtime::RunStatus::kOk: inputs.write_back(); return outputs.finish(*program_, results, inputs);

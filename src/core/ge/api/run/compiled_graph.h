@@ -43,7 +43,7 @@ struct GraphFacts {
 class CompiledGraph {
  public:
   // `name` is for pools() and the task log. ApiError GE_GRAPH_INVALID if no code can be made.
-  CompiledGraph(ir::Graph graph, const std::string& name, const GraphOptions& options);
+  CompiledGraph(ir::Graph graph, const std::string& name, const EngineOptions& options);
 
   const GraphFacts& facts() const { return *facts_; }
   std::shared_ptr<const GraphFacts> shared_facts() const { return facts_; }
@@ -72,7 +72,7 @@ class CompiledGraph {
   // Copies constants to the block; without one, runs read the bytes of the model.
   void keep_constants(UserBlock block);
 
-  const GraphOptions options_;
+  const CoreLimits limits_;
   std::shared_ptr<const program::Program> program_;
   GraphMemory memory_;
   BlockHost host_;

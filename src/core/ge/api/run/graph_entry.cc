@@ -28,10 +28,9 @@ bool has_failed(const std::shared_future<std::shared_ptr<CompiledGraph>>& compil
   }
 }
 
-ir::Graph import(const SerialisedModel& model, const std::string& name, const GraphOptions& options) {
+ir::Graph import(const SerialisedModel& model, const std::string& name, const EngineOptions& options) {
   try {
-    const auto dump = dump_of(options.dump, name, 0);
-    return import_graph(model.model, graph_of(model.model), Device{}, {}, dump ? &*dump : nullptr);
+    return import_graph(model.model, graph_of(model.model), Device{}, {.dump = dump_of(options, name, 0)});
   } catch (const UserError& error) {
     throw ApiError(::ge::GE_GRAPH_INVALID, error.what());
   }
@@ -89,8 +88,8 @@ void PendingRun::finish() {
   graph_.reset();
 }
 
-GraphEntry::GraphEntry(std::string name, std::shared_ptr<const SerialisedModel> model, const GraphOptions& options)
-    : name_(std::move(name)), model_(std::move(model)), options_(options) {}
+GraphEntry::GraphEntry(std::string name, std::shared_ptr<const SerialisedModel> model, EngineOptions options)
+    : name_(std::move(name)), model_(std::move(model)), options_(std::move(options)) {}
 
 void GraphEntry::compile() {
   std::lock_guard lock(mutex_);

@@ -64,7 +64,7 @@ class PendingRun {
 // Functions throw ApiError. Thread-safe.
 class GraphEntry : public std::enable_shared_from_this<GraphEntry> {
  public:
-  GraphEntry(std::string name, std::shared_ptr<const SerialisedModel> model, const GraphOptions& options);
+  GraphEntry(std::string name, std::shared_ptr<const SerialisedModel> model, EngineOptions options);
 
   // Reads the operators, and then makes code in another thread, for which the functions below wait. Does nothing if the
   // graph is compiled or being compiled.
@@ -114,7 +114,7 @@ class GraphEntry : public std::enable_shared_from_this<GraphEntry> {
 
   const std::string name_;
   const std::shared_ptr<const SerialisedModel> model_;
-  const GraphOptions options_;
+  const EngineOptions options_;
   Gate gate_;
   mutable std::mutex mutex_;  // guards what follows
   std::shared_future<Compiled> compiled_;

@@ -100,7 +100,7 @@ void SessionState::add(uint32_t id, const ::ge::Graph& graph, const OptionMap& o
   check_usable();
   const std::shared_ptr<const SerialisedModel> given = model_in(graph);
   check_options(options);
-  const GraphOptions parsed = parse_options(merged(merged(global_options(), options_), options));
+  const EngineOptions parsed = parse_options(merged(merged(global_options(), options_), options));
   const auto model = copies ? copy_of_bytes(given->bytes, given->folder) : given;
   ::ge::AscendString name;
   graph.GetName(name);
