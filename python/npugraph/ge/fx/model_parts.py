@@ -32,7 +32,7 @@ from npugraph.ge.converters.table import RESULT_TYPE, Row, row_of_ascend, schema
 from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.fx.graph import convert_parts
 from npugraph.ge.fx.graph_forms import form_of
-from npugraph.ge.fx.operator_parts import PARTS, OperatorParts, has_parts
+from npugraph.ge.fx.operator_parts import PARTS, OperatorParts, has_lengths_alone, has_parts
 from npugraph.ge.graph import GeGraph, Tensor
 from npugraph.ge.normalise import data_inputs
 
@@ -58,7 +58,7 @@ def add_parts(graph: GeGraph) -> tuple[int, list[str]]:
     """Adds parts to the operators that the engine has no rule for, where they have none. Returns the number of
     operators that have got them, and for each other one a line that says why not."""
     adder = _Adder(graph)
-    missing = [op for op in graph.op if op.type not in ir.computed_types() and not {PARTS, OPERATOR} & set(op.attr)]
+    missing = [op for op in graph.op if not _is_computed(op) and not {PARTS, OPERATOR} & set(op.attr)]
     refused = []
     for op in missing:
         try:
@@ -66,6 +66,10 @@ def add_parts(graph: GeGraph) -> tuple[int, list[str]]:
         except NotImplementedError as refusal:
             refused.append(f"operator {op.name!r} of type {op.type}: {refusal}")
     return len(missing) - len(refused), refused
+
+
+def _is_computed(op: Any) -> bool:
+    return has_lengths_alone(op) if op.type == "FusedInferAttentionScore" else op.type in ir.computed_types()
 
 
 def _rows_of(op_type: str) -> Iterator[Row]:

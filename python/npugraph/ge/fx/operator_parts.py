@@ -37,8 +37,54 @@ from npugraph.ge.normalise import UNFED, data_inputs, normalise
 
 # The attribute of an operator with the graph of its parts (src/core/ge/import/inputs.h).
 PARTS = "_npugraph_parts"
-# Operators whose rules compute what the converters of ATen write, and not all that those of Ascend do.
-_PARTLY_COMPUTED = {"GroupedMatmul", "MatMul", "PromptFlashAttention"}
+_FLOATS = {proto.DT_FLOAT, proto.DT_FLOAT16, proto.DT_BF16}
+
+
+def _given(op: Any) -> dict[str, Any]:
+    """The descriptors of the inputs that ``op`` has, by name."""
+    return {desc.name: desc for desc, source in zip(op.input_desc, data_inputs(op), strict=True) if source}
+
+
+def _attribute(op: Any, name: str) -> Any:
+    """The value of an attribute; None if ``op`` leaves it at its default."""
+    if name not in op.attr:
+        return None
+    return getattr(op.attr[name], op.attr[name].WhichOneof("value"))
+
+
+def has_lengths_alone(op: Any) -> bool:
+    """Whether keys that a ``FusedInferAttentionScore`` does not see lie behind the lengths of sequences, and nothing
+    else is asked for."""
+    given = _given(op)
+    if given.keys() != {"query", "key0", "value0", "actual_seq_lengths_kv"} or given["query"].dtype not in _FLOATS:
+        return False
+    is_plain = not _attribute(op, "sparse_mode") and not _attribute(op, "softmax_lse_flag")
+    is_of_one_type = len({given[name].dtype for name in ("query", "key0", "value0")}) == 1
+    return is_plain and is_of_one_type and _attribute(op, "input_layout") in (None, b"BSH", b"BNSD", b"BSND")
+
+
+def _has_groups_alone(op: Any, node: fx.Node) -> bool:
+    """Whether groups of the rows of one tensor are multiplied with the matrices of another one, and nothing else is
+    asked for."""
+    given = _given(op)
+    if given.keys() != {"x0", "weight0", "group_list"} or given["x0"].dtype not in _FLOATS:
+        return False
+    is_plain = not any(_attribute(op, name) for name in ("group_type", "act_type", "transpose_x"))
+    is_one = _attribute(op, "split_item") in (2, 3) and _attribute(op, "group_list_type") in (0, 1)
+    arguments = arguments_by_name(node.target, node.args, node.kwargs)
+    ranks = [arguments[name][0].meta["val"].dim() for name in ("x", "weight")]
+    types = [given["x0"].dtype, given["weight0"].dtype, data_types.to_proto(data_types.DataType(_attribute(op, "dtype")))]
+    return is_plain and is_one and ranks == [2, 3] and len({*types}) == 1
+
+
+# Operators whose rules compute what the converters of ATen write, and of what those of Ascend do the operators for
+# which the function is true.
+_PARTLY_COMPUTED: Mapping[str, Callable[[Any, fx.Node], bool]] = {
+    "FusedInferAttentionScore": lambda op, node: has_lengths_alone(op),
+    "GroupedMatmul": _has_groups_alone,
+    "MatMul": lambda op, node: False,
+    "PromptFlashAttention": lambda op, node: False,
+}
 
 
 class Converted(NamedTuple):
@@ -204,8 +250,9 @@ def _write(op: Any, converted: Converted, operands: Sequence[Any], lists: Sequen
 
 def is_computed(op: Any, node: fx.Node) -> bool:
     """Whether the engine has a rule for ``op``, to which the converter of ``node`` has brought it."""
-    is_partly = op.type in _PARTLY_COMPUTED and is_of_ascend(node.target)
-    return op.type in ir.computed_types() and not is_partly
+    if op.type in _PARTLY_COMPUTED and is_of_ascend(node.target):
+        return _PARTLY_COMPUTED[op.type](op, node)
+    return op.type in ir.computed_types()
 
 
 def has_parts(node: fx.Node) -> bool:

@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 import npugraph
+import torchair
 from benchmarks.ascend_programs import PROGRAMS, BlocksOfGe, Decoder, LatentDecoder, Sizes, build, in_ge_mode
 from benchmarks.model_case import ERROR_FACTORS, relative_error
+from npugraph.__main__ import main
+from npugraph.ge.fx.operator_parts import PARTS
 from tests.python.device.compiled.test_ge_operators_of_ascend import models
+from tests.python.ge.air_runner import BareRoot, arguments_of, read
 
 __all__ = ["models"]  # a fixture
 
@@ -100,3 +107,36 @@ def test_a_step_is_one_graph_with_the_tokens_of_eager_mode(name: str, models: li
     copied = [task.bytes_copied for task in artifact.tasks]
     of_host = artifact.memory["copied_bytes_per_replay"] - sum(copied)
     assert max(*copied, of_host) < least
+
+
+@pytest.mark.feature("12e.8")
+@pytest.mark.parametrize("name", ["dense", "mixture"])
+def test_a_file_has_the_bits_of_the_process_without_torch(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its parts it is refused, and `python -m npugraph parts` repairs it."""
+    model, root = build(name, Sizes(), torch.float16).npu(), BareRoot(tmp_path)
+
+    def inputs() -> tuple[Any, ...]:
+        generator = torch.Generator().manual_seed(0)
+        caches = model.caches(2, "npu")
+        for cache in [cache for pair in caches for cache in pair]:
+            cache.copy_(torch.randn(cache.shape, generator=generator))
+        return torch.arange(2).npu(), torch.tensor(STARTS).npu(), caches
+
+    torchair.dynamo_export(*inputs(), model=model, export_path=str(root.files), export_name="m")
+    want = in_ge_mode(model)(*inputs()).cpu().numpy()
+    file = read(root.files / "m.air")
+    given = pytree.tree_map(torch.Tensor.cpu, inputs())
+    arguments = arguments_of(file, build(name, Sizes(), torch.float16), given, {})
+    assert np.array_equal(root.run("m.air", arguments)[0], want)
+    whole = [op for op in file.graph[0].op if PARTS in op.attr]
+    for op in whole:
+        del op.attr[PARTS]
+    (root.files / "foreign.air").write_bytes(file.SerializeToString())
+    types = "|".join({op.type for op in whole})
+    with pytest.raises(AssertionError, match=rf"of type ({types}).*`python -m npugraph parts`"):
+        root.run("foreign.air", arguments)
+    assert main(["parts", str(root.files / "foreign.air"), str(root.files / "whole.air")]) == 0
+    assert f"{len(whole)} operators have got their parts" in capsys.readouterr().out
+    assert np.array_equal(root.run("whole.air", arguments)[0], want)

@@ -233,8 +233,8 @@ def test_the_host_computes_what_reads_values(models: list[Any]) -> None:
     """The lengths of groups are read when the graph runs, so the operator of the host is called inside the graph."""
 
     def experts(x: torch.Tensor, weights: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        (y,) = torch_npu.npu_grouped_matmul([x + 1], [weights], group_list=lengths, split_item=3, group_type=0)
-        return y * 2
+        how = {"group_list": lengths, "split_item": 3, "group_type": 0, "act_type": 5}
+        return torch_npu.npu_grouped_matmul([x + 1], [weights], **how)[0] * 2
 
     x, weights = torch.randn(6, 8).npu(), torch.randn(3, 8, 4).npu()
     run = compiled(experts)
@@ -243,6 +243,46 @@ def test_the_host_computes_what_reads_values(models: list[Any]) -> None:
         check_equal(run(x, weights, lengths), experts(x, weights, lengths))
     (call,) = [op for op in models[0].op if op.type == "GroupedMatmul"]
     assert call.attr[OPERATOR].s == b"npu.npu_grouped_matmul" and PARTS not in call.attr
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_groups_of_rows_need_no_host(kind: int, models: list[Any]) -> None:
+    """The engine has a rule for products of groups alone; rows of no group are zeros."""
+
+    def experts(x: torch.Tensor, weights: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        how = {"group_list": lengths, "group_list_type": kind, "split_item": 3, "group_type": 0}
+        return torch_npu.npu_grouped_matmul([x], [weights], **how)[0]
+
+    x, weights = torch.randn(6, 8).npu(), torch.randn(3, 8, 4).npu()
+    run = compiled(experts)
+    for lengths in ([2, 4, 5], [0, 5, 6]) if kind == 0 else ([2, 2, 1], [0, 5, 1]):
+        given = torch.tensor(lengths).npu()
+        check_equal(run(x, weights, given), experts(x, weights, given))
+    (call,) = [op for op in models[0].op if op.type == "GroupedMatmul"]
+    assert not {OPERATOR, PARTS} & set(call.attr)
+
+
+@pytest.mark.parametrize("layout", ["BSH", "BNSD", "BSND"])
+def test_attention_of_lengths_needs_no_host(layout: str, models: list[Any]) -> None:
+    """The engine has a rule for keys that lengths hide. Sequences without keys are zeros, and what hidden places hold
+    has no effect."""
+    sizes = {"BSH": [(3, 2, 32), (3, 6, 16)], "BNSD": [(3, 4, 2, 8), (3, 2, 6, 8)]}
+    sizes["BSND"] = [(3, 2, 4, 8), (3, 6, 2, 8)]
+    query, key, value = (torch.randn(sizes[layout][place]).npu() for place in (0, 1, 1))
+    key[2].fill_(torch.nan)
+    value[2].fill_(torch.nan)
+    how = {"num_heads": 4, "num_key_value_heads": 2, "scale": 0.3, "input_layout": layout}
+
+    def attend(lengths: torch.Tensor) -> torch.Tensor:
+        score = torchair.ops.npu_fused_infer_attention_score
+        return score(query, key, value, actual_seq_lengths_kv=lengths, **how)[0]
+
+    run = compiled(attend)
+    for lengths in ([1, 6, 0], [4, 2, 0]):
+        given = torch.tensor(lengths).npu()
+        check_equal(run(given), attend(given))
+    (call,) = [op for op in models[0].op if op.type == "FusedInferAttentionScore"]
+    assert not {OPERATOR, PARTS} & set(call.attr)
 
 
 def exported(folder: Path) -> BareRoot:
