@@ -73,8 +73,9 @@ def _has_groups_alone(op: Any, node: fx.Node) -> bool:
     is_one = _attribute(op, "split_item") in (2, 3) and _attribute(op, "group_list_type") in (0, 1)
     arguments = arguments_by_name(node.target, node.args, node.kwargs)
     ranks = [arguments[name][0].meta["val"].dim() for name in ("x", "weight")]
-    types = [given["x0"].dtype, given["weight0"].dtype, data_types.to_proto(data_types.DataType(_attribute(op, "dtype")))]
-    return is_plain and is_one and ranks == [2, 3] and len({*types}) == 1
+    result = data_types.to_proto(data_types.DataType(_attribute(op, "dtype")))
+    is_of_one_type = given["x0"].dtype == given["weight0"].dtype == result
+    return is_plain and is_one and is_of_one_type and ranks == [2, 3]
 
 
 # Operators whose rules compute what the converters of ATen write, and of what those of Ascend do the operators for
