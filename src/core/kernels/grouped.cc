@@ -122,8 +122,12 @@ class GroupedProduct {
 
   template <typename T>
   static void pack(const T* from, int64_t row_stride, int64_t stride, int64_t rows, int64_t columns, float* to) {
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) to[i * columns + j] = convert<float>(from[i * row_stride + j * stride]);
+    for (int64_t i = 0; i < rows; ++i, from += row_stride, to += columns) {
+      if (stride == 1) {  // a loop of its own, of which the compiler makes vector code
+        for (int64_t j = 0; j < columns; ++j) to[j] = convert<float>(from[j]);
+      } else {
+        for (int64_t j = 0; j < columns; ++j) to[j] = convert<float>(from[j * stride]);
+      }
     }
   }
 
