@@ -14,6 +14,7 @@ import torch._dynamo
 
 import npugraph
 from benchmarks import (
+    ascend_decoders,
     busy_machine,
     call_overhead,
     changing_sizes,
@@ -81,6 +82,7 @@ BENCHMARKS = {
         serving_start,
         ge_instructions,
         tuned_products,
+        ascend_decoders,
     )
 }
 SAMPLES, QUICK_SAMPLES = 15, 5

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from benchmarks import (
+    ascend_decoders,
     busy_machine,
     call_overhead,
     changing_sizes,
@@ -41,6 +42,7 @@ from benchmarks.bar_kinds import (
     TypeBar,
 )
 from benchmarks.samples.npu_eager import BOXED, LISTS, TRAINING, UNBOXED
+from benchmarks.sides import OURS
 
 INDUCTOR = tuple(peers.INDUCTOR)
 BEST = (*INDUCTOR, *peers.FOREIGN)
@@ -147,4 +149,5 @@ BARS = (
         for side in servers.PAIRS
     ),
     FigureBar("ge_instructions", ge_instructions.RATIO, 1.01),
+    EachBar(ascend_decoders.NAME, "", 1.1, side=ascend_decoders.GE, other=OURS),
 )
