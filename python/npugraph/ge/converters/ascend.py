@@ -239,3 +239,18 @@ def quant_conv2d(given: Given, meta_outputs: Any) -> Any:
 def gather_backward(given: Given, meta_outputs: Any) -> Any:
     zeros = ge.Fill(given["self_size"], operand(0, meta_outputs.dtype))
     return ge.ScatterElements(zeros, given["index"], given["grad"], axis=given["dim"], reduction="add")
+
+
+@_converter("npu.npu_all_gather_quant_mm.default")
+def all_gather_quant_mm(given: Given, meta_outputs: Any) -> Any:
+    return _add(
+        "AllGatherMatmulV2",
+        given,
+        x1=given["input"],
+        group=given["hcom"],
+        rank_size=given["world_size"],
+        is_gather_out=given["gather_output"],
+        is_amax_out=given["amax_output"],
+        y_dtype=int(meta_outputs[0].dtype),
+        comm_mode=given["comm_mode"] or "ai_cpu",
+    )

@@ -111,9 +111,15 @@ npu._npu_distribute_barrier.default: DistributeBarrier *
 npu.npu_all_gather_base_mm.default: AllGatherMatmul x1=input group=hcom rank_size=world_size \
 is_gather_out=gather_output *
 npu.npu_all_to_all_matmul.default: AlltoAllMatmul group=hcom alltoall_out_flag=all2all_out_flag world_size=world_size *
+npu.npu_all_to_all_quant_matmul.default: AlltoAllMatmul group=hcom comm_scale=common_scale \
+comm_quant_mode=common_quant_mode alltoall_out_flag=all2all_out_flag y_dtype=meta_outputs.dtype *
 npu.npu_alltoallv_gmm.default: AlltoAllvGroupedMatMul group=hcom *
 npu.npu_gmm_alltoallv.default: GroupedMatMulAlltoAllv group=hcom *
 npu.npu_matmul_all_to_all.default: MatmulAlltoAll group=hcom *
+npu.npu_quant_matmul_all_to_all.default: MatmulAlltoAll group=hcom comm_scale=common_scale \
+comm_quant_mode=common_quant_mode y_dtype=meta_outputs.dtype *
+npu.npu_quant_mm_reduce_scatter.default: MatmulReduceScatterV2 x1=input group=hcom rank_size=world_size \
+is_amax_out=amax_output y_dtype=meta_outputs.dtype *
 npu.npu_mm_all_reduce_base.default: MatmulAllReduce group=hcom *
 npu.npu_mm_reduce_scatter_base.default: MatmulReduceScatter x1=input group=hcom rank_size=world_size *
 """

@@ -19,8 +19,11 @@ from npugraph.ge.converters import registry
 from npugraph.ge.converters.table import Row, all_arguments, fitting, row_of_ascend, value_of
 
 _TABLE = """\
+npu.npu_add_quant_matmul_.default: QuantBatchMatmulInplaceAdd y=input *
 npu.npu_apply_rotary_pos_emb.default: ApplyRotaryPosEmb *
 npu.npu_dequant_rope_quant_kvcache.default: DequantRopeQuantKvcache layout=input_layout *
+npu.npu_fused_causal_conv1d.default: FusedCausalConv1d activation_mode=activation *
+npu.npu_fused_causal_conv1d_v2.default: InplaceFusedCausalConv1d activation_mode=activation *
 npu.npu_kv_rmsnorm_rope_cache.default: KvRmsNormRopeCache *
 npu.npu_kv_rmsnorm_rope_cache_v2.default: KvRmsNormRopeCache *
 npu.npu_mla_prolog.default: MlaProlog *
@@ -39,10 +42,16 @@ ROWS = tuple(_TABLE.splitlines())
 _SUFFIX = "_in_graphs"
 
 
+_OF_CONVOLUTION: Mapping[str, Mapping[Any, Any]] = {
+    "activation": {None: 0, "None": 0, "silu": 1, "swish": 2},
+    "conv_mode": {None: 0, "default": 0},
+}
 # Arguments of which Ascend IR has other values, by the target.
 VALUES_OF_IR: Mapping[str, Mapping[str, Mapping[Any, Any]]] = {
     "npu.npu_apply_rotary_pos_emb.default": {"layout": {"BSND": 1, "SBND": 2, "BNSD": 3, "TND": 4}},
     "npu.npu_dequant_rope_quant_kvcache.default": {"quant_mode": {0: "static", 1: "dynamic"}},
+    "npu.npu_fused_causal_conv1d.default": _OF_CONVOLUTION,
+    "npu.npu_fused_causal_conv1d_v2.default": _OF_CONVOLUTION,
     "npu.npu_rope_quant_kvcache.default": {"quant_mode": {0: "static", 1: "dynamic"}},
 }
 

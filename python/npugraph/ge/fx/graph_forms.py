@@ -76,7 +76,8 @@ def _form(target: str, op: Any, results: Sequence[str]) -> Any:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         made = listed(_call_parts(op, *args, **kwargs))
-        return _one_or_all([result for result, argument in zip(made, results, strict=True) if not argument])
+        returned = _returned(op, results)
+        return _one_or_all([result for result, argument in zip(made, returned, strict=True) if not argument])
 
     def fake(mode: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
         with mode:
@@ -89,13 +90,19 @@ def _form(target: str, op: Any, results: Sequence[str]) -> Any:
     return form
 
 
+def _returned(op: Any, results: Sequence[str]) -> Sequence[str]:
+    """Those of ``results`` that the operator returns: all of them, or new tensors alone."""
+    returns_all = len(op._schema.returns) == len(results)
+    return results if returns_all else [argument for argument in results if not argument]
+
+
 def _rule(op: Any, form: Any, results: Sequence[str], returns_copies: bool) -> Rule:
     def call(*args: Any, **kwargs: Any) -> Any:
         if _is_differentiated(args, kwargs):
             return _call_parts(op, *args, **kwargs)
         new = iter(listed(form(*args, **kwargs)))
         given = arguments_by_name(op, args, kwargs)
-        made = [given[argument] if argument else next(new) for argument in results]
+        made = [given[argument] if argument else next(new) for argument in _returned(op, results)]
         return _one_or_all([result.clone() for result in made] if returns_copies else made)
 
     return call

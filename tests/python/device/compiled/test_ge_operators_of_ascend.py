@@ -24,7 +24,7 @@ from npugraph.ge.converters.user_operators import OPERATOR
 from npugraph.ge.fx import graph
 from npugraph.ge.fx.operator_parts import PARTS
 from tests.python.device.drawn_calls import Call, calls
-from tests.python.device.npu_operators import TOLERANCES
+from tests.python.device.npu_operators import TOLERANCES, integers, normal
 from tests.python.device.operators.test_npu_drawn_calls import operator
 from tests.python.ge.air_runner import BareRoot
 from tests.python.ge.converted import formula, traced, user_inputs
@@ -145,6 +145,30 @@ def test_a_drawn_call(name: str, dynamic: bool, models: list[Any]) -> None:
     check_equal(got, want)
     types = {op.type for model in models for op in model.op} - _OF_GRAPHS
     assert types & TYPES[name] and not types - TYPES[name] - {"TensorMove", "Pack"}  # lengths that change are a Pack
+
+
+# Scaled products with exchanges between ranks, of which there is one, and the operators of Ascend IR.
+EXCHANGES = {
+    "npu_all_gather_quant_mm": "AllGatherMatmulV2",
+    "npu_all_to_all_quant_matmul": "AlltoAllMatmul",
+    "npu_quant_matmul_all_to_all": "MatmulAlltoAll",
+    "npu_quant_mm_reduce_scatter": "MatmulReduceScatterV2",
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_a_scaled_product_with_an_exchange(name: str, models: list[Any]) -> None:
+    op = operator(name)
+    flat = name == "npu_quant_matmul_all_to_all"
+
+    def call(x1: torch.Tensor, x2: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> Any:
+        return op(x1, x2, "hcom", 1, x1_scale=rows, x2_scale=columns)
+
+    x1, x2 = integers(-9, 9, 4, 6, dtype=torch.int8), integers(-9, 9, 6, 2, dtype=torch.int8)
+    scales = [normal(4), normal(2)] if flat else [normal(4, 1), normal(1, 2)]
+    inputs = [x.npu() for x in (x1, x2, *scales)]
+    check_equal(compiled(call)(*inputs), call(*inputs))
+    assert {op.type for model in models for op in model.op} - _OF_GRAPHS == {EXCHANGES[name]}
 
 
 def layer(x: torch.Tensor, residual: torch.Tensor, gamma: torch.Tensor, weight: torch.Tensor) -> Any:

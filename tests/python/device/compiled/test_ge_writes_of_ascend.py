@@ -22,6 +22,7 @@ from tests.python.device.compiled.test_ge_operators_of_ascend import check_equal
 from tests.python.device.drawn_calls import Call, calls
 from tests.python.device.npu_operators import integers, normal
 from tests.python.device.operators.test_npu_drawn_calls import operator
+from tests.python.device.writing_calls import CALLS
 from tests.python.ge.air_runner import BareRoot, arguments_of, read
 from tests.python.ge.converted import formula
 
@@ -102,6 +103,28 @@ def test_a_drawn_call(name: str, dynamic: bool, models: list[Any]) -> None:
     check(compiled(call, dynamic=dynamic or None), call, args, kwargs)
     types = {op.type for model in models for op in model.op} - _OF_GRAPHS
     assert types == ({IN_PLACE[name]} if name in IN_PLACE else {"TensorMove", ON_COPIES[name]})
+
+
+# Calls of tests of writes, and the operators of Ascend IR that they become.
+WRITING = {
+    "npu_add_quant_matmul_": {"QuantBatchMatmulInplaceAdd"},
+    "npu_fused_causal_conv1d": {"FusedCausalConv1d"},
+    "npu_fused_causal_conv1d_v2": {"InplaceFusedCausalConv1d"},
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_call_that_writes(name: str, models: list[Any]) -> None:
+    op = operator(name)
+    args, kwargs = CALLS[f"npu::{name}"]
+    returns_new = name == "npu_fused_causal_conv1d"
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = op(*args, **kwargs)
+        return made if returns_new else None
+
+    check(compiled(call), call, args, kwargs)
+    assert {op.type for model in models for op in model.op} - _OF_GRAPHS == WRITING[name]
 
 
 def test_rotary_embedding_returns_copies_of_what_it_writes(models: list[Any]) -> None:
