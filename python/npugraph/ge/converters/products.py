@@ -263,7 +263,7 @@ def _input_gradient(grad: Tensor, x: Tensor, filter_: Tensor, windows: _Windows)
     result = ge_op(f"{windows.op_type}BackpropInput", shape_of(x), filter_, grad, **windows.attributes)
     images(result, inputs=(1, 2), data_format=windows.data_format)
     given = (x, filter_, grad, windows.arguments)
-    return computed_by(result, part_functions.convolution_input_gradient, *given, calls=_CONVOLUTION_BACKWARD)
+    return computed_by(result, part_functions.convolution_input_gradient, *given, calls=_of_host(windows))
 
 
 def _filter_gradient(grad: Tensor, x: Tensor, filter_: Tensor, windows: _Windows) -> Tensor:
@@ -272,7 +272,10 @@ def _filter_gradient(grad: Tensor, x: Tensor, filter_: Tensor, windows: _Windows
     result = ge_op(f"{windows.op_type}BackpropFilter", read, shape_of(filter_), written, **windows.attributes)
     images(result, inputs=(0, 2), data_format=windows.data_format)
     given = (x, filter_, grad, windows.arguments)
-    return computed_by(result, part_functions.convolution_filter_gradient, *given, calls=_CONVOLUTION_BACKWARD)
+    return computed_by(result, part_functions.convolution_filter_gradient, *given, calls=_of_host(windows))
 
 
-_CONVOLUTION_BACKWARD = (aten.convolution_backward.default,)
+def _of_host(windows: _Windows) -> list[Any]:
+    """The operators of gradients that the host computes. They can be a convolution, for which the engine has rules in
+    fewer than three dimensions."""
+    return [aten.convolution_backward.default, *([aten.convolution.default] if windows.dims == 3 else [])]
