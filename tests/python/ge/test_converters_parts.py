@@ -176,6 +176,7 @@ FORWARD: list[Case] = [
     (lambda x, p: aten.grid_sampler_2d(x, p, 0, 0, False), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
     (lambda x, p: aten.grid_sampler_2d(x, p, 1, 1, True), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
     (lambda x, p: aten.grid_sampler_2d(x, p, 2, 1, False), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
+    (lambda x, p: aten.grid_sampler_2d(x, p, 0, 2, False), [IMAGES, t(2, 3, 5, 2)], "GridSampler2D"),
     (
         lambda x, p: aten.grid_sampler_3d(x, p, 1, 1, True),
         [VOLUMES, t(2, 3, 5, 2, 3)],

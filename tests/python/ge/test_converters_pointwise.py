@@ -51,6 +51,7 @@ ARITHMETIC: list[tuple[Callable[..., Any], list[torch.dtype], str]] = [
     ),
     (lambda x: aten.floor_divide(x, 3), [i64], "FloorDiv(x, 3)"),
     (lambda x, y: aten.remainder(x, y), [f32, f32], "FloorMod(x, y)"),
+    (lambda x, y: aten.fmod(x, y), [f32, f32], "TruncateMod(x, y)"),
     (lambda x: aten.pow(x, 2), [f32], "Pow(x, 2.0)"),
     (lambda x: aten.pow(2, x), [f32], "Pow(2.0, x)"),
     (lambda x, y: aten.pow(x, y), [f32, f32], "Pow(x, y)"),

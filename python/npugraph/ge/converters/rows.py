@@ -27,6 +27,8 @@ aten.expm1.default: Expm1 x=self^
 aten.floor.default: Floor x=self
 aten.floor_divide.Scalar: FloorDiv x1=self^ x2=other^^
 aten.floor_divide.default: FloorDiv x1=self^ x2=other^^
+aten.fmod.Scalar: TruncateMod x1=self^ x2=other^^
+aten.fmod.Tensor: TruncateMod x1=self^ x2=other^
 aten.gelu.default: GeluV2 x=self approximate=approximate
 aten.glu.default: GLU x=self dim=dim
 aten.hardsigmoid.default: HardSigmoid input_x=self

@@ -271,6 +271,7 @@ constexpr auto kPointwiseRules = std::to_array<RuleRow>({
     {"Swish", swish},
     {"Tanh", unary<aten::tanh>},
     {"Trunc", truncate},
+    {"TruncateMod", binary<aten::fmod_Tensor>},
 });
 
 }  // namespace
