@@ -48,16 +48,6 @@ void reorder(std::vector<T>& items, const std::vector<size_t>& order) {
   items = std::move(out);
 }
 
-// Puts the first dimensions into this order.
-void reorder(Layout& layout, const std::vector<size_t>& order) {
-  reorder(layout.sizes, order);
-  for (auto& strides : layout.strides) reorder(strides, order);
-  for (int& place : layout.place) {
-    if (place == ir::kNone || place >= static_cast<int>(order.size())) continue;
-    place = static_cast<int>(std::find(order.begin(), order.end(), static_cast<size_t>(place)) - order.begin());
-  }
-}
-
 }  // namespace
 
 Expr product(const std::vector<Expr>& sizes, size_t begin, size_t end) {
@@ -105,15 +95,12 @@ void put_reused_inside(Layout& layout) {
   std::iota(order.begin(), order.end(), size_t{0});
   const auto reused = std::stable_partition(order.begin(), order.end(), [&](size_t d) { return !is_reused(d); });
   layout.reused = static_cast<size_t>(order.end() - reused);
-  reorder(layout, order);
-}
-
-void put_last(Layout& layout, size_t dim) {
-  std::vector<size_t> order(layout.sizes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::rotate(order.begin() + static_cast<ptrdiff_t>(dim), order.begin() + static_cast<ptrdiff_t>(dim) + 1,
-              order.end());
-  reorder(layout, order);
+  reorder(layout.sizes, order);
+  for (auto& strides : layout.strides) reorder(strides, order);
+  for (int& place : layout.place) {
+    if (place == ir::kNone || place >= static_cast<int>(layout.row)) continue;
+    place = static_cast<int>(std::find(order.begin(), order.end(), static_cast<size_t>(place)) - order.begin());
+  }
 }
 
 namespace {
@@ -197,7 +184,6 @@ void lay_out(NestPlan& plan) {
                           .stay = stay,
                           .row_rank = row_rank,
                           .by_columns = terms.is_by_columns()});
-  if (const auto tile = plan.shape.along_tile ? plan.tile() : std::nullopt) put_last(plan.layout, *tile);
   if (!plan.is_epilogue() && !terms.is_by_columns() && !plan.shape.splits) put_reused_inside(plan.layout);
 }
 

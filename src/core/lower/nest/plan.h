@@ -43,9 +43,6 @@ Layout collapse(const LayoutRequest& request);
 // so that the same elements are read again at once. Accesses of symbolic size are left as they are.
 void put_reused_inside(Layout& layout);
 
-// Moves a dimension behind all others, so that the lanes are along it. Requires a row of one dimension.
-void put_last(Layout& layout, size_t dim);
-
 // The objects that it refers to must outlive it.
 struct NestPlan {
   const ir::Graph& graph;

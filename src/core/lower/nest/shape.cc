@@ -9,8 +9,6 @@ namespace npugraph::lower {
 namespace {
 
 constexpr int64_t kGrains[] = {16384, 4096, 1024, 65536};
-// Rows of fewer elements leave most of a vector empty. Stores along other dimensions then fill lines of the cache, too.
-constexpr int64_t kShortRow = 16;
 
 // Whether threads may share a row, which then has more than one piece.
 bool may_split(const Terms& terms, const std::vector<ir::ValueId>& results) {
@@ -55,11 +53,7 @@ bool may_exceed(const Terms& terms, int64_t elements) {
 std::vector<NestShape> forms_of(const Terms& terms, const std::vector<ir::ValueId>& results) {
   std::vector<NestShape> forms = {{}};
   if (!terms.walks_rows()) {
-    if (terms.tile() != ir::kNone) {
-      forms = {{}, {.tile = 16}, {.tile = 64}};
-      if (terms.space().back().as_int().value_or(kShortRow) < kShortRow) forms.push_back({.along_tile = true});
-      return forms;
-    }
+    if (terms.tile() != ir::kNone) return {{}, {.tile = 16}, {.tile = 64}};
     if (may_exceed(terms, NestShape().piece)) forms.push_back({.piece = 16384});
     if (may_exceed(terms, 1024)) forms.push_back({.piece = 1024});
     return forms;
@@ -81,7 +75,6 @@ std::string str(const NestShape& shape) {
   if (shape.piece != usual.piece) text += cat(" piece ", shape.piece);
   if (shape.columns != usual.columns) text += cat(" columns ", shape.columns);
   if (shape.tile != usual.tile) text += cat(" tile ", shape.tile);
-  if (shape.along_tile) text += " along tiles";
   if (shape.keep_cost == NestShape::kKeepsNothing)
     text += " keeps nothing";
   else if (shape.keep_cost != usual.keep_cost)

@@ -15,13 +15,12 @@ namespace npugraph::lower {
 
 // All shapes compute the same values, except for the order of sums that threads share.
 struct NestShape {
-  int64_t grain = 16384;    // elements that are worth a thread
-  int64_t piece = 4096;     // elements of a piece of a long row, where it may be cut anywhere
-  int64_t columns = 64;     // neighbouring rows that are combined together
-  int64_t tile = 32;        // side of the tiles of operands that are transposed
-  bool along_tile = false;  // no tiles: vectors hold neighbours of these operands, and results are stored one by one
-  int keep_cost = 8;        // values of earlier walks that cost at least this much stay in local rows
-  bool splits = false;      // threads share rows
+  int64_t grain = 16384;  // elements that are worth a thread
+  int64_t piece = 4096;   // elements of a piece of a long row, where it may be cut anywhere
+  int64_t columns = 64;   // neighbouring rows that are combined together
+  int64_t tile = 32;      // side of the tiles of operands that are transposed
+  int keep_cost = 8;      // values of earlier walks that cost at least this much stay in local rows
+  bool splits = false;    // threads share rows
 
   static constexpr int kKeepsNothing = INT_MAX;
   bool operator==(const NestShape&) const = default;

@@ -33,19 +33,6 @@ TEST(Tiles, TurnCopiesAlone) {
   EXPECT_TRUE(has_tiles(program));
 }
 
-// Rows of three elements would leave vectors empty.
-TEST(Tiles, AreNotNeededForShortRows) {
-  const program::Program program = lowered(R"(
-    input %x : f32[3, 300] user "x"
-    %t : f32[300, 3]{1, 300} = aten.t(%x) view(0)
-    %a : f32[300, 3]{3, 1} = aten.neg(%t)
-    %c : f32[300, 3]{3, 1} = aten.exp(%a)
-    return %c)",
-                                           {.generate = true});
-  ASSERT_EQ(tasks_of(program), "loop.neg.exp");
-  EXPECT_FALSE(has_tiles(program));
-}
-
 TEST(Tiles, RunWithOtherElementwiseNodes) {
   const program::Program program = lowered_transposed(R"(
     %a : f32[300, 200] = aten.add.Tensor(%y, %r)
