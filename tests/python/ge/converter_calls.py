@@ -238,9 +238,10 @@ def target_of(name: str) -> Any:
 
 
 def all_calls(wanted: set[str], limit: int) -> Iterator[Call]:
+    """Those of ``other_calls`` are the first, because the page takes one call of each kind."""
+    yield from other_calls()
     for name in filter(lambda name: name not in UNCOMPARED, OPERATORS):
         yield from calls_of_samples(name, wanted, limit)
-    yield from other_calls()
 
 
 class Guarded(Exception):

@@ -30,7 +30,7 @@ class Engine:
         self._compile = _C.ge.compile
         monkeypatch.setattr(_C.ge, "compile", self.compile)
 
-    def compile(self, model: bytes, request: Any, device: torch.device) -> Any:
+    def compile(self, model: bytes, request: Any, device: torch.device, *options: Any) -> Any:
         operators = [op for graph in proto.ModelDef.FromString(model).graph for op in graph.op]
         self.types |= {op.type for op in operators}
         for op in operators:
@@ -38,7 +38,7 @@ class Engine:
                 error = _C.OperatorRefused(f"this engine has no {op.type}")
                 error.node = op.name
                 raise error
-        return self._compile(model, request, device)
+        return self._compile(model, request, device, *options)
 
 
 @pytest.fixture
